@@ -1,0 +1,81 @@
+/**
+ * What to do about a failure. The engine acts on this alone, never on a message or a status.
+ * `retry` and `throttle` reach the engine only when the source has used up its own attempts.
+ */
+export type Recovery =
+  'retry' | 'throttle' | 'smaller-page' | 'restart-walk' | 'skip-partition' | 'skip-entity' | 'stop';
+
+/** For people and for exit codes: which kind of thing went wrong. Closed; add here before use. */
+export type ErrorCode =
+  | 'USAGE'
+  | 'CONFIG_INVALID'
+  | 'DEFINITION_INVALID'
+  | 'AUTH_FAILED'
+  | 'FORBIDDEN'
+  | 'NOT_FOUND'
+  | 'CONNECTOR_UNKNOWN'
+  | 'CONNECTOR_AMBIGUOUS'
+  | 'CONNECTOR_BUSY'
+  | 'IDENTITY_CHANGED'
+  | 'QUOTA_EXHAUSTED'
+  | 'REQUEST_REFUSED'
+  | 'REDIRECTED'
+  | 'NETWORK'
+  | 'TIMEOUT'
+  | 'THROTTLED'
+  | 'UPSTREAM'
+  | 'BODY_INVALID'
+  | 'BODY_TOO_LARGE'
+  | 'TRUNCATED_VALUE'
+  | 'TOKEN_EXPIRED'
+  | 'PAGING_BROKEN'
+  | 'SEAM_LOST'
+  | 'QUARANTINE_LIMIT'
+  | 'ACCOUNTING'
+  | 'FENCED'
+  | 'SINK_FULL'
+  | 'SINK_INCOMPATIBLE'
+  | 'SINK_FAILED'
+  | 'QUEUE_UNAVAILABLE'
+  | 'INTERRUPTED'
+  | 'INTERNAL';
+
+export type ErrorContext = Readonly<Record<string, string | number | boolean | null>>;
+
+export interface SyncErrorOptions {
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  /** Facts for logs and reports. Never a secret, a header, a body or a query string. */
+  readonly context?: ErrorContext;
+  readonly cause?: unknown;
+}
+
+/** The root of every error this program raises on purpose. The message says what was expected, what came, what to do. */
+export class SyncError extends Error {
+  override readonly name: string = 'SyncError';
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly context: ErrorContext;
+
+  constructor(message: string, options: SyncErrorOptions) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = options.code;
+    this.recovery = options.recovery;
+    this.context = options.context ?? {};
+  }
+}
+
+/** The API asked to come back later than a call is willing to wait. */
+export class ThrottledError extends SyncError {
+  override readonly name = 'ThrottledError';
+  readonly retryAfterMs: number;
+
+  constructor(
+    message: string,
+    retryAfterMs: number,
+    options: Omit<SyncErrorOptions, 'code' | 'recovery'> = {},
+  ) {
+    super(message, { ...options, code: 'THROTTLED', recovery: 'throttle' });
+    this.retryAfterMs = retryAfterMs;
+  }
+}

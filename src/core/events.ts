@@ -1,0 +1,71 @@
+import type { ErrorCode } from './errors.ts';
+import type { ConnectorName, EntityName, RunId } from './names.ts';
+import type { PageCounts, Params } from './records.ts';
+
+/** What working code says about itself. Telemetry turns it into log lines, progress and metrics; nobody else prints. */
+export type RunEvent =
+  | {
+      readonly kind: 'run-started';
+      readonly connector: ConnectorName;
+      readonly run: RunId;
+      readonly continues: RunId | null;
+      readonly due: number;
+    }
+  | {
+      readonly kind: 'walk-started';
+      readonly entity: EntityName;
+      readonly params: Params;
+      readonly resumed: boolean;
+    }
+  | { readonly kind: 'page-requested'; readonly entity: EntityName; readonly params: Params }
+  | {
+      readonly kind: 'page-fetched';
+      readonly entity: EntityName;
+      readonly records: number;
+      readonly bytes: number;
+      readonly ms: number;
+    }
+  | { readonly kind: 'commit-started'; readonly pages: number; readonly records: number }
+  | {
+      readonly kind: 'page-committed';
+      readonly entity: EntityName;
+      readonly counts: PageCounts;
+      readonly newlyDue: number;
+    }
+  | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
+  | {
+      readonly kind: 'walk-restarted';
+      readonly entity: EntityName;
+      readonly params: Params;
+      readonly why: string;
+    }
+  | {
+      readonly kind: 'walk-sealed';
+      readonly entity: EntityName;
+      readonly params: Params;
+      readonly proof: string;
+    }
+  | {
+      readonly kind: 'walk-set-aside';
+      readonly entity: EntityName;
+      readonly params: Params;
+      readonly code: ErrorCode;
+      readonly message: string;
+    }
+  | {
+      readonly kind: 'call-retried';
+      readonly entity: EntityName;
+      readonly code: ErrorCode;
+      readonly attempt: number;
+      readonly waitMs: number;
+    }
+  | { readonly kind: 'throttled'; readonly waitMs: number }
+  | {
+      readonly kind: 'run-finished';
+      readonly connector: ConnectorName;
+      readonly run: RunId;
+      readonly outcome: string;
+      readonly ms: number;
+    };
+
+export type OnRunEvent = (event: RunEvent) => void;

@@ -1,0 +1,14 @@
+/**
+ * JSON as the API sent it. An integer literal that a double cannot hold exactly arrives as `bigint`
+ * (the response reader sees to that); every other number is a `number`.
+ */
+export type JsonValue = null | boolean | number | bigint | string | readonly JsonValue[] | JsonObject;
+
+/** Names come from outside: read with `Object.hasOwn`, copy into null-prototype objects, never `Object.assign`. */
+export interface JsonObject {
+  readonly [name: string]: JsonValue;
+}
+
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

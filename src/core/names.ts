@@ -1,0 +1,27 @@
+declare const brand: unique symbol;
+type Branded<Name extends string> = string & { readonly [brand]: Name };
+
+/** The name a user gives a connector in the config file; also a table-name prefix and a directory name. */
+export type ConnectorName = Branded<'ConnectorName'>;
+/** The id the API knows a connector by; travels in URLs, so only `[A-Za-z0-9_-]{1,128}`. */
+export type ConnectorId = Branded<'ConnectorId'>;
+export type EntityName = Branded<'EntityName'>;
+/** Sortable: time first, then random. */
+export type RunId = Branded<'RunId'>;
+
+export const maxNameLength = 40;
+const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
+const connectorName = /^[a-z][a-z0-9]*([_-][a-z0-9]+)*$/;
+const connectorId = /^[A-Za-z0-9_-]{1,128}$/;
+
+export function isDeclaredName(text: string): text is EntityName {
+  return text.length <= maxNameLength && declaredName.test(text);
+}
+
+export function isConnectorName(text: string): text is ConnectorName {
+  return text.length <= maxNameLength && connectorName.test(text);
+}
+
+export function isConnectorId(text: string): text is ConnectorId {
+  return connectorId.test(text);
+}

@@ -1,0 +1,92 @@
+import type { JsonObject } from './json.ts';
+import type { EntityName } from './names.ts';
+
+export type FieldType = 'string' | 'integer' | 'number' | 'boolean' | 'object' | 'array' | 'any';
+
+/** What a column holds: booleans as 0/1, `object`, `array` and `any` as JSON text, an absent field as null. */
+export type ColumnValue = string | number | bigint | null;
+
+export interface Column {
+  readonly name: string;
+  readonly type: FieldType;
+}
+
+/**
+ * Where an entity's records land. `columns` holds the declared and injected fields in the definition's order, without
+ * exploded arrays; `key` names the NOT NULL columns that identify a record.
+ */
+export interface EntityTable {
+  readonly entity: EntityName;
+  readonly columns: readonly Column[];
+  readonly key: readonly string[];
+}
+
+/** A record ready to be stored; the engine prepares it once and sinks only bind it. */
+export interface PreparedRecord {
+  /** Canonical text of the key's parts (a JSON array): two records are the same row when their texts are equal. */
+  readonly keyText: string;
+  /** 32 hex digits over everything that is stored except volatile paths, object keys sorted. */
+  readonly hash: string;
+  /** The same over the volatile paths alone; null where the entity has none. */
+  readonly volatileHash: string | null;
+  /** In the order of `EntityTable.columns`. */
+  readonly values: readonly ColumnValue[];
+  /** JSON object of what has no column or does not fit its column without loss; null where there is none. */
+  readonly extra: string | null;
+}
+
+/** Why a record cannot be stored as it is. */
+export type QuarantineReason =
+  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'unreadable';
+
+/** A record that cannot be stored as it is, kept whole. */
+export interface Quarantined {
+  readonly entity: EntityName;
+  readonly reason: QuarantineReason;
+  /** For people: which field, what was expected. */
+  readonly detail: string;
+  /** The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so). */
+  readonly record: string;
+}
+
+/** Values of declared parameters, in the API's words. */
+export type Params = JsonObject;
+
+/** Fetched = the sum of all others; checked in every commit and again at the end of the run. */
+export interface PageCounts {
+  readonly fetched: number;
+  readonly filtered: number;
+  readonly quarantined: number;
+  readonly inserted: number;
+  readonly updated: number;
+  readonly duplicate: number;
+  readonly unchanged: number;
+}
+
+export const noCounts: PageCounts = {
+  fetched: 0,
+  filtered: 0,
+  quarantined: 0,
+  inserted: 0,
+  updated: 0,
+  duplicate: 0,
+  unchanged: 0,
+};
+
+export function addCounts(left: PageCounts, right: PageCounts): PageCounts {
+  return {
+    fetched: left.fetched + right.fetched,
+    filtered: left.filtered + right.filtered,
+    quarantined: left.quarantined + right.quarantined,
+    inserted: left.inserted + right.inserted,
+    updated: left.updated + right.updated,
+    duplicate: left.duplicate + right.duplicate,
+    unchanged: left.unchanged + right.unchanged,
+  };
+}
+
+/** True when every fetched record is accounted for. */
+export function addsUp(counts: PageCounts): boolean {
+  const { fetched, filtered, quarantined, inserted, updated, duplicate, unchanged } = counts;
+  return fetched === filtered + quarantined + inserted + updated + duplicate + unchanged;
+}

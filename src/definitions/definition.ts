@@ -1,0 +1,133 @@
+import type { EntityName } from '../core/names.ts';
+import type { EntityTable, FieldType, Params } from '../core/records.ts';
+
+/** A connector type, parsed and cross-checked: what `config/definitions/<name>.yaml` says and nothing else. */
+export interface Definition {
+  readonly name: string;
+  readonly title: string;
+  /** UUID by which the API's catalog knows this connector type. */
+  readonly id: string;
+  /** SHA-256 hex of the parsed content. */
+  readonly contentHash: string;
+  readonly rateLimit: { readonly requestsPerSecond: number; readonly concurrency: number };
+  readonly errors: readonly ErrorPattern[];
+  /** In file order. Parents come before their children. */
+  readonly entities: ReadonlyMap<EntityName, Entity>;
+}
+
+/** A known upstream answer: `status` and a fragment of the message (without case) decide what happens. */
+export interface ErrorPattern {
+  readonly status: number;
+  readonly contains: string;
+  readonly then: 'restart-walk' | 'skip-partition' | 'skip-entity' | 'throttle' | 'smaller-page' | 'stop';
+  /** Only for this entity; absent: for all. */
+  readonly entity: EntityName | null;
+}
+
+export interface Entity {
+  readonly name: EntityName;
+  readonly fields: ReadonlyMap<string, FieldType>;
+  readonly key: readonly string[];
+  /** Top-level fields dropped on arrival: the only ones that ever are. */
+  readonly ignored: ReadonlySet<string>;
+  /** Dotted paths left out of the content hash; `*` stands for any one name or array position. */
+  readonly volatile: readonly (readonly string[])[];
+  readonly searchable: ReadonlyMap<string, FieldType>;
+  readonly actions: ReadonlyMap<ActionName, Action>;
+  readonly pagination: Pagination;
+  /** Parameters that sort by a field no record ever moves backwards in; null where no such sort exists. */
+  readonly order: { readonly field: string; readonly params: Params } | null;
+  /** Sent with every `list` call (for example a filter that keeps pages and data sources apart). */
+  readonly fixedParams: Params;
+  /** Records whose `field` has another value are of another kind and are filtered. */
+  readonly only: { readonly field: string; readonly value: string } | null;
+  /** Ways to find this entity's partitions; empty for a root entity. Those not `byDefault` are chosen in the settings. */
+  readonly parents: readonly Parent[];
+  readonly recursive: Recursive | null;
+  readonly explode: Explode | null;
+  /** Where the entity's records land, and where exploded elements land (or null). */
+  readonly table: EntityTable;
+  readonly explodedTable: EntityTable | null;
+}
+
+export type ActionName = 'list' | 'get' | 'context_store_search' | 'download';
+
+export interface Action {
+  readonly params: ReadonlyMap<string, Param>;
+  /** `get` only: parameter -> field of the record that holds its value. */
+  readonly key: ReadonlyMap<string, string>;
+}
+
+export interface Param {
+  readonly type: 'string' | 'integer' | 'boolean' | 'object' | 'array';
+  readonly required: boolean;
+  readonly enum: readonly string[] | null;
+  readonly default: string | number | boolean | null;
+  readonly min: number | null;
+  readonly max: number | null;
+  /** What the service does above `max`: `cap` answers with `max` records, `refuse` answers 400. */
+  readonly aboveMax: 'cap' | 'refuse';
+}
+
+export type Pagination =
+  | {
+      readonly kind: 'offset';
+      readonly offsetParam: string;
+      readonly sizeParam: string;
+      readonly maxSize: number;
+    }
+  | {
+      readonly kind: 'pageToken';
+      readonly tokenParam: string;
+      readonly sizeParam: string | null;
+      readonly maxSize: number | null;
+      /** Keys of `connector_metadata`, first match wins: the flag that says more is there, and the next token. */
+      readonly flagKeys: readonly string[];
+      readonly tokenKeys: readonly string[];
+      readonly lifetimeMs: number;
+    }
+  | { readonly kind: 'single' };
+
+export interface Parent {
+  readonly entity: EntityName;
+  /** Child's `list` parameter -> field of the parent record. */
+  readonly params: ReadonlyMap<string, string>;
+  /** Child's field -> `list` parameter that fills it. Key parts among them always come from the partition. */
+  readonly inject: ReadonlyMap<string, string>;
+  /** Only parents that meet one of these have children; empty: all do. */
+  readonly when: readonly ParentCondition[];
+  readonly byDefault: boolean;
+}
+
+export type ParentCondition =
+  | { readonly kind: 'in'; readonly field: string; readonly values: readonly string[] }
+  | { readonly kind: 'present'; readonly field: string };
+
+/** Listings inside listings (blocks of a page): the tree below one partition is walked as one unit. */
+export interface Recursive {
+  /** `list` parameter that names the listing. */
+  readonly param: string;
+  /** Boolean field that says a record has a listing of its own. */
+  readonly flag: string;
+  /** Object field that names the listing a record belongs to: `parent.type` says which member of it holds the id. */
+  readonly parentField: string;
+  readonly typeField: string;
+  /** Types that have children of their own elsewhere and are not entered. */
+  readonly skipTypes: ReadonlySet<string>;
+  readonly maxDepth: number;
+  /** Injected fields: the root listing's id, the depth (0 for the root listing's own records), the position in the listing (from 0). */
+  readonly rootField: string;
+  readonly depthField: string;
+  readonly positionField: string;
+}
+
+/** Elements of an array field become rows of `into`, insert-only; the array leaves the parent row. */
+export interface Explode {
+  readonly field: string;
+  readonly into: EntityName;
+  /** Fields taken over from the parent record. */
+  readonly carry: readonly string[];
+  readonly fields: ReadonlyMap<string, FieldType>;
+  /** Every part is NOT NULL; an absent one is ''. */
+  readonly key: readonly string[];
+}

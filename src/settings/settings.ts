@@ -1,0 +1,66 @@
+import type { ConnectorId, ConnectorName, EntityName } from '../core/names.ts';
+import type { Params } from '../core/records.ts';
+import type { Secret } from '../core/secret.ts';
+import type { Definition } from '../definitions/definition.ts';
+
+/** The config file and the environment, checked and frozen. */
+export interface Settings {
+  /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
+  readonly file: string;
+  readonly api: ApiSettings;
+  readonly sinks: ReadonlyMap<string, SinkSettings>;
+  readonly redis: { readonly url: Secret };
+  readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
+  readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
+  /** Every definition that is known, by name: the built-in ones and the user's. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+}
+
+export interface ApiSettings {
+  /** Origin and path prefix without a trailing slash. https, or http on a loopback address. */
+  readonly baseUrl: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  readonly organizationId: string | null;
+}
+
+export type SinkSettings =
+  | {
+      readonly type: 'sqlite';
+      readonly name: string;
+      readonly path: string;
+      readonly durability: 'full' | 'normal';
+    }
+  | {
+      readonly type: 'jsonl';
+      readonly name: string;
+      readonly directory: string;
+      readonly durability: 'full' | 'normal';
+    };
+
+export interface ConnectorSettings {
+  readonly name: ConnectorName;
+  readonly definition: Definition;
+  readonly address:
+    | { readonly kind: 'id'; readonly id: ConnectorId }
+    | { readonly kind: 'workspace'; readonly workspace: string };
+  readonly sink: SinkSettings;
+  readonly schedule: Schedule | null;
+  /** Partitions walked at a time. */
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+  /** The entities to read, with what the user said of them; excluded ones are not here. */
+  readonly entities: ReadonlyMap<EntityName, EntitySettings>;
+}
+
+export type Schedule =
+  | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
+  | { readonly kind: 'every'; readonly everyMs: number };
+
+export interface EntitySettings {
+  /** One set of `list` parameters per variant; `[{}]` where nothing is said. */
+  readonly variants: readonly Params[];
+  /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
+  readonly parents: readonly EntityName[];
+  readonly fullEveryMs: number;
+}
