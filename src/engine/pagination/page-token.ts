@@ -1,0 +1,106 @@
+import { z } from 'zod';
+import type { Entity } from '../../definitions/definition.ts';
+import { pageMark, shortMark } from './mark.ts';
+import type { Advance, PageSeen, Pagination } from './pagination.ts';
+
+type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
+
+const positionSchema = z.object({
+  kind: z.literal('pageToken'),
+  token: z.string().nullable(),
+  /** When the token was received: it is refused by the service some time later. */
+  tokenAtMs: z.number(),
+  size: z.number().int().min(1).nullable(),
+  pages: z.number().int().min(0),
+  pageMark: z.string(),
+  /** The token of page 1, 2, 4, 8...: meeting it again means that the tokens go in a circle. */
+  milestone: z.string(),
+});
+type TokenPosition = z.infer<typeof positionSchema>;
+
+/** Walks by an opaque token. Only the response's own flag ends the walk: short and empty pages say nothing. */
+export function pageTokenPagination(rules: TokenRules): Pagination {
+  return {
+    begin: () => ({
+      kind: 'pageToken',
+      token: null,
+      tokenAtMs: 0,
+      size: rules.maxSize,
+      pages: 0,
+      pageMark: '',
+      milestone: '',
+    }),
+    request: (stored) => {
+      const { token, size } = positionSchema.parse(stored);
+      return {
+        ...(rules.sizeParam !== null && size !== null ? { [rules.sizeParam]: size } : {}),
+        ...(token === null ? {} : { [rules.tokenParam]: token }),
+      };
+    },
+    advance: (stored, page) => advance(positionSchema.parse(stored), page),
+    halve: (stored) => {
+      const position = positionSchema.parse(stored);
+      return position.size === null || position.size === 1
+        ? null
+        : { ...position, size: Math.floor(position.size / 2) };
+    },
+    expired: (stored, nowMs) => {
+      const { token, tokenAtMs } = positionSchema.parse(stored);
+      const ageMs = nowMs - tokenAtMs;
+      return token !== null && ageMs > rules.lifetimeMs
+        ? `the page token is ${Math.round(ageMs / 1000)} s old and lives ${Math.round(rules.lifetimeMs / 1000)} s`
+        : null;
+    },
+  };
+}
+
+function advance(position: TokenPosition, page: PageSeen): Advance {
+  const pages = position.pages + 1;
+  if (page.next === null) {
+    return {
+      kind: 'broken',
+      code: 'BODY_INVALID',
+      why: 'the response does not say whether another page follows',
+    };
+  }
+  const { token } = page.next;
+  const hasMore = page.next.hasMore ?? token !== null;
+  if (!hasMore) {
+    return {
+      kind: 'end',
+      position: { ...position, pages, token: null },
+      proof: { kind: 'token', isOrdered: true },
+    };
+  }
+  if (token === null || token === '') {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: 'the response says that more follows and gives no page token',
+    };
+  }
+  const tokenMark = shortMark(token);
+  if (token === position.token || tokenMark === position.milestone) {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: 'the service gave a page token it had given before in this walk',
+    };
+  }
+  const thisPage = pageMark(page.marks);
+  if (thisPage !== '' && thisPage === position.pageMark) {
+    return { kind: 'broken', code: 'PAGING_BROKEN', why: 'another page token brought exactly the same page' };
+  }
+  const isPowerOfTwo = (pages & (pages - 1)) === 0;
+  return {
+    kind: 'continue',
+    position: {
+      ...position,
+      token,
+      tokenAtMs: page.nowMs,
+      pages,
+      pageMark: thisPage,
+      milestone: isPowerOfTwo ? tokenMark : position.milestone,
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import type { Quarantined, PreparedRecord } from '../../core/records.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import { compilePrepare } from './prepare-record.ts';
+
+export interface Exploded {
+  readonly records: PreparedRecord[];
+  readonly refused: Quarantined[];
+  readonly fetched: number;
+  readonly extraFields: number;
+}
+
+/**
+ * Makes the function that turns an array field's elements into rows of their own. Null where the entity explodes
+ * nothing. Absent key parts become '': equal events of one second are one event.
+ */
+export function compileExplode(
+  entity: Entity,
+): ((raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => Exploded) | null {
+  const { explode, explodedTable } = entity;
+  if (explode === null || explodedTable === null) return null;
+  const prepare = compilePrepare({
+    table: explodedTable,
+    ignored: new Set(),
+    volatile: [],
+    explodedField: null,
+  });
+  const emptyKey = Object.fromEntries(
+    explode.key.filter((name) => !explode.carry.includes(name)).map((name) => [name, '']),
+  );
+
+  return (raw, inject) => {
+    const elements = raw[explode.field];
+    if (!Array.isArray(elements)) return { records: [], refused: [], fetched: 0, extraFields: 0 };
+    const records: PreparedRecord[] = [];
+    const refused: Quarantined[] = [];
+    const carried = Object.fromEntries(
+      explode.carry.map((name) => [name, inject[name] ?? raw[name] ?? null]),
+    );
+    let extraFields = 0;
+    for (const element of elements as readonly JsonValue[]) {
+      const prepared = prepare(isJsonObject(element) ? withDefaults(element, emptyKey) : element, carried);
+      if (prepared.kind === 'refused') {
+        refused.push(prepared.refused);
+        continue;
+      }
+      records.push(prepared.record);
+      extraFields += prepared.extraFields;
+    }
+    return { records, refused, fetched: elements.length, extraFields };
+  };
+}
+
+function withDefaults(element: JsonObject, emptyKey: JsonObject): JsonObject {
+  const filled = Object.create(null) as Record<string, JsonValue>;
+  for (const [name, value] of Object.entries(emptyKey)) filled[name] = value;
+  for (const [name, value] of Object.entries(element))
+    if (value !== null || !(name in filled)) filled[name] = value;
+  return filled;
+}

@@ -1,0 +1,64 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import type { Recursive } from '../../definitions/definition.ts';
+import type { FoundPartition, Partition } from '../../sinks/sink.ts';
+
+export type Placed =
+  /** The record belongs to another listing: a synced copy shows it here too. */
+  | { readonly kind: 'foreign' }
+  | {
+      readonly kind: 'own';
+      readonly inject: Readonly<Record<string, JsonValue>>;
+      readonly listing: FoundPartition | null;
+      readonly isBelowLimit: boolean;
+    };
+
+/**
+ * Places a record of a tree: whether it belongs to this listing, what is filled in, and the listing of its own that
+ * it opens. `positionInListing` counts from 0.
+ */
+export function placeInTree(
+  rules: Recursive,
+  partition: Partition,
+  raw: JsonObject,
+  positionInListing: number,
+): Placed {
+  const owner = ownerOf(rules, raw);
+  const listingId = partition.params[rules.param];
+  if (owner !== null && typeof listingId === 'string' && normalId(owner) !== normalId(listingId))
+    return { kind: 'foreign' };
+  const depth = partition.treeDepth ?? 0;
+  const inject = { ...partition.inject, [rules.depthField]: depth, [rules.positionField]: positionInListing };
+  const id = listingOf(rules, raw);
+  if (id === null) return { kind: 'own', inject, listing: null, isBelowLimit: false };
+  if (depth + 1 > rules.maxDepth) return { kind: 'own', inject, listing: null, isBelowLimit: true };
+  const listing: FoundPartition = {
+    entity: partition.entity,
+    params: { ...partition.params, [rules.param]: id },
+    inject: partition.inject,
+    rank: partition.rank + 1,
+    treeDepth: depth + 1,
+    tree: partition.tree ?? partition.id,
+  };
+  return { kind: 'own', inject, listing, isBelowLimit: false };
+}
+
+/** The listing that the record opens, or null where it opens none. */
+function listingOf(rules: Recursive, raw: JsonObject): string | null {
+  const { id } = raw;
+  const type = raw[rules.typeField];
+  const isSkipped = typeof type === 'string' && rules.skipTypes.has(type);
+  return raw[rules.flag] === true && typeof id === 'string' && !isSkipped ? id : null;
+}
+
+/** The id of the listing that the record names as its own, or null where it names none. */
+function ownerOf(rules: Recursive, raw: JsonObject): string | null {
+  const parent = raw[rules.parentField];
+  if (!isJsonObject(parent) || typeof parent['type'] !== 'string') return null;
+  const id = Object.hasOwn(parent, parent['type']) ? parent[parent['type']] : null;
+  return typeof id === 'string' ? id : null;
+}
+
+/** The same id comes with and without dashes, in either case. */
+function normalId(id: string): string {
+  return id.replaceAll('-', '').toLowerCase();
+}

@@ -1,0 +1,128 @@
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { PreparedRecord, Quarantined } from '../../core/records.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
+import type { EntityRows, FoundPartition, Partition } from '../../sinks/sink.ts';
+import type { ChosenEntities } from '../chosen-entities.ts';
+import { compileExplode } from './explode-record.ts';
+import { compileFindChildren } from './find-children.ts';
+import { placeInTree } from './listing-tree.ts';
+import { compilePrepare } from './prepare-record.ts';
+import { wholeJson } from './whole-json.ts';
+
+/** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
+export interface PreparedPage {
+  readonly filtered: number;
+  readonly foreign: number;
+  readonly refused: readonly Quarantined[];
+  readonly children: readonly FoundPartition[];
+  readonly rows: readonly EntityRows[];
+  /** One per record of the response, in its order: what the pagination recognizes records by. */
+  readonly marks: readonly string[];
+  /** Entity -> fields kept in `_extra`. */
+  readonly extraFields: ReadonlyMap<EntityName, number>;
+  /** Elements found in exploded arrays. */
+  readonly explodedFetched: number;
+  readonly depthLimited: number;
+}
+
+export type PreparePage = (
+  partition: Partition,
+  records: readonly JsonValue[],
+  alreadyRead: number,
+) => PreparedPage;
+
+/** Makes the function that prepares an entity's pages; `alreadyRead` is the number of records of this listing before the page. */
+export function compilePreparePage(
+  definition: Definition,
+  chosen: ChosenEntities,
+  entity: Entity,
+): PreparePage {
+  const prepare = compilePrepare({
+    table: entity.table,
+    ignored: entity.ignored,
+    volatile: entity.volatile,
+    explodedField: entity.explode?.field ?? null,
+  });
+  const explode = compileExplode(entity);
+  const findChildren = compileFindChildren(definition, chosen, entity.name);
+
+  return (partition, records, alreadyRead) => {
+    const rows: PreparedRecord[] = [];
+    const exploded: PreparedRecord[] = [];
+    const refused: Quarantined[] = [];
+    const children: FoundPartition[] = [];
+    const marks: string[] = [];
+    let [filtered, foreign, extraFields, explodedExtra, explodedFetched, depthLimited] = [0, 0, 0, 0, 0, 0];
+
+    records.forEach((raw, index) => {
+      if (entity.only !== null && isJsonObject(raw) && raw[entity.only.field] !== entity.only.value) {
+        marks.push(`filtered:${wholeJson(raw['id'] ?? null)}`);
+        filtered += 1;
+        return;
+      }
+      const placed =
+        entity.recursive === null || !isJsonObject(raw)
+          ? null
+          : placeInTree(entity.recursive, partition, raw, alreadyRead + index);
+      if (placed?.kind === 'foreign') {
+        marks.push(`foreign:${idOf(raw)}`);
+        foreign += 1;
+        return;
+      }
+      const inject = placed?.inject ?? partition.inject;
+      const prepared = prepare(raw, inject);
+      if (prepared.kind === 'refused') {
+        marks.push(`refused:${prepared.refused.record}`);
+        refused.push(prepared.refused);
+        return;
+      }
+      marks.push(markOf(entity, prepared.record, raw));
+      rows.push(prepared.record);
+      extraFields += prepared.extraFields;
+      if (!isJsonObject(raw)) return;
+      if (placed !== null && placed.listing !== null) children.push(placed.listing);
+      if (placed?.isBelowLimit === true) depthLimited += 1;
+      children.push(...findChildren(raw, inject));
+      const elements = explode?.(raw, inject);
+      if (elements === undefined) return;
+      for (const record of elements.records) exploded.push(record);
+      refused.push(...elements.refused);
+      explodedFetched += elements.fetched;
+      explodedExtra += elements.extraFields;
+    });
+
+    const explodedInto = entity.explode?.into;
+    return {
+      filtered,
+      foreign,
+      refused,
+      children,
+      rows: [
+        { entity: entity.name, records: rows },
+        ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
+      ],
+      marks,
+      extraFields: new Map([
+        [entity.name, extraFields],
+        ...(explodedInto === undefined ? [] : [[explodedInto, explodedExtra] as const]),
+      ]),
+      explodedFetched,
+      depthLimited,
+    };
+  };
+}
+
+/**
+ * The key, and where the listing is sorted the value it is sorted by: a record that has changed, and so moved, since it
+ * was read is not the place in the listing that it was.
+ */
+function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
+  return entity.order === null || !isJsonObject(raw)
+    ? record.keyText
+    : `${record.keyText}@${String(raw[entity.order.field])}`;
+}
+
+function idOf(raw: JsonValue): string {
+  return isJsonObject(raw) ? wholeJson(raw['id'] ?? null) : '';
+}

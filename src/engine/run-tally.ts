@@ -1,0 +1,129 @@
+import { SyncError } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
+import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
+import type {
+  CommittedPage,
+  EntityReport,
+  FailureReport,
+  Partition,
+  Proof,
+  WalkFailure,
+} from '../sinks/sink.ts';
+import type { PreparedPage } from './prepare/prepare-page.ts';
+
+const reportedFailures = 100;
+/** More than this share of an entity's records in quarantine fails the entity. */
+const maxQuarantinedShare = 0.01;
+
+type EntityTally = { -readonly [Part in Exclude<keyof EntityReport, 'entity'>]: EntityReport[Part] };
+
+/** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
+export interface RunTally {
+  pageCommitted(partition: Partition, page: PreparedPage, fetched: number, committed: CommittedPage): void;
+  sealed(partition: Partition, proof: Proof): void;
+  setAside(partition: Partition, failure: WalkFailure): void;
+  /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
+  check(): void;
+  entities(): readonly EntityReport[];
+  failures(): { readonly reported: readonly FailureReport[]; readonly omitted: number };
+  /** True when something that should have been read was not. */
+  isDegraded(): boolean;
+  /** True when not one walk ended well and at least one did not. */
+  nothingRead(): boolean;
+}
+
+export function runTally(order: readonly EntityName[]): RunTally {
+  const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, emptyTally()]));
+  /** Counted from the responses, to be compared with what the sink says it did. */
+  const received = new Map<EntityName, number>();
+  const failures: FailureReport[] = [];
+  let omitted = 0;
+
+  function of(entity: EntityName): EntityTally {
+    const tally = tallies.get(entity) ?? emptyTally();
+    tallies.set(entity, tally);
+    return tally;
+  }
+
+  function receive(entity: EntityName, records: number): void {
+    received.set(entity, (received.get(entity) ?? 0) + records);
+  }
+
+  function addFailure(failure: FailureReport): void {
+    if (failures.length < reportedFailures) failures.push(failure);
+    else omitted += 1;
+  }
+
+  return {
+    pageCommitted: (partition, page, fetched, committed) => {
+      const own = of(partition.entity);
+      receive(partition.entity, fetched);
+      own.pages += 1;
+      own.depthLimited += page.depthLimited;
+      for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
+      for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
+      for (const { entity, counts } of committed.counts)
+        of(entity).counts = addCounts(of(entity).counts, counts);
+    },
+    sealed: (partition, proof) => {
+      const tally = of(partition.entity);
+      tally.sealed += 1;
+      if (!proof.isOrdered) tally.unordered += 1;
+    },
+    setAside: (partition, failure) => {
+      of(partition.entity).setAside += 1;
+      const { code, recovery, message } = failure;
+      addFailure({ entity: partition.entity, params: partition.params, code, recovery, message });
+    },
+    check: () => {
+      for (const [entity, { counts }] of tallies) {
+        const fetched = received.get(entity) ?? 0;
+        if (fetched === counts.fetched && addsUp(counts)) continue;
+        throw new SyncError(
+          `the numbers of ${entity} do not add up: ${fetched} records were received, the sink accounts for ${JSON.stringify(counts)}`,
+          { code: 'ACCOUNTING', recovery: 'stop', context: { entity, fetched } },
+        );
+      }
+    },
+    entities: () => [...tallies].map(([entity, tally]) => ({ entity, ...tally })),
+    failures: () => {
+      const overQuarantined = [...tallies]
+        .filter(([, { counts }]) => isOverQuarantined(counts))
+        .map(([entity, { counts }]) => quarantineFailure(entity, counts));
+      return { reported: [...overQuarantined, ...failures], omitted };
+    },
+    isDegraded: () =>
+      [...tallies.values()].some(
+        ({ setAside, depthLimited, counts }) => setAside > 0 || depthLimited > 0 || isOverQuarantined(counts),
+      ),
+    nothingRead: () =>
+      [...tallies.values()].every(({ sealed }) => sealed === 0) &&
+      [...tallies.values()].some(({ setAside }) => setAside > 0),
+  };
+}
+
+function emptyTally(): EntityTally {
+  return {
+    counts: noCounts,
+    pages: 0,
+    sealed: 0,
+    setAside: 0,
+    unordered: 0,
+    extraFields: 0,
+    depthLimited: 0,
+  };
+}
+
+function isOverQuarantined(counts: PageCounts): boolean {
+  return counts.quarantined > counts.fetched * maxQuarantinedShare;
+}
+
+function quarantineFailure(entity: EntityName, counts: PageCounts): FailureReport {
+  return {
+    entity,
+    params: {},
+    code: 'QUARANTINE_LIMIT',
+    recovery: 'skip-entity',
+    message: `${counts.quarantined} of ${counts.fetched} records could not be stored and are in quarantine (at most ${maxQuarantinedShare * 100} % is accepted)`,
+  };
+}

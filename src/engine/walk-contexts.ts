@@ -1,0 +1,60 @@
+import { SyncError } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
+import type { StartedRun } from '../sinks/sink.ts';
+import type { GroupCommits } from './group-commits.ts';
+import type { LargestPages } from './pagination/offset.ts';
+import { paginationOf } from './pagination/pagination.ts';
+import { compilePreparePage } from './prepare/prepare-page.ts';
+import type { RunTally } from './run-tally.ts';
+import type { SyncOptions } from './sync-connector.ts';
+import type { InFlight, WalkContext } from './walk-partition.ts';
+import type { Wake } from './work-partitions.ts';
+
+/** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
+const maxInFlightBytes = 64 * 1024 * 1024;
+
+/** One context per entity: what its walks share, made when its first walk starts. */
+export function walkContexts(
+  options: SyncOptions,
+  shared: {
+    readonly started: StartedRun;
+    readonly tally: RunTally;
+    readonly commits: GroupCommits;
+    readonly signal: AbortSignal;
+    readonly wake: Wake;
+  },
+): (entity: EntityName) => WalkContext {
+  const contexts = new Map<EntityName, WalkContext>();
+  const inFlight: InFlight = { bytes: 0, maxBytes: maxInFlightBytes };
+
+  return (name) => {
+    const known = contexts.get(name);
+    if (known !== undefined) return known;
+    const entity = options.definition.entities.get(name);
+    if (entity === undefined) {
+      throw new SyncError(
+        `the ledger knows an entity ${name} that the definition ${options.definition.name} does not`,
+        { code: 'INTERNAL', recovery: 'stop' },
+      );
+    }
+    const largestPages: LargestPages = new Map();
+    const context: WalkContext = {
+      run: shared.started.run,
+      source: options.source,
+      commits: shared.commits,
+      tally: shared.tally,
+      entity,
+      pagination: paginationOf(entity, largestPages),
+      preparePage: compilePreparePage(options.definition, options.entities, entity),
+      inFlight,
+      clock: options.clock,
+      onEvent: (event) => {
+        if (event.kind === 'page-committed' && event.newlyDue > 0) shared.wake.wake();
+        options.onEvent(event);
+      },
+      signal: shared.signal,
+    };
+    contexts.set(name, context);
+    return context;
+  };
+}

@@ -1,0 +1,67 @@
+import type { Lease, Partition, Sink, WalkFailure } from '../sinks/sink.ts';
+import type { WalkEnd } from './walk-partition.ts';
+
+export interface WorkOptions {
+  readonly sink: Sink;
+  readonly lease: Lease;
+  readonly concurrency: number;
+  /** Aborted when the run must end: walks stop at their last commit. */
+  readonly signal: AbortSignal;
+  /** Walks one partition to its end. Rejects only with what must end the run. */
+  readonly walk: (partition: Partition) => Promise<WalkEnd>;
+  readonly setAside: (partition: Partition, failure: WalkFailure) => Promise<void>;
+  /** Called once with the first thing that must end the run, before the other walks are waited for. */
+  readonly onFatal: (error: unknown) => void;
+}
+
+/** Lets the pool look for work again: a commit has made partitions due. */
+export interface Wake {
+  wake(): void;
+  /** Resolves at the next `wake()`. */
+  next(): Promise<void>;
+}
+
+/**
+ * Works off what is due, at most `concurrency` partitions at a time. A started partition keeps its place until it
+ * ends; the ledger says which one starts next. Resolves when nothing is due and nothing is open, or when the signal
+ * was aborted and every walk has stopped.
+ */
+export async function workPartitions(options: WorkOptions, wake: Wake): Promise<void> {
+  const { sink, lease, concurrency, signal } = options;
+  const open = new Map<number, Promise<void>>();
+
+  async function work(partition: Partition): Promise<void> {
+    try {
+      const end = await options.walk(partition);
+      if (end.kind === 'set-aside') await options.setAside(partition, end.failure);
+    } catch (error) {
+      options.onFatal(error);
+    } finally {
+      open.delete(partition.id);
+    }
+  }
+
+  while (!signal.aborted) {
+    const woken = wake.next();
+    const free = concurrency - open.size;
+    // What is open may be among the answers: asking for that many more leaves `free` others where there are any.
+    const due = free > 0 ? await sink.nextPartitions(lease, concurrency + open.size) : [];
+    for (const partition of due.filter(({ id }) => !open.has(id)).slice(0, free))
+      open.set(partition.id, work(partition));
+    if (open.size === 0) return;
+    await Promise.race([woken, ...open.values()]);
+  }
+  await Promise.all(open.values());
+}
+
+export function newWake(): Wake {
+  let wakeNow: () => void = () => undefined;
+  let next = new Promise<void>((resolve) => (wakeNow = resolve));
+  return {
+    wake: () => {
+      wakeNow();
+      next = new Promise<void>((resolve) => (wakeNow = resolve));
+    },
+    next: () => next,
+  };
+}
