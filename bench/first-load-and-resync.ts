@@ -1,0 +1,115 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * First load and unchanged re-sync of list members over HTTP, beside a bare script, all in turn within each round, so
+ * that a machine that grows slower is slower for all. `npm run bench -- [members] [rounds]`.
+ */
+const members = Number(process.argv[2] ?? 200_000);
+const rounds = Number(process.argv[3] ?? 3);
+
+interface Outcome {
+  readonly rows: number;
+  readonly written: number;
+  readonly ms: number;
+  readonly cpuMs: number;
+  readonly rssMiB: number;
+}
+
+const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
+const server = spawn(process.execPath, ['--import', 'tsx', programme('member-server.ts'), String(members)], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+const results = new Map<string, Outcome[]>();
+try {
+  const [port] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
+  const baseUrl = `http://127.0.0.1:${port}`;
+  for (let round = 1; round <= rounds; round += 1) {
+    for (const synchronous of ['NORMAL', 'FULL']) {
+      const file = path.join(folder, `bare-${synchronous}-${round}.db`);
+      await measure(`bare script, ${synchronous}, first load`, 'bare-script.ts', [
+        baseUrl,
+        file,
+        synchronous,
+      ]);
+      await measure(`bare script, ${synchronous}, again`, 'bare-script.ts', [baseUrl, file, synchronous]);
+    }
+    for (const durability of ['normal', 'full']) {
+      const sqlite = {
+        type: 'sqlite',
+        name: 'bench',
+        path: path.join(folder, `${durability}-${round}.db`),
+        durability,
+      };
+      const jsonl = {
+        type: 'jsonl',
+        name: 'bench',
+        directory: path.join(folder, `${durability}-${round}`),
+        durability,
+      };
+      for (const sink of [sqlite, jsonl]) {
+        const name = `connector-sync, ${sink.type}, ${durability}`;
+        await measure(`${name}, first load`, 'sync-once.ts', [baseUrl, JSON.stringify(sink)]);
+        await measure(`${name}, re-sync`, 'sync-once.ts', [baseUrl, JSON.stringify(sink)]);
+      }
+    }
+    process.stderr.write(`round ${round} of ${rounds} done\n`);
+  }
+} finally {
+  server.kill();
+  rmSync(folder, { recursive: true, force: true });
+}
+print();
+
+async function measure(name: string, file: string, args: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, ['--import', 'tsx', programme(file), ...args], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`${name} ended with ${code}`);
+  const outcome = JSON.parse(output) as Outcome;
+  if (outcome.rows !== members) throw new Error(`${name} has ${outcome.rows} rows instead of ${members}`);
+  results.set(name, [...(results.get(name) ?? []), outcome]);
+}
+
+function print(): void {
+  const base = median(results.get('bare script, NORMAL, first load') ?? [], 'ms');
+  process.stdout.write(
+    `${members} members, ${rounds} rounds, ${cpus().length} cores, Node ${process.version}; medians\n\n`,
+  );
+  const head = ['', 'records/s', 'ratio', 'rows written', 'CPU s', 'peak RSS MiB'];
+  const rows = [...results].map(([name, outcomes]) => {
+    const ms = median(outcomes, 'ms');
+    return [
+      name,
+      String(Math.round((members / ms) * 1000)),
+      `${(base / ms).toFixed(2)}x`,
+      String(median(outcomes, 'written')),
+      (median(outcomes, 'cpuMs') / 1000).toFixed(1),
+      String(Math.round(median(outcomes, 'rssMiB'))),
+    ];
+  });
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)));
+  for (const row of [head, ...rows]) {
+    process.stdout.write(
+      `${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join('  ')}\n`,
+    );
+  }
+  process.stdout.write('\nratio: against the bare script with synchronous = NORMAL, first load\n');
+}
+
+function median(outcomes: readonly Outcome[], part: keyof Outcome): number {
+  const sorted = outcomes.map((outcome) => outcome[part]).toSorted((left, right) => left - right);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+function programme(file: string): string {
+  return fileURLToPath(new URL(file, import.meta.url));
+}

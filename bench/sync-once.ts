@@ -1,0 +1,62 @@
+import { hostname } from 'node:os';
+import { systemClock, instant } from '../src/core/clock.ts';
+import type { ConnectorId, ConnectorName, EntityName } from '../src/core/names.ts';
+import { Secret } from '../src/core/secret.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
+import { syncConnector } from '../src/engine/sync-connector.ts';
+import { openSink, type SinkOptions } from '../src/sinks/registry.ts';
+import { openApiClient } from '../src/source/api/open-api-client.ts';
+import { openApiSource } from '../src/source/api/open-api-source.ts';
+
+/** One sync of lists and list_members with all promises. `node sync-once.ts <base url> <sink options as JSON>`; prints what it did as JSON. */
+const [baseUrl = '', sinkOptions = '{}'] = process.argv.slice(2);
+const definition = loadDefinitions([builtInDefinitionsFolder]).get('email-marketing');
+if (definition === undefined) throw new Error('no definition email-marketing');
+
+const startedMs = performance.now();
+const { signal } = new AbortController();
+await using client = openApiClient({
+  api: { baseUrl, clientId: 'bench', clientSecret: new Secret('bench'), organizationId: null },
+});
+await using source = await openApiSource(client, {
+  definition,
+  address: { kind: 'id', id: 'bench' as ConnectorId },
+  concurrency: 4,
+  requestsPerSecond: 10_000,
+  signal,
+});
+await using sink = await openSink(JSON.parse(sinkOptions) as SinkOptions, { clock: systemClock });
+const report = await syncConnector({
+  identity: {
+    connector: 'bench' as ConnectorName,
+    // The server takes another port each time; for the ledger it is the same service.
+    baseUrl: 'http://bench',
+    connectorId: 'bench' as ConnectorId,
+    definition: definition.name,
+    definitionHash: definition.contentHash,
+    holder: { pid: process.pid, host: hostname(), command: 'bench', since: instant(Date.now()) },
+  },
+  definition,
+  entities: new Map([
+    ['lists' as EntityName, { variants: [{}], parents: [] }],
+    ['list_members' as EntityName, { variants: [{}], parents: ['lists' as EntityName] }],
+  ]),
+  source,
+  sink,
+  concurrency: 4,
+  clock: systemClock,
+  onEvent: () => undefined,
+  signal,
+});
+if (report.outcome !== 'ok')
+  throw new Error(`${report.outcome}: ${report.error?.message ?? JSON.stringify(report.failures)}`);
+const counts = report.entities.find(({ entity }) => entity === 'list_members')?.counts;
+const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
+const result = {
+  rows: (counts?.inserted ?? 0) + (counts?.unchanged ?? 0) + (counts?.updated ?? 0),
+  written: (counts?.inserted ?? 0) + (counts?.updated ?? 0),
+  ms: performance.now() - startedMs,
+  cpuMs: (userCPUTime + systemCPUTime) / 1000,
+  rssMiB: maxRSS / 1024,
+};
+process.stdout.write(`${JSON.stringify(result)}\n`);

@@ -1,0 +1,63 @@
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import {
+  createSampleAccount,
+  type SampleAccount,
+  type SampleSize,
+} from '../../src/service/sample/sample-account.ts';
+import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { expectedRows, type Row } from './expected-rows.ts';
+import { testCredentials } from './sync-once.ts';
+
+const definitions = loadDefinitions([builtInDefinitionsFolder]);
+const seed = 11;
+
+/** Connector id and definition name, as the sample service of the tests has them. */
+export const sampleConnectors = [
+  ['mailing', 'email-marketing'],
+  ['notes', 'workspace-notes'],
+] as const;
+
+export function builtInDefinition(name: string): Definition {
+  const definition = definitions.get(name);
+  if (definition === undefined) throw new Error(`no definition ${name}`);
+  return definition;
+}
+
+/** Both sample accounts over HTTP, with one account of each definition. */
+export async function startSampleService(
+  size: SampleSize,
+  options: { readonly latencyMs?: number; readonly wrap?: (account: SampleAccount) => SampleAccount } = {},
+): Promise<Service> {
+  const { latencyMs = 0, wrap } = options;
+  return await startService({
+    port: 0,
+    ...testCredentials,
+    definitions,
+    latencyMs,
+    accounts: sampleConnectors.map(([connectorId, definitionName]) => ({
+      connectorId,
+      definitionName,
+      workspace: 'default',
+      seed,
+      size,
+      ...(wrap === undefined ? {} : { wrap }),
+    })),
+  });
+}
+
+/** Table name -> key -> row: all that a complete sync of a sample account has stored. */
+export function sampleRows(
+  definitionName: string,
+  size: SampleSize,
+): ReadonlyMap<string, ReadonlyMap<string, Row>> {
+  const account = createSampleAccount({ definitionName, seed, size });
+  const tables = new Map<string, ReadonlyMap<string, Row>>();
+  for (const entity of builtInDefinition(definitionName).entities.values()) {
+    const { rows, exploded } = expectedRows(entity, sampleTruth(account, entity.name));
+    tables.set(entity.name, rows);
+    if (entity.explodedTable !== null) tables.set(entity.explodedTable.entity, exploded);
+  }
+  return tables;
+}

@@ -1,0 +1,102 @@
+import { systemClock, type Clock } from '../../src/core/clock.ts';
+import type { OnRunEvent } from '../../src/core/events.ts';
+import type { ConnectorId, ConnectorName, EntityName } from '../../src/core/names.ts';
+import { Secret } from '../../src/core/secret.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
+import { syncConnector } from '../../src/engine/sync-connector.ts';
+import { openSink, type SinkOptions } from '../../src/sinks/registry.ts';
+import type { ConnectorIdentity, RunReport, Sink } from '../../src/sinks/sink.ts';
+import { openApiClient } from '../../src/source/api/open-api-client.ts';
+import { openApiSource } from '../../src/source/api/open-api-source.ts';
+import type { Source } from '../../src/source/source.ts';
+
+export const testCredentials = { clientId: 'test-client', clientSecret: 'test-secret-8c1f' };
+
+export interface SyncOnce {
+  readonly baseUrl: string;
+  readonly definition: Definition;
+  readonly connectorId: string;
+  readonly sink: SinkOptions;
+  readonly connector?: string;
+  readonly entities?: ChosenEntities;
+  readonly concurrency?: number;
+  readonly clock?: Clock;
+  readonly onEvent?: OnRunEvent;
+  readonly signal?: AbortSignal;
+  /** Stand between the engine and its source or sink (to stop it at a step, to change what it sees). */
+  readonly wrapSource?: (source: Source) => Source;
+  readonly wrapSink?: (sink: Sink) => Sink;
+}
+
+/** Every entity of a definition with nothing said about it. */
+export function allEntities(definition: Definition): ChosenEntities {
+  return new Map(
+    [...definition.entities.values()].map((entity) => [
+      entity.name,
+      {
+        variants: [{}],
+        parents: entity.parents.filter(({ byDefault }) => byDefault).map((parent) => parent.entity),
+      },
+    ]),
+  );
+}
+
+export function chosenEntities(definition: Definition, names: readonly string[]): ChosenEntities {
+  return new Map([...allEntities(definition)].filter(([name]) => names.includes(name)));
+}
+
+export function identityFor(
+  options: Pick<SyncOnce, 'definition' | 'connectorId' | 'connector'>,
+): ConnectorIdentity {
+  return {
+    connector: (options.connector ?? options.definition.name) as ConnectorName,
+    baseUrl: 'http://test',
+    connectorId: options.connectorId as ConnectorId,
+    definition: options.definition.name,
+    definitionHash: options.definition.contentHash,
+    holder: { pid: process.pid, host: 'test', command: 'test', since: new Date(0).toISOString() },
+  };
+}
+
+/** One run, wired as the program wires it: a client, a source, a sink of its own; all closed afterwards. */
+export async function syncOnce(options: SyncOnce): Promise<RunReport> {
+  const { definition, clock = systemClock, onEvent = () => undefined } = options;
+  const signal = options.signal ?? new AbortController().signal;
+  await using client = openApiClient({
+    api: {
+      baseUrl: options.baseUrl,
+      clientId: testCredentials.clientId,
+      clientSecret: new Secret(testCredentials.clientSecret),
+      organizationId: null,
+    },
+    clock,
+    onEvent,
+  });
+  await using source = await openApiSource(client, {
+    definition,
+    address: { kind: 'id', id: options.connectorId as ConnectorId },
+    concurrency: 4,
+    requestsPerSecond: 10_000,
+    onEvent,
+    signal,
+  });
+  await using sink = await openSink(options.sink, { clock });
+  return await syncConnector({
+    identity: identityFor(options),
+    definition,
+    entities: options.entities ?? allEntities(definition),
+    source: options.wrapSource?.(source) ?? source,
+    sink: options.wrapSink?.(sink) ?? sink,
+    concurrency: options.concurrency ?? 4,
+    clock,
+    onEvent,
+    signal,
+  });
+}
+
+export function entityNamed(definition: Definition, name: string) {
+  const entity = definition.entities.get(name as EntityName);
+  if (entity === undefined) throw new Error(`${definition.name} has no entity ${name}`);
+  return entity;
+}
