@@ -1,0 +1,157 @@
+import { expect, test } from 'vitest';
+import type { PreparedRecord } from '../../../src/core/records.ts';
+import {
+  counts,
+  dayMs,
+  hourMs,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  opens,
+  opensTable,
+  page,
+  proof,
+  record,
+  report,
+  entityReport,
+  type Bench,
+  type SinkKind,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+/** One whole run over the given pages; gives the counts of each page. */
+async function runOf(bench: Bench, run: string, pages: readonly (readonly PreparedRecord[])[]) {
+  const sink = await bench.open();
+  const started = await bench.begin(sink, run);
+  const { id } = await onlyPartition(sink, started.lease);
+  const seen = [];
+  for (const [index, records] of pages.entries()) {
+    const seal = index === pages.length - 1 ? proof : null;
+    const [committed] = await sink.commit(started.lease, [page(started, id, records, { seal })]);
+    seen.push(committed?.counts[0]?.counts ?? counts({}));
+  }
+  const total = seen.reduce((left, right) => ({
+    fetched: left.fetched + right.fetched,
+    filtered: 0,
+    quarantined: 0,
+    inserted: left.inserted + right.inserted,
+    updated: left.updated + right.updated,
+    duplicate: left.duplicate + right.duplicate,
+    unchanged: left.unchanged + right.unchanged,
+  }));
+  await sink.finish(
+    started.lease,
+    started.run,
+    report(started, { entities: [entityReport(members, total)] }),
+  );
+  await sink[Symbol.asyncDispose]();
+  return seen;
+}
+
+export function classifying(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  test('counts a new key as inserted and stores the record', async () => {
+    const [first] = await runOf(bench(), 'r1', [[member('1'), member('2')]]);
+    expect(first).toEqual(counts({ fetched: 2, inserted: 2 }));
+    expect(bench().rows()).toMatchObject([
+      { list_id: 'a', id: '1', name: 'Ada', _run_id: 'r1', _seq: 1 },
+      { list_id: 'a', id: '2', name: 'Ada', _run_id: 'r1', _seq: 2 },
+    ]);
+  });
+
+  test('counts the same content in a later run as unchanged, and writes nothing', async () => {
+    await runOf(bench(), 'r1', [[member('1'), member('2')]]);
+    const before = bench().rows();
+    const [again] = await runOf(bench(), 'r2', [[member('1'), member('2')]]);
+    expect(again).toEqual(counts({ fetched: 2, unchanged: 2 }));
+    expect(bench().rows()).toEqual(before);
+  });
+
+  test('counts another hash as updated, replaces the row and moves it to the end of the change feed', async () => {
+    await runOf(bench(), 'r1', [[member('1'), member('2')]]);
+    const [again] = await runOf(bench(), 'r2', [[member('1', 'Grace'), member('2')]]);
+    expect(again).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
+    expect(bench().rows()).toMatchObject([
+      { id: '1', name: 'Grace', _seq: 3, _run_id: 'r2' },
+      { id: '2', name: 'Ada', _seq: 2, _run_id: 'r1' },
+    ]);
+  });
+
+  test('counts a record met twice as duplicate, in one page and across pages', async () => {
+    const seen = await runOf(bench(), 'r1', [
+      [member('1'), member('1')],
+      [member('1'), member('2')],
+    ]);
+    expect(seen).toEqual([
+      counts({ fetched: 2, inserted: 1, duplicate: 1 }),
+      counts({ fetched: 2, duplicate: 1, inserted: 1 }),
+    ]);
+  });
+
+  test('tells duplicate from unchanged: a stored record is unchanged once a run', async () => {
+    await runOf(bench(), 'r1', [[member('1')]]);
+    const [again] = await runOf(bench(), 'r2', [[member('1'), member('1')]]);
+    expect(again).toEqual(counts({ fetched: 2, unchanged: 1, duplicate: 1 }));
+  });
+
+  test('counts a changed record as updated though the run has met it before', async () => {
+    const [only] = await runOf(bench(), 'r1', [[member('1'), member('1', 'Grace')]]);
+    expect(only).toEqual(counts({ fetched: 2, inserted: 1, updated: 1 }));
+    expect(bench().rows()).toMatchObject([{ id: '1', name: 'Grace', _seq: 2 }]);
+  });
+
+  test('revives a tombstoned row as updated though its content is the same', async () => {
+    await runOf(bench(), 'r1', [[member('1')]]);
+    kind.tombstone(bench().folder, news, membersTable, member('1').keyText);
+    const [again] = await runOf(bench(), 'r2', [[member('1')]]);
+    expect(again).toEqual(counts({ fetched: 1, updated: 1 }));
+    const [third] = await runOf(bench(), 'r3', [[member('1')]]);
+    expect(third).toEqual(counts({ fetched: 1, unchanged: 1 }));
+  });
+
+  test('writes a row that differs only in volatile fields again when it is a day old, and counts it as unchanged', async () => {
+    const withScore = (score: number, volatileHash: string): PreparedRecord =>
+      record(membersTable, { list_id: 'a', id: '1', score }, { hash: 'same', volatileHash });
+    await runOf(bench(), 'r1', [[withScore(1, 'one')]]);
+    bench().clock.advance(dayMs - hourMs);
+    expect(await runOf(bench(), 'r2', [[withScore(2, 'two')]])).toEqual([
+      counts({ fetched: 1, unchanged: 1 }),
+    ]);
+    expect(bench().rows()).toMatchObject([{ score: 1, _seq: 1 }]);
+    bench().clock.advance(hourMs);
+    expect(await runOf(bench(), 'r3', [[withScore(3, 'three')]])).toEqual([
+      counts({ fetched: 1, unchanged: 1 }),
+    ]);
+    expect(bench().rows()).toMatchObject([{ score: 3, _seq: 2, _run_id: 'r3' }]);
+    bench().clock.advance(dayMs - 1);
+    await runOf(bench(), 'r4', [[withScore(4, 'four')]]);
+    expect(bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
+  });
+
+  test('inserts exploded rows once, counts them on their own and never replaces them', async () => {
+    const open = (at: string, hash: string): PreparedRecord => record(opensTable, { id: '1', at }, { hash });
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const rows = (records: readonly PreparedRecord[]) => [
+      { entity: members, records: [member('1')] },
+      { entity: opens, records },
+    ];
+    const [first, second] = await sink.commit(started.lease, [
+      page(started, id, [member('1')], {
+        rows: rows([open('10:00', 'x'), open('10:00', 'x'), open('11:00', 'y')]),
+      }),
+      page(started, id, [member('1')], { rows: rows([open('11:00', 'another')]) }),
+    ]);
+    expect(first?.counts).toEqual([
+      { entity: members, counts: counts({ fetched: 1, inserted: 1 }) },
+      { entity: opens, counts: counts({ fetched: 3, inserted: 2, duplicate: 1 }) },
+    ]);
+    expect(second?.counts[1]).toEqual({ entity: opens, counts: counts({ fetched: 1, duplicate: 1 }) });
+    await sink[Symbol.asyncDispose]();
+    expect(bench().rows(opensTable)).toMatchObject([{ at: '10:00' }, { at: '11:00' }]);
+  });
+}

@@ -1,0 +1,197 @@
+import { expect, test } from 'vitest';
+import type { Quarantined } from '../../../src/core/records.ts';
+import {
+  counts,
+  lists,
+  listsTable,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  opens,
+  opensTable,
+  page,
+  partition,
+  proof,
+  record,
+  rootOf,
+  type SinkKind,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+export function committing(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  test('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1', {
+      tables: [listsTable, membersTable],
+      entities: [lists, members],
+      roots: [rootOf(lists)],
+    });
+    const { id } = await onlyPartition(sink, started.lease);
+    const child = partition(members, { list_id: 'a' }, { rank: 1, inject: { list_id: 'a' } });
+    const [committed] = await sink.commit(started.lease, [
+      page(started, id, [record(listsTable, { id: 'a' })], {
+        entity: lists,
+        children: [child, child],
+        position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] },
+      }),
+    ]);
+    expect(committed?.newlyDue).toBe(1);
+    expect(bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
+    const next = await sink.nextPartitions(started.lease, 5);
+    expect(next).toMatchObject([
+      { entity: members, params: { list_id: 'a' }, inject: { list_id: 'a' }, rank: 1, position: null },
+      { id, position: { kind: 'offset', offset: 1, keys: ['a', 9_007_199_254_740_993n] } },
+    ]);
+    const other = await bench().open();
+    expect(other.history.connectors()[0]?.entities).toEqual([
+      { entity: 'lists', rows: 1, partitions: 1, due: 1, quarantined: 0, lastSealedAt: null },
+      { entity: 'members', rows: 0, partitions: 1, due: 1, quarantined: 0, lastSealedAt: null },
+    ]);
+  });
+
+  test('gives the deepest partitions first, and a sealed one no more', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const root = await onlyPartition(sink, started.lease);
+    const children = [1, 3, 2].map((rank) => partition(members, { n: rank }, { rank }));
+    await sink.commit(started.lease, [page(started, root.id, [], { children })]);
+    const ranks = async (): Promise<number[]> =>
+      (await sink.nextPartitions(started.lease, 3)).map(({ rank }) => rank);
+    expect(await ranks()).toEqual([3, 2, 1]);
+    const [deepest] = await sink.nextPartitions(started.lease, 1);
+    await sink.commit(started.lease, [page(started, deepest?.id ?? 0, [], { seal: proof })]);
+    expect(await ranks()).toEqual([2, 1, 0]);
+  });
+
+  test('counts foreign records as duplicates and filtered ones as filtered, and stores neither', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const [committed] = await sink.commit(started.lease, [
+      page(started, id, [member('1')], { fetched: 6, foreign: 2, filtered: 3 }),
+    ]);
+    expect(committed?.counts).toEqual([
+      { entity: members, counts: counts({ fetched: 6, inserted: 1, duplicate: 2, filtered: 3 }) },
+    ]);
+    expect(bench().rows()).toHaveLength(1);
+  });
+
+  test('stores nothing of a commit in which one page does not add up', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const pages = [
+      page(started, id, [member('1')], { children: [partition(members, { n: 1 })] }),
+      page(started, id, [member('2')], { fetched: 2 }),
+    ];
+    await expect(sink.commit(started.lease, pages)).rejects.toMatchObject({
+      code: 'ACCOUNTING',
+      recovery: 'stop',
+    });
+    expect(bench().rows()).toEqual([]);
+    expect(await onlyPartition(sink, started.lease)).toMatchObject({ id, position: null });
+    const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    expect(committed?.counts[0]?.counts, 'no seen bit is left of it').toEqual(
+      counts({ fetched: 1, inserted: 1 }),
+    );
+    expect(bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
+  });
+
+  test('turns a page committed twice into duplicates and moves nothing', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const children = [partition(members, { n: 1 }, { rank: 1 })];
+    const first = page(started, id, [member('1')], { children });
+    const last = page(started, id, [member('2')], { seal: proof });
+    await sink.commit(started.lease, [first, last]);
+    const [again, end] = await sink.commit(started.lease, [first, last]);
+    expect(again).toEqual({
+      counts: [{ entity: members, counts: counts({ fetched: 1, duplicate: 1 }) }],
+      newlyDue: 0,
+    });
+    expect(end?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
+    expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
+    expect(bench().rows()).toHaveLength(2);
+  });
+
+  test('keeps a refused record whole and once, however often it comes', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const refused: Quarantined = {
+      entity: members,
+      reason: 'key-missing',
+      detail: 'no id',
+      record: '{"name":"x"}',
+    };
+    const inOpens: Quarantined = { ...refused, entity: opens };
+    for (let round = 0; round < 2; round += 1) {
+      const [committed] = await sink.commit(started.lease, [
+        page(started, id, [], { fetched: 1, refused: [refused, inOpens] }),
+      ]);
+      expect(committed?.counts).toEqual([
+        { entity: members, counts: counts({ fetched: 1, quarantined: 1 }) },
+        { entity: opens, counts: counts({ fetched: 1, quarantined: 1 }) },
+      ]);
+    }
+    expect(sink.history.quarantine(news, 10)).toMatchObject([
+      { entity: opens, record: '{"name":"x"}' },
+      {
+        entity: members,
+        reason: 'key-missing',
+        detail: 'no id',
+        record: '{"name":"x"}',
+        firstSeenAt: '2026-03-01T10:00:00.000Z',
+      },
+    ]);
+  });
+
+  test('refuses a page of a run that the lease is not in, among pages that are', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const stray = page({ ...started, run: 'r0' as typeof started.run }, id, [member('2')]);
+    await expect(sink.commit(started.lease, [page(started, id, [member('1')]), stray])).rejects.toMatchObject(
+      {
+        code: 'FENCED',
+      },
+    );
+    expect(bench().rows()).toEqual([]);
+  });
+
+  test('refuses rows of an entity without a table, and a position that is too long', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const homeless = page(started, id, [member('1')], {
+      rows: [{ entity: lists, records: [record(listsTable, { id: 'a' })] }],
+      fetched: 0,
+    });
+    await expect(sink.commit(started.lease, [homeless])).rejects.toMatchObject({ code: 'INTERNAL' });
+    const long = page(started, id, [], { position: { kind: 'offset', keys: 'k'.repeat(65_536) } });
+    await expect(sink.commit(started.lease, [long])).rejects.toMatchObject({ code: 'INTERNAL' });
+  });
+
+  test('goes on with thousands of rows in any order of row numbers', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const events = Array.from({ length: 40_000 }, (_, at) => record(opensTable, { id: '1', at: String(at) }));
+    const rows = [
+      { entity: members, records: [] },
+      { entity: opens, records: events },
+    ];
+    await sink.commit(started.lease, [page(started, id, [], { rows })]);
+    const backwards = [
+      { entity: members, records: [] },
+      { entity: opens, records: events.toReversed() },
+    ];
+    const [again] = await sink.commit(started.lease, [page(started, id, [], { rows: backwards })]);
+    expect(again?.counts[1]?.counts).toEqual(counts({ fetched: 40_000, duplicate: 40_000 }));
+  });
+}

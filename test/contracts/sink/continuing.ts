@@ -1,0 +1,228 @@
+import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { Lease, RunOutcome, RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
+import {
+  counts,
+  entityReport,
+  hourMs,
+  identity,
+  lists,
+  listsTable,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  page,
+  partition,
+  proof,
+  report,
+  rootOf,
+  type Bench,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+/** A run that stored one page of `members` and did not get further. */
+async function halfRun(
+  bench: Bench,
+  change: Partial<RunPlan> = {},
+): Promise<{ sink: Sink; started: Started; id: number }> {
+  const sink = await bench.open();
+  const started = await bench.begin(sink, 'r1', change);
+  const { id } = await onlyPartition(sink, started.lease);
+  await sink.commit(started.lease, [
+    page(started, id, [member('1')], { position: { kind: 'offset', offset: 7 } }),
+  ]);
+  return { sink, started, id };
+}
+
+const half = (started: Started, outcome: RunOutcome): RunReport =>
+  report(started, { outcome, entities: [entityReport(members, { fetched: 1, inserted: 1 })] });
+
+async function positions(sink: Sink, lease: Lease): Promise<unknown[]> {
+  return (await sink.nextPartitions(lease, 10)).map(({ position }) => position);
+}
+
+const fresh = { continues: null, due: 1 };
+const continued = { continues: 'r1', due: 1 };
+
+export function continuing(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  test('starts afresh in an empty sink, with the roots of the plan', async () => {
+    const sink = await bench().open();
+    const lease = await sink.acquire(identity());
+    expect(await sink.nextPartitions(lease, 5)).toEqual([]);
+    const roots = [
+      rootOf(members),
+      partition(members, { status: 'archived', deep: { b: 1, a: [true, null] } }),
+    ];
+    expect(await sink.startRun(lease, bench().plan('r1', { roots }))).toEqual({
+      run: 'r1',
+      continues: null,
+      due: 2,
+    });
+    expect(await sink.nextPartitions(lease, 5)).toMatchObject(
+      roots.map(({ params }) => ({ params, position: null })),
+    );
+  });
+
+  test('goes on with a run that was killed: same position, same seen rows', async () => {
+    const { started } = await halfRun(bench());
+    await started.lease[Symbol.asyncDispose]();
+    const sink = await bench().open();
+    const next = { lease: await sink.acquire(identity()), run: 'r2' as Started['run'] };
+    expect(sink.history.run('r1' as Started['run'])).toMatchObject({
+      state: 'interrupted',
+      report: null,
+      finishedAt: null,
+    });
+    expect(await sink.startRun(next.lease, bench().plan('r2'))).toEqual({ run: 'r2', ...continued });
+    const { id, position } = await onlyPartition(sink, next.lease);
+    expect(position).toEqual({ kind: 'offset', offset: 7 });
+    const [committed] = await sink.commit(next.lease, [page(next, id, [member('1'), member('2')])]);
+    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
+    expect(sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
+  });
+
+  test.each(['failed', 'partial'] as const)('goes on with a run that ended as %s', async (outcome) => {
+    const { sink, started } = await halfRun(bench());
+    await sink.finish(started.lease, started.run, half(started, outcome));
+    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
+    expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
+  });
+
+  test.each(['ok', 'degraded'] as const)(
+    'starts afresh after a run that ended as %s, though something is due',
+    async (outcome) => {
+      const { sink, started, id } = await halfRun(bench());
+      await sink.finish(started.lease, started.run, half(started, outcome));
+      expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);
+      expect(await positions(sink, started.lease)).toEqual([null]);
+      const next = { ...started, run: 'r2' as Started['run'] };
+      const [committed] = await sink.commit(started.lease, [page(next, id, [member('1')])]);
+      expect(committed?.counts[0]?.counts, 'nothing is seen yet').toEqual(
+        counts({ fetched: 1, unchanged: 1 }),
+      );
+    },
+  );
+
+  test('starts afresh when the chain began before the plan allows, counted from its first run', async () => {
+    const { sink, started } = await halfRun(bench());
+    const began = instant(bench().clock.now());
+    bench().clock.advance(hourMs);
+    const later = instant(bench().clock.now() - 1);
+    expect(
+      await sink.startRun(
+        started.lease,
+        bench().plan('r2', { continueAfter: instant(Date.parse(began) - 1) }),
+      ),
+    ).toMatchObject(continued);
+    expect(await sink.startRun(started.lease, bench().plan('r3', { continueAfter: later }))).toMatchObject(
+      fresh,
+    );
+    expect(await positions(sink, started.lease)).toEqual([null]);
+  });
+
+  test.each<[string, Partial<RunPlan>]>([
+    ['other entities', { entities: [members, lists], tables: [membersTable, listsTable] }],
+    ['other root parameters', { roots: [partition(members, { status: 'archived' })] }],
+  ])('starts afresh for a plan with %s', async (_what, change) => {
+    const { sink, started } = await halfRun(bench());
+    expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
+    expect(await positions(sink, started.lease)).toEqual([null]);
+  });
+
+  test('starts afresh when the definition changed, because stored positions may mean something else', async () => {
+    const { sink, started } = await halfRun(bench());
+    await started.lease[Symbol.asyncDispose]();
+    const lease = await sink.acquire(identity({ definitionHash: 'v2' }));
+    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(fresh);
+  });
+
+  test('starts afresh when the unfinished run left nothing due', async () => {
+    const { sink, started, id } = await halfRun(bench());
+    await sink.commit(started.lease, [page(started, id, [], { seal: proof })]);
+    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);
+  });
+
+  test('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
+    const { sink, started, id } = await halfRun(bench());
+    const why = {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      message: '500 again',
+      at: instant(bench().clock.now()),
+      dropPosition: false,
+    } as const;
+    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
+    expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
+    expect(sink.history.failures(news, 5)).toEqual([{ entity: members, params: {}, failure: why }]);
+    await sink.finish(started.lease, started.run, half(started, 'failed'));
+    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
+    expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
+    const next = { ...started, run: 'r2' as Started['run'] };
+    await sink.commit(started.lease, [page(next, id, [], { seal: proof })]);
+    expect(sink.history.failures(news, 5)).toEqual([]);
+  });
+
+  test('drops the position of a partition set aside because its walk cannot go on from there', async () => {
+    const { sink, started, id } = await halfRun(bench());
+    const why = {
+      code: 'TOKEN_EXPIRED',
+      recovery: 'restart-walk',
+      message: 'expired',
+      at: instant(bench().clock.now()),
+      dropPosition: true,
+    } as const;
+    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
+    expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
+    expect(await positions(sink, started.lease)).toEqual([null]);
+  });
+
+  test('leaves a child as it is when its chain finds it again: in progress, sealed or set aside', async () => {
+    const { sink, started, id } = await halfRun(bench());
+    const children = ['walking', 'sealed', 'aside'].map((name) => partition(members, { name }, { rank: 1 }));
+    await sink.commit(started.lease, [page(started, id, [], { children })]);
+    const idOf = new Map(
+      (await sink.nextPartitions(started.lease, 5)).map((one) => [one.params['name'], one.id]),
+    );
+    await sink.commit(started.lease, [
+      page(started, idOf.get('walking') ?? 0, [], { position: { kind: 'offset', offset: 3 } }),
+      page(started, idOf.get('sealed') ?? 0, [], { seal: proof }),
+    ]);
+    const why = {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      message: 'no',
+      at: instant(0),
+      dropPosition: false,
+    } as const;
+    await sink.setAside(started.lease, { partition: idOf.get('aside') ?? 0, run: started.run }, why);
+    const [again] = await sink.commit(started.lease, [page(started, id, [], { children })]);
+    expect(again?.newlyDue).toBe(0);
+    expect(await positions(sink, started.lease)).toEqual([
+      { kind: 'offset', offset: 3 },
+      { kind: 'offset', offset: 0 },
+    ]);
+  });
+
+  test('makes a child of an earlier chain due again, from the start, with what its parent says now', async () => {
+    const { sink, started, id } = await halfRun(bench());
+    const child = partition(members, { n: 1 }, { rank: 1, inject: { list: 'old' } });
+    await sink.commit(started.lease, [page(started, id, [], { children: [child], seal: proof })]);
+    const { id: childId } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, childId, [])]);
+    await sink.finish(started.lease, started.run, half(started, 'ok'));
+    await sink.startRun(started.lease, bench().plan('r2'));
+    const next = { ...started, run: 'r2' as Started['run'] };
+    const found = { ...child, inject: { list: 'new' } };
+    const [committed] = await sink.commit(started.lease, [page(next, id, [], { children: [found] })]);
+    expect(committed?.newlyDue).toBe(1);
+    expect(await sink.nextPartitions(started.lease, 1)).toMatchObject([
+      { id: childId, position: null, inject: { list: 'new' } },
+    ]);
+  });
+}

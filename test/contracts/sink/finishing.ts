@@ -1,0 +1,178 @@
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import type { RunReport } from '../../../src/sinks/sink.ts';
+import {
+  dayMs,
+  entityReport,
+  identity,
+  member,
+  members,
+  news,
+  onlyPartition,
+  page,
+  partition,
+  proof,
+  report,
+  type Bench,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+export function finishing(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  function count(table: string): number {
+    const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    try {
+      return ledger.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
+    } finally {
+      ledger.close();
+    }
+  }
+
+  async function runWithOneRecord(bench: Bench, run = 'r1') {
+    const sink = await bench.open();
+    const started = await bench.begin(sink, run);
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, [member('1')], { seal: proof })]);
+    return {
+      sink,
+      started,
+      full: report(started, { entities: [entityReport(members, { fetched: 1, inserted: 1 })] }),
+    };
+  }
+
+  test('stores the report word for word, bigints in parameters too', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    const failure = {
+      entity: members,
+      params: { id: 9_007_199_254_740_993n },
+      code: 'NOT_FOUND',
+      recovery: 'skip-partition',
+      message: 'gone',
+    } as const;
+    const stored: RunReport = { ...full, outcome: 'degraded', failures: [failure] };
+    await sink.finish(started.lease, started.run, stored);
+    expect(sink.history.run(started.run)).toEqual({
+      run: 'r1',
+      connector: news,
+      state: 'degraded',
+      startedAt: full.startedAt,
+      finishedAt: full.finishedAt,
+      continues: null,
+      report: stored,
+    });
+    expect(sink.history.run('r0' as Started['run'])).toBeNull();
+  });
+
+  test('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    const wrong = { ...full, entities: [entityReport(members, { fetched: 2, inserted: 2 })] };
+    await expect(sink.finish(started.lease, started.run, wrong)).rejects.toMatchObject({
+      code: 'ACCOUNTING',
+      recovery: 'stop',
+    });
+    expect(sink.history.run(started.run)).toMatchObject({
+      state: 'failed',
+      report: { outcome: 'failed', error: { code: 'ACCOUNTING' } },
+    });
+  });
+
+  test('refuses a report that leaves an entity out', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    await expect(sink.finish(started.lease, started.run, { ...full, entities: [] })).rejects.toMatchObject({
+      code: 'ACCOUNTING',
+    });
+  });
+
+  test('ends the run: nothing more is committed in it', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    await sink.finish(started.lease, started.run, full);
+    await expect(sink.commit(started.lease, [page(started, 1, [member('2')])])).rejects.toMatchObject({
+      code: 'FENCED',
+    });
+    expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
+  });
+
+  test.each([
+    ['ok', 0],
+    ['degraded', 0],
+    ['partial', 1],
+    ['failed', 1],
+  ] as const)('after %s keeps %i chunks of seen rows', async (outcome, chunks) => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    await sink.finish(started.lease, started.run, { ...full, outcome });
+    expect(count('_sync_seen')).toBe(chunks);
+  });
+
+  test('shows what is stored and when partitions were sealed', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    await sink.finish(started.lease, started.run, full);
+    expect(sink.history.connectors()).toMatchObject([
+      {
+        lastRun: { state: 'ok' },
+        entities: [
+          { entity: members, rows: 1, partitions: 1, due: 0, lastSealedAt: '2026-03-01T10:00:00.000Z' },
+          { entity: 'member_opens', rows: 0 },
+        ],
+      },
+    ]);
+  });
+
+  test('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
+    const { sink, started, full } = await runWithOneRecord(bench());
+    const child = partition(members, { gone: true });
+    await sink.startRun(started.lease, bench().plan('r2'));
+    const second = { ...started, run: 'r2' as Started['run'] };
+    const { id } = await onlyPartition(sink, started.lease);
+    const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
+    await sink.commit(started.lease, [
+      page(second, id, [], { fetched: 1, refused: [refused], children: [child], seal: proof }),
+    ]);
+    const found = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(second, found.id, [], { seal: proof })]);
+    const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
+    await sink.finish(started.lease, second.run, { ...full, run: second.run, entities });
+    expect([
+      count('_sync_runs'),
+      count('_sync_partitions'),
+      count('_sync_quarantine'),
+      count('_sync_counts'),
+    ]).toEqual([2, 2, 1, 2]);
+
+    bench().clock.advance(31 * dayMs);
+    await emptyRun(sink, started, 'r3');
+    expect([count('_sync_runs'), count('_sync_partitions'), count('_sync_quarantine')]).toEqual([3, 1, 1]);
+    bench().clock.advance(60 * dayMs);
+    await emptyRun(sink, started, 'r4');
+    expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
+  });
+
+  test('keeps the newest thousand runs', async () => {
+    const sink = await bench().open();
+    const lease = await sink.acquire(identity());
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    const insert = ledger.prepare(
+      `INSERT INTO _sync_runs (run, connector, origin, chain_started_at, scope, can_continue, state, started_at)
+       VALUES ('old' || ?, 'news', 1, '', '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
+    );
+    ledger.transaction(() => {
+      for (let index = 0; index < 1_500; index += 1) insert.run(index);
+    })();
+    ledger.close();
+    await emptyRun(sink, { lease, run: 'r1' as Started['run'] }, 'r1');
+    expect(count('_sync_runs')).toBe(1_000);
+    expect(sink.history.runs({ limit: 2 }).map(({ run }) => run)).toEqual(['r1', 'old1499']);
+  });
+
+  async function emptyRun(
+    sink: Awaited<ReturnType<Bench['open']>>,
+    { lease }: Started,
+    run: string,
+  ): Promise<void> {
+    const next = { lease, run: run as Started['run'] };
+    await sink.startRun(lease, bench().plan(run));
+    await sink.finish(lease, next.run, report(next));
+  }
+}

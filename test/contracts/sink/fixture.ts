@@ -1,0 +1,256 @@
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { instant, type Clock } from '../../../src/core/clock.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { ConnectorId, ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
+import {
+  noCounts,
+  type EntityTable,
+  type PageCounts,
+  type PreparedRecord,
+} from '../../../src/core/records.ts';
+import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import type {
+  ConnectorIdentity,
+  FoundPartition,
+  Lease,
+  PageCommit,
+  Partition,
+  Proof,
+  RunPlan,
+  RunReport,
+  Sink,
+} from '../../../src/sinks/sink.ts';
+
+/** What the contract needs to know of a sink to look at it from outside. */
+export interface SinkKind {
+  readonly options: (folder: string) => SinkOptions;
+  /** The SQLite file that holds the ledger. */
+  readonly ledgerFile: (folder: string) => string;
+  /** Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`, `_changed_at`, `_run_id`. */
+  readonly readRows: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
+  /** Puts a mark of deletion on a stored row, as a sweep would. */
+  readonly tombstone: (folder: string, connector: string, table: EntityTable, keyText: string) => void;
+}
+
+export const news = 'news' as ConnectorName;
+export const members = 'members' as EntityName;
+export const lists = 'lists' as EntityName;
+export const opens = 'member_opens' as EntityName;
+export const blocks = 'blocks' as EntityName;
+
+export const membersTable: EntityTable = {
+  entity: members,
+  columns: [
+    { name: 'list_id', type: 'string' },
+    { name: 'id', type: 'string' },
+    { name: 'name', type: 'string' },
+    { name: 'visits', type: 'integer' },
+    { name: 'score', type: 'number' },
+    { name: 'vip', type: 'boolean' },
+    { name: 'address', type: 'object' },
+    { name: 'tags', type: 'array' },
+    { name: 'anything', type: 'any' },
+  ],
+  key: ['list_id', 'id'],
+};
+export const listsTable: EntityTable = {
+  entity: lists,
+  columns: [{ name: 'id', type: 'string' }],
+  key: ['id'],
+};
+export const opensTable: EntityTable = {
+  entity: opens,
+  columns: [
+    { name: 'id', type: 'string' },
+    { name: 'at', type: 'string' },
+  ],
+  key: ['id', 'at'],
+};
+export const blocksTable: EntityTable = {
+  entity: blocks,
+  columns: [
+    { name: 'id', type: 'string' },
+    { name: 'text', type: 'string' },
+  ],
+  key: ['id'],
+};
+
+export const start = Date.parse('2026-03-01T10:00:00.000Z');
+export const hourMs = 3_600_000;
+export const dayMs = 24 * hourMs;
+
+export interface ManualClock extends Clock {
+  advance(ms: number): void;
+}
+
+export function manualClock(): ManualClock {
+  let now = start;
+  return {
+    now: () => now,
+    sleep: () => Promise.reject(new Error('A sink never waits')),
+    advance: (ms) => {
+      now += ms;
+    },
+  };
+}
+
+export function identity(change: Partial<ConnectorIdentity> = {}): ConnectorIdentity {
+  return {
+    connector: news,
+    baseUrl: 'https://api.example.test',
+    connectorId: 'c-1' as ConnectorId,
+    definition: 'email-marketing',
+    definitionHash: 'v1',
+    holder: { pid: process.pid, host: 'here', command: 'connector-sync sync news', since: instant(start) },
+    ...change,
+  };
+}
+
+export function partition(
+  entity: EntityName,
+  params: JsonObject,
+  change: Partial<FoundPartition> = {},
+): FoundPartition {
+  return { entity, params, inject: {}, rank: 0, treeDepth: null, tree: null, ...change };
+}
+
+export const rootOf = (entity: EntityName): FoundPartition => partition(entity, {});
+
+/** A record of `table`; names it does not give are null. The hash covers all it gives. */
+export function record(
+  table: EntityTable,
+  values: Readonly<Record<string, string | number | bigint | null>>,
+  change: Partial<PreparedRecord> = {},
+): PreparedRecord {
+  const content = Object.entries(values).map(([name, value]) => `${name}=${typeof value}:${String(value)}`);
+  return {
+    keyText: JSON.stringify(table.key.map((name) => values[name])),
+    hash: createHash('md5')
+      .update(content.join('\n') + (change.extra ?? ''))
+      .digest('hex'),
+    volatileHash: null,
+    values: table.columns.map(({ name }) => values[name] ?? null),
+    extra: null,
+    ...change,
+  };
+}
+
+export function member(id: string, name = 'Ada', change: Partial<PreparedRecord> = {}): PreparedRecord {
+  return record(membersTable, { list_id: 'a', id, name }, change);
+}
+
+export const proof: Proof = { kind: 'seam', isOrdered: true };
+
+export function counts(change: Partial<PageCounts>): PageCounts {
+  return { ...noCounts, ...change };
+}
+
+export interface Started {
+  readonly lease: Lease;
+  readonly run: RunId;
+}
+
+/** One test's sinks and folder: everything opened through it is closed after the test. */
+export class Bench {
+  readonly clock = manualClock();
+  readonly folder = mkdtempSync(join(tmpdir(), 'sink-'));
+  readonly kind: SinkKind;
+  readonly #sinks: Sink[] = [];
+
+  constructor(kind: SinkKind) {
+    this.kind = kind;
+  }
+
+  async open(): Promise<Sink> {
+    const sink = await openSink(this.kind.options(this.folder), { clock: this.clock });
+    this.#sinks.push(sink);
+    return sink;
+  }
+
+  plan(run: string, change: Partial<RunPlan> = {}): RunPlan {
+    return {
+      run: run as RunId,
+      startedAt: instant(this.clock.now()),
+      tables: [membersTable, opensTable],
+      entities: [members],
+      roots: [rootOf(members)],
+      continueAfter: instant(start - dayMs),
+      ...change,
+    };
+  }
+
+  /** Acquires the connector and starts a run. */
+  async begin(sink: Sink, run: string, change: Partial<RunPlan> = {}): Promise<Started> {
+    const lease = await sink.acquire(identity());
+    await sink.startRun(lease, this.plan(run, change));
+    return { lease, run: run as RunId };
+  }
+
+  rows(table: EntityTable = membersTable): readonly JsonObject[] {
+    return this.kind.readRows(this.folder, news, table);
+  }
+
+  async close(): Promise<void> {
+    for (const sink of this.#sinks) {
+      await sink[Symbol.asyncDispose]();
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+export async function onlyPartition(sink: Sink, lease: Lease): Promise<Partition> {
+  const [first, ...others] = await sink.nextPartitions(lease, 10);
+  if (first === undefined || others.length > 0)
+    throw new Error(`Expected one ready partition, not ${others.length + 1}`);
+  return first;
+}
+
+/** A page of `members` records (or of the entity given), all of them to be stored. */
+export function page(
+  started: Started,
+  id: number,
+  records: readonly PreparedRecord[],
+  change: Partial<PageCommit> & { readonly entity?: EntityName } = {},
+): PageCommit {
+  const { entity = members, ...rest } = change;
+  return {
+    walk: { partition: id, run: started.run },
+    fetched: records.length,
+    filtered: 0,
+    foreign: 0,
+    refused: [],
+    children: [],
+    position: { kind: 'offset', offset: records.length },
+    rows: [{ entity, records }],
+    seal: null,
+    ...rest,
+  };
+}
+
+export function report(started: Started, change: Partial<RunReport> = {}): RunReport {
+  return {
+    run: started.run,
+    connector: news,
+    outcome: 'ok',
+    startedAt: instant(start),
+    finishedAt: instant(start + 1_000),
+    continues: null,
+    entities: [],
+    calls: 1,
+    retries: 0,
+    waitedMs: 0,
+    bytes: 10,
+    failures: [],
+    failuresOmitted: 0,
+    error: null,
+    ...change,
+  };
+}
+
+export function entityReport(entity: EntityName, change: Partial<PageCounts>): RunReport['entities'][number] {
+  const none = { pages: 1, sealed: 1, setAside: 0, unordered: 0, extraFields: 0, depthLimited: 0 };
+  return { ...none, entity, counts: counts(change) };
+}

@@ -1,0 +1,44 @@
+import type { RunId } from '../../../src/core/names.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import {
+  identity,
+  member,
+  members,
+  membersTable,
+  onlyPartition,
+  opensTable,
+  page,
+  rootOf,
+} from './fixture.ts';
+
+/**
+ * Another process that holds the connector, has committed one page, says so, and lives until it is killed.
+ * Started with the sink's options as JSON.
+ */
+const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
+const sink = await openSink(options, { clock: systemClock });
+const lease = await sink.acquire(
+  identity({
+    holder: {
+      pid: process.pid,
+      host: 'elsewhere',
+      command: 'connector-sync worker',
+      since: '2026-03-01T09:00:00.000Z',
+    },
+  }),
+);
+const run = 'r1' as RunId;
+await sink.startRun(lease, {
+  run,
+  startedAt: '2026-03-01T09:00:00.000Z',
+  tables: [membersTable, opensTable],
+  entities: [members],
+  roots: [rootOf(members)],
+  continueAfter: '2026-01-01T00:00:00.000Z',
+});
+const { id } = await onlyPartition(sink, lease);
+await sink.commit(lease, [page({ lease, run }, id, [member('1'), member('2')])]);
+process.send?.('holding');
+// The channel to the parent keeps this process alive; when the parent goes, so does this one.
+process.on('disconnect', () => process.exit(0));

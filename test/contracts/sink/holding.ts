@@ -1,0 +1,168 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { afterEach, expect, test } from 'vitest';
+import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
+import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
+import {
+  counts,
+  identity,
+  member,
+  news,
+  onlyPartition,
+  page,
+  report,
+  type Bench,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+const holderProgram = fileURLToPath(new URL('holder-process.ts', import.meta.url));
+
+export function holding(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const children: ChildProcess[] = [];
+
+  afterEach(async () => {
+    await Promise.all(children.splice(0).map(kill));
+  });
+
+  /** Resolves when the other process holds the connector and has committed a page in run `r1`. */
+  async function holdElsewhere({ folder }: Bench): Promise<ChildProcess> {
+    const options = JSON.stringify(kind.options(folder));
+    const child = fork(holderProgram, [options], { execArgv: ['--import', 'tsx'] });
+    children.push(child);
+    await once(child, 'message');
+    return child;
+  }
+
+  test('refuses a connector that another process holds and names the holder, then is free at once when that one is killed', async () => {
+    const sink = await bench().open();
+    const child = await holdElsewhere(bench());
+    const busy = await sink.acquire(identity()).catch((error: unknown) => error);
+    expect(busy).toBeInstanceOf(ConnectorBusyError);
+    expect(busy).toMatchObject({
+      code: 'CONNECTOR_BUSY',
+      recovery: 'stop',
+      context: {
+        connector: 'news',
+        pid: child.pid,
+        host: 'elsewhere',
+        command: 'connector-sync worker',
+        since: '2026-03-01T09:00:00.000Z',
+      },
+    });
+    await using other = await sink.acquire(identity({ connector: 'wiki' as ConnectorName }));
+    expect(other.connector).toBe('wiki');
+
+    await kill(child);
+    const lease = await sink.acquire(identity());
+    expect(lease.epoch).toBe(2);
+    expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject({ continues: 'r1' });
+    const started = { lease, run: 'r2' as Started['run'] };
+    const { id, position } = await onlyPartition(sink, lease);
+    expect(position).toEqual({ kind: 'offset', offset: 2 });
+    const [committed] = await sink.commit(lease, [
+      page(started, id, [member('1'), member('2'), member('3')]),
+    ]);
+    expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 3, duplicate: 2, inserted: 1 }));
+    expect(bench().rows()).toHaveLength(3);
+  });
+
+  test('refuses a connector that this process holds already, through the same sink or another', async () => {
+    const sink = await bench().open();
+    const lease = await sink.acquire(identity());
+    await expect(sink.acquire(identity())).rejects.toThrow(ConnectorBusyError);
+    const other = await bench().open();
+    await expect(other.acquire(identity())).rejects.toThrow(
+      /held by process \d+ on here since .*connector-sync sync news/,
+    );
+    await expect(sink.acquire(identity()), 'a refusal does not loosen the lock').rejects.toThrow(
+      ConnectorBusyError,
+    );
+    await lease[Symbol.asyncDispose]();
+    await lease[Symbol.asyncDispose]();
+    expect((await other.acquire(identity())).epoch).toBe(2);
+  });
+
+  test('gives every connector back when the sink is closed', async () => {
+    const sink = await bench().open();
+    await sink.acquire(identity());
+    await sink[Symbol.asyncDispose]();
+    await sink[Symbol.asyncDispose]();
+    const other = await bench().open();
+    await expect(other.acquire(identity())).resolves.toMatchObject({ connector: news });
+  });
+
+  test('refuses every call of a lease that was given back', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    await started.lease[Symbol.asyncDispose]();
+    await using again = await sink.acquire(identity());
+    expect(again.epoch).toBe(2);
+    await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject({
+      code: 'FENCED',
+    });
+    await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject({ code: 'FENCED' });
+    await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject({
+      code: 'FENCED',
+    });
+  });
+
+  test('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    ledger.exec("UPDATE _sync_connectors SET epoch = epoch + 1 WHERE connector = 'news'");
+    ledger.close();
+    const walk = { partition: id, run: started.run };
+    const why = { code: 'UPSTREAM', recovery: 'retry', message: '', at: '', dropPosition: true } as const;
+    const fenced = { code: 'FENCED', recovery: 'stop' };
+    await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject(
+      fenced,
+    );
+    await expect(sink.setAside(started.lease, walk, why)).rejects.toMatchObject(fenced);
+    await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject(fenced);
+    await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject(fenced);
+    await expect(sink.startRun(started.lease, bench().plan('r2'))).rejects.toMatchObject(fenced);
+    expect(bench().rows()).toEqual([]);
+    expect(sink.history.failures(news, 1)).toEqual([]);
+  });
+
+  test.each([
+    ['base URL', { baseUrl: 'https://other.example.test' }, 'https://other.example.test'],
+    ['connector id', { connectorId: 'c-2' as ConnectorId }, 'c-2'],
+    ['definition', { definition: 'workspace-notes' }, 'workspace-notes'],
+  ])('refuses another %s under the same name, naming both', async (what, change, given) => {
+    const sink = await bench().open();
+    await (await sink.acquire(identity()))[Symbol.asyncDispose]();
+    const refused = await sink.acquire(identity(change)).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(IdentityChangedError);
+    expect(refused).toMatchObject({
+      code: 'IDENTITY_CHANGED',
+      message: expect.stringContaining(given) as string,
+    });
+    expect(String(refused)).toContain(`${what} was `);
+    await expect(sink.acquire(identity()), 'the lock is free again').resolves.toMatchObject({ epoch: 2 });
+  });
+
+  test('refuses a connector whose tables would be those of another', async () => {
+    const sink = await bench().open();
+    await sink.acquire(identity({ connector: 'my-news' as ConnectorName }));
+    await expect(sink.acquire(identity({ connector: 'my_news' as ConnectorName }))).rejects.toMatchObject({
+      code: 'SINK_INCOMPATIBLE',
+    });
+  });
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.signalCode === null) {
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+}

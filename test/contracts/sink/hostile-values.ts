@@ -1,0 +1,120 @@
+import { expect, test } from 'vitest';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { PreparedRecord } from '../../../src/core/records.ts';
+import {
+  member,
+  membersTable,
+  onlyPartition,
+  page,
+  partition,
+  members,
+  record,
+  type SinkKind,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+export function hostileValues(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  async function stored(records: readonly PreparedRecord[]): Promise<readonly JsonObject[]> {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, records)]);
+    return bench().rows();
+  }
+  const one = (values: Readonly<Record<string, string | number | bigint | null>>): PreparedRecord =>
+    record(membersTable, { list_id: 'a', id: '1', ...values });
+
+  test('keeps every type of column as it came', async () => {
+    const values = {
+      name: 'Ada',
+      visits: 3,
+      score: 1.5,
+      vip: 1,
+      address: '{"city":"Kyiv","z":[1]}',
+      tags: '["a"]',
+      anything: '"text"',
+    };
+    expect(await stored([one(values), member('2')])).toMatchObject([
+      {
+        name: 'Ada',
+        visits: 3,
+        score: 1.5,
+        vip: true,
+        address: { city: 'Kyiv', z: [1] },
+        tags: ['a'],
+        anything: 'text',
+      },
+      { name: 'Ada', visits: null, score: null, vip: null, address: null, tags: null, anything: null },
+    ]);
+    expect(await stored([]).catch(() => null), 'booleans are both kept').toBeNull();
+  });
+
+  test('keeps integers beyond 2^53 to the digit, up to both ends of 64 bits', async () => {
+    const wide = [9_007_199_254_740_993n, -9_223_372_036_854_775_808n, 9_223_372_036_854_775_807n];
+    const records = wide.map((visits, index) =>
+      record(membersTable, { list_id: 'a', id: String(index), visits }),
+    );
+    expect((await stored(records)).map((row) => row['visits'])).toEqual(wide);
+  });
+
+  test('keeps NUL, line breaks, quotes and every plane of Unicode in texts', async () => {
+    const name = 'a\u0000b\n\r\u2028"\\\u{1F600}\u200F';
+    expect(await stored([one({ name })])).toMatchObject([{ name }]);
+  });
+
+  test('keeps JSON with line breaks between its tokens readable', async () => {
+    expect(await stored([one({ address: '{\n  "city": "a\\nb"\r\n}' })])).toMatchObject([
+      { address: { city: 'a\nb' } },
+    ]);
+  });
+
+  test('keeps odd names and lone surrogates in what has no column', async () => {
+    const extra =
+      '{"__proto__":{"polluted":true},"_seq":"theirs","odd":"\\ud800","big":12345678901234567890}';
+    const [row] = await stored([member('1', 'Ada', { extra })]);
+    const kept = row?.['_extra'] as JsonObject;
+    expect(Object.keys(kept)).toEqual(['__proto__', '_seq', 'odd', 'big']);
+    expect(kept).toMatchObject({ _seq: 'theirs', odd: '\ud800', big: 12_345_678_901_234_567_890n });
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined();
+    expect(row?.['_seq']).toBe(1);
+  });
+
+  test('keeps a text of ten megabytes', async () => {
+    const name = 'é'.repeat(5_000_000);
+    const [row] = await stored([one({ name })]);
+    expect(row?.['name'] === name).toBe(true);
+  });
+
+  test('tells keys apart that differ in case, in a trailing space or in how their parts are cut', async () => {
+    const key = (list_id: string, id: string): PreparedRecord => record(membersTable, { list_id, id });
+    const keys = [
+      key('a', 'B'),
+      key('a', 'b'),
+      key('a', 'b '),
+      key('ab', ''),
+      key('', 'ab'),
+      key('a', 'b\u0000'),
+    ];
+    expect(await stored(keys)).toHaveLength(keys.length);
+  });
+
+  test('gives partition parameters back as they were, bigints and odd texts too', async () => {
+    const sink = await bench().open();
+    const params = {
+      id: 9_007_199_254_740_993n,
+      exact: 2 ** 60,
+      text: '#9007199254740993"\\',
+      list: [1e21, -0.5, null],
+      no: false,
+    };
+    const lease = (await bench().begin(sink, 'r1', { roots: [partition(members, params)] })).lease;
+    expect((await onlyPartition(sink, lease)).params).toEqual(params);
+  });
+
+  test('refuses a record that was prepared for another table', async () => {
+    const narrow: PreparedRecord = { ...member('1'), values: ['a', '1'] };
+    await expect(stored([narrow])).rejects.toMatchObject({ code: 'INTERNAL' });
+  });
+}

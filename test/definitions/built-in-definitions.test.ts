@@ -1,0 +1,276 @@
+import { describe, expect, it } from 'vitest';
+import type { Definition, Entity, Param } from '../../src/definitions/definition.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { emailMarketing, workspaceNotes, type SpecifiedEntity } from './specification.ts';
+
+const definitions = loadDefinitions([builtInDefinitionsFolder]);
+
+describe.each([
+  ['email-marketing', 'b03a9f3e-22a5-11eb-adc1-0242ac120002', emailMarketing],
+  ['workspace-notes', '6e00b415-b02e-4160-bf02-58176a0ae687', workspaceNotes],
+])('the built-in definition %s', (name, id, specified) => {
+  it('carries the id that the catalog knows it by', () => {
+    expect(definition(name).id).toBe(id);
+  });
+
+  it('names exactly the entities of the specification', () => {
+    expect([...definition(name).entities.keys()].toSorted()).toEqual(Object.keys(specified).toSorted());
+  });
+
+  it.each(Object.entries(specified))(
+    'declares exactly the fields, actions and parameters of %s',
+    (entity, spec) => {
+      expect(asSpecified(entityOf(name, entity))).toEqual(sorted(spec));
+    },
+  );
+});
+
+describe('the email-marketing definition', () => {
+  it('asks for at most 1000 records a page, the number that the service caps at', () => {
+    for (const entity of definition('email-marketing').entities.values()) {
+      const count = entity.actions.get('list')?.params.get('count');
+      if (entity.name === 'tags') {
+        expect(count).toBeUndefined();
+        expect(entity.pagination).toEqual({ kind: 'single' });
+      } else {
+        expect(count).toEqual({
+          type: 'integer',
+          required: false,
+          enum: null,
+          default: 10,
+          min: 1,
+          max: 1000,
+          aboveMax: 'cap',
+        });
+        expect(entity.pagination).toEqual({
+          kind: 'offset',
+          offsetParam: 'offset',
+          sizeParam: 'count',
+          maxSize: 1000,
+        });
+      }
+    }
+  });
+
+  it.each([
+    ['lists', ['id'], ''],
+    ['campaigns', ['id'], ''],
+    ['automations', ['id'], ''],
+    ['reports', ['id'], ''],
+    ['list_members', ['list_id', 'id'], 'lists list_id<-id inject list_id<-list_id'],
+    ['tags', ['list_id', 'id'], 'lists list_id<-id inject list_id<-list_id'],
+    ['interest_categories', ['list_id', 'id'], 'lists list_id<-id inject list_id<-list_id'],
+    [
+      'interests',
+      ['list_id', 'category_id', 'id'],
+      'interest_categories list_id<-list_id interest_category_id<-id inject list_id<-list_id category_id<-interest_category_id',
+    ],
+    ['segments', ['list_id', 'id'], 'lists list_id<-id inject list_id<-list_id'],
+    [
+      'segment_members',
+      ['segment_id', 'id'],
+      'segments list_id<-list_id segment_id<-id inject list_id<-list_id segment_id<-segment_id',
+    ],
+    [
+      'email_activity',
+      ['campaign_id', 'email_id'],
+      'campaigns campaign_id<-id inject campaign_id<-campaign_id',
+    ],
+    [
+      'unsubscribes',
+      ['campaign_id', 'email_id', 'timestamp'],
+      'campaigns campaign_id<-id inject campaign_id<-campaign_id',
+    ],
+  ])('identifies %s by %j and finds it by its parent', (name, key, parent) => {
+    const entity = entityOf('email-marketing', name);
+    expect(entity.key).toEqual(key);
+    expect(entity.parents.map(describeParent).join('; ')).toBe(parent);
+    expect(entity.ignored).toEqual(new Set(['_links']));
+  });
+
+  it('asks only for campaigns that were sent', () => {
+    for (const name of ['email_activity', 'unsubscribes']) {
+      expect(entityOf('email-marketing', name).parents[0]?.when).toEqual([
+        { kind: 'in', field: 'status', values: ['sent', 'sending'] },
+        { kind: 'present', field: 'send_time' },
+      ]);
+    }
+  });
+
+  it('gives activity events a table of their own and takes the array out of the parent row', () => {
+    const { table, explodedTable } = entityOf('email-marketing', 'email_activity');
+    expect(table.columns.map(({ name }) => name)).not.toContain('activity');
+    expect(explodedTable?.entity).toBe('email_activity_events');
+    expect(explodedTable?.key).toEqual([
+      'campaign_id',
+      'email_id',
+      'timestamp',
+      'action',
+      'type',
+      'url',
+      'ip',
+    ]);
+    expect(explodedTable?.columns.map(({ name }) => name)).toEqual([
+      'campaign_id',
+      'list_id',
+      'email_id',
+      'email_address',
+      'action',
+      'timestamp',
+      'url',
+      'type',
+      'ip',
+    ]);
+  });
+
+  it('reads in an order in which nothing slips before the walk', () => {
+    const orders = [...definition('email-marketing').entities.values()].flatMap(({ name, order }) =>
+      order === null ? [] : [[name, order.params['sort_field'], order.params['sort_dir']]],
+    );
+    expect(orders).toEqual([
+      ['lists', 'date_created', 'ASC'],
+      ['campaigns', 'create_time', 'ASC'],
+      ['list_members', 'last_changed', 'ASC'],
+    ]);
+  });
+});
+
+describe('the workspace-notes definition', () => {
+  it('refuses pages of more than 100 and pages by token', () => {
+    for (const entity of definition('workspace-notes').entities.values()) {
+      expect(entity.actions.get('list')?.params.get('page_size')).toMatchObject({
+        min: 1,
+        max: 100,
+        default: 100,
+        aboveMax: 'refuse',
+      });
+      expect(entity.pagination).toEqual({
+        kind: 'pageToken',
+        tokenParam: 'start_cursor',
+        sizeParam: 'page_size',
+        maxSize: 100,
+        flagKeys: ['has_more'],
+        tokenKeys: ['next_cursor'],
+        lifetimeMs: 60_000,
+      });
+    }
+  });
+
+  it('keeps pages and data sources apart by filter and by a check of the record', () => {
+    for (const [name, value] of [
+      ['pages', 'page'],
+      ['data_sources', 'data_source'],
+    ] as const) {
+      const entity = entityOf('workspace-notes', name);
+      expect(entity.fixedParams).toEqual({ filter: { property: 'object', value } });
+      expect(entity.only).toEqual({ field: 'object', value });
+      expect(entity.order?.params).toEqual({
+        sort: { timestamp: 'last_edited_time', direction: 'ascending' },
+      });
+    }
+  });
+
+  it('walks the blocks of a page as a tree and fills in where a block stands', () => {
+    const blocks = entityOf('workspace-notes', 'blocks');
+    expect(blocks.parents.map(describeParent)).toEqual(['pages block_id<-id inject page_id<-block_id']);
+    expect(blocks.recursive).toMatchObject({
+      param: 'block_id',
+      flag: 'has_children',
+      parentField: 'parent',
+      maxDepth: 30,
+      rootField: 'page_id',
+      depthField: 'depth',
+      positionField: 'position',
+    });
+    expect(blocks.recursive?.skipTypes).toEqual(
+      new Set(['child_page', 'child_database', 'ai_block', 'unsupported']),
+    );
+  });
+
+  it('finds comments by pages, and by blocks only when asked to', () => {
+    expect(
+      entityOf('workspace-notes', 'comments').parents.map(({ entity, byDefault }) => [entity, byDefault]),
+    ).toEqual([
+      ['pages', true],
+      ['blocks', false],
+    ]);
+  });
+
+  it.each([
+    [400, 'body failed validation: start_cursor provided is invalid', 'restart-walk'],
+    [400, 'Block type ai_block is not supported via the API.', 'skip-partition'],
+    [400, "Can't list children of a block that is archived.", 'skip-partition'],
+    [
+      404,
+      'Could not find block with ID: x. Make sure the relevant pages and databases are shared with your integration.',
+      'skip-partition',
+    ],
+    [403, 'Insufficient permissions for this endpoint.', 'skip-entity'],
+  ])('knows the answer %i "%s"', (status, message, then) => {
+    const pattern = definition('workspace-notes').errors.find(
+      (candidate) =>
+        candidate.status === status && message.toLowerCase().includes(candidate.contains.toLowerCase()),
+    );
+    expect(pattern?.then).toBe(then);
+  });
+});
+
+function definition(name: string): Definition {
+  const found = definitions.get(name);
+  if (found === undefined) throw new Error(`no definition ${name}`);
+  return found;
+}
+
+function entityOf(name: string, entity: string): Entity {
+  for (const [key, found] of definition(name).entities) {
+    if (key === entity) return found;
+  }
+  throw new Error(`no entity ${entity}`);
+}
+
+/** Fields that the definition adds because the walk fills them in; the specification does not know them. */
+const added: Readonly<Record<string, readonly string[]>> = {
+  tags: ['list_id'],
+  segment_members: ['segment_id'],
+  blocks: ['page_id', 'depth', 'position'],
+};
+
+function asSpecified(entity: Entity): SpecifiedEntity {
+  const own = [...entity.fields].filter(([field]) => !(added[entity.name] ?? []).includes(field));
+  return sorted({
+    fields: byType(own),
+    actions: Object.fromEntries(
+      [...entity.actions].map(([name, { params }]) => [name, [...params].map(describeParam).join(' ')]),
+    ),
+    ...(entity.searchable.size === 0 ? {} : { searchable: byType([...entity.searchable]) }),
+  });
+}
+
+function byType(fields: readonly (readonly [string, string])[]): Record<string, string> {
+  const names: Record<string, string> = {};
+  for (const [name, type] of fields) names[type] = `${names[type] ?? ''} ${name}`;
+  return names;
+}
+
+function describeParam([name, param]: readonly [string, Param]): string {
+  const type = param.type === 'string' ? '' : `:${param.type}`;
+  return `${name}${param.required ? '!' : ''}${type}${param.enum === null ? '' : `=${param.enum.join('|')}`}`;
+}
+
+function describeParent(parent: Entity['parents'][number]): string {
+  const pairs = (map: ReadonlyMap<string, string>): string =>
+    [...map].map(([to, from]) => `${to}<-${from}`).join(' ');
+  return `${parent.entity} ${pairs(parent.params)} inject ${pairs(parent.inject)}`;
+}
+
+function sorted(entity: SpecifiedEntity): SpecifiedEntity {
+  const sortWords = (texts: Readonly<Record<string, string>>): Record<string, string> =>
+    Object.fromEntries(
+      Object.entries(texts).map(([name, text]) => [name, text.trim().split(/\s+/).toSorted().join(' ')]),
+    );
+  return {
+    fields: sortWords(entity.fields),
+    actions: sortWords(entity.actions),
+    ...(entity.searchable === undefined ? {} : { searchable: sortWords(entity.searchable) }),
+  };
+}

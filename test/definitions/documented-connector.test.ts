@@ -1,0 +1,59 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
+import { definitionFile } from '../../src/definitions/definition-file.ts';
+import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
+
+const document = readFileSync(new URL('../../docs/adding-a-connector.md', import.meta.url), 'utf8');
+const fixture = readFileSync(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url), 'utf8');
+const [, example = ''] = /```yaml\n(# An issue tracker[^]*?)```/.exec(document) ?? [];
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'documented-'));
+  mkdirSync(path.join(folder, 'my-definitions'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+describe('docs/adding-a-connector.md', () => {
+  it('shows the definition that the tests run with', () => {
+    expect(example).toBe(fixture);
+  });
+
+  it('shows a definition that loads', () => {
+    write(example);
+    expect([...loadDefinitions([path.join(folder, 'my-definitions')]).keys()]).toEqual(['issue-tracker']);
+  });
+
+  it('shows the errors as the program tells them', () => {
+    write(
+      example.replace('volatile: [author', 'volatil: [author').replace('entity: projects', 'entity: project'),
+    );
+    const [, shown = ''] = /```text\n([^]*?)\n```/.exec(document) ?? [];
+    expect(problems()).toBe(shown);
+  });
+
+  it('names every key of the format', () => {
+    const { entities } = definitionFile.shape;
+    const keys = [...Object.keys(definitionFile.shape), ...Object.keys(entities.valueType.shape)];
+    expect(keys.filter((key) => !document.includes(`\`${key}\``))).toEqual([]);
+  });
+});
+
+function write(text: string): void {
+  writeFileSync(path.join(folder, 'my-definitions', 'issue-tracker.yaml'), text);
+}
+
+function problems(): string {
+  try {
+    loadDefinitions([path.join(folder, 'my-definitions')]);
+  } catch (error) {
+    if (!(error instanceof ProblemsError)) throw error;
+    return error.problems.map(formatProblem).join('\n').replaceAll(`${folder}/`, '');
+  }
+  return '';
+}

@@ -1,0 +1,268 @@
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { afterEach, describe, expect, it } from 'vitest';
+import { credentials, mailing, notes, serveApi, type ServedApi } from './served-api.ts';
+
+const opened: ServedApi[] = [];
+const sockets: Socket[] = [];
+const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {
+  const api = await serveApi(options);
+  opened.push(api);
+  return api;
+};
+const socketTo = (api: ServedApi): Socket => {
+  const socket = connect(Number(new URL(api.service.url).port), '127.0.0.1');
+  socket.on('error', () => {
+    // A refused connection shows as a reset; the tests look at 'close'.
+  });
+  sockets.push(socket);
+  return socket;
+};
+afterEach(async () => {
+  for (const socket of sockets.splice(0)) socket.destroy();
+  for (const api of opened.splice(0)) await api.service.close();
+});
+
+const executePath = `/api/v1/integrations/connectors/${mailing}/execute`;
+
+interface RawRequest {
+  readonly method?: string;
+  readonly path?: string;
+  readonly headers: Record<string, string>;
+  readonly body?: string;
+}
+
+/** fetch decides about Host and Content-Type itself; this does not. */
+async function send(
+  api: ServedApi,
+  raw: RawRequest,
+): Promise<{ status: number; body: string; headers: object }> {
+  const { hostname, port } = new URL(api.service.url);
+  const outgoing = httpRequest({
+    host: hostname,
+    port,
+    method: raw.method ?? 'GET',
+    path: raw.path ?? '/api/v1/integrations/definitions/sources',
+    headers: { authorization: `Bearer ${api.token}`, ...raw.headers },
+    agent: false,
+  });
+  outgoing.end(raw.body);
+  const [response] = (await once(outgoing, 'response')) as [import('node:http').IncomingMessage];
+  return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) };
+}
+
+describe('which requests are answered at all', () => {
+  it('answers for loopback names, with and without a port, and for nobody else', async () => {
+    const api = await serve();
+    for (const host of ['127.0.0.1', 'localhost:8080', 'LOCALHOST', '[::1]:1', '127.0.0.1:80']) {
+      expect([host, (await send(api, { headers: { host } })).status]).toEqual([host, 200]);
+    }
+    for (const host of [
+      'evil.example',
+      'localhost.evil.example',
+      'localhost.',
+      '127.0.0.1.nip.example',
+      '0.0.0.0',
+    ]) {
+      expect([host, (await send(api, { headers: { host } })).status]).toEqual([host, 421]);
+    }
+  });
+
+  it('does not hand out tokens to a foreign host name either', async () => {
+    const api = await serve();
+    const { status } = await send(api, {
+      method: 'POST',
+      path: '/api/v1/account/applications/token',
+      headers: { host: 'evil.example', 'content-type': 'application/json' },
+      body: JSON.stringify({ client_id: credentials.clientId, client_secret: credentials.clientSecret }),
+    });
+    expect(status).toBe(421);
+  });
+
+  it('answers for further names when it is told to', async () => {
+    const api = await serve({ allowedHosts: ['sample-api'] });
+    expect((await send(api, { headers: { host: 'sample-api:8080' } })).status).toBe(200);
+  });
+
+  it.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/jsonx',
+    '',
+  ])('refuses a POST of type "%s" with 415, the token endpoint included', async (type) => {
+    const api = await serve();
+    for (const path of [executePath, '/api/v1/account/applications/token']) {
+      const headers: Record<string, string> = type === '' ? {} : { 'content-type': type };
+      const { status } = await send(api, {
+        method: 'POST',
+        path,
+        headers,
+        body: '{"entity":"lists","action":"list"}',
+      });
+      expect(status).toBe(415);
+    }
+  });
+
+  it('sends no CORS headers and answers no preflight', async () => {
+    const api = await serve();
+    const headers = { origin: 'https://evil.example', 'access-control-request-method': 'POST' };
+    const plain = await send(api, { headers });
+    expect(plain.status).toBe(200);
+    expect(Object.keys(plain.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+    const preflight = await send(api, { method: 'OPTIONS', path: executePath, headers });
+    expect(preflight.status).toBeGreaterThanOrEqual(400);
+  });
+
+  it('listens on 127.0.0.1 unless told otherwise', async () => {
+    const api = await serve();
+    expect(new URL(api.service.url).hostname).toBe('127.0.0.1');
+  });
+});
+
+describe('hostile bodies', () => {
+  const post = (api: ServedApi, body: string): ReturnType<typeof send> =>
+    send(api, { method: 'POST', path: executePath, headers: { 'content-type': 'application/json' }, body });
+
+  it('refuses a body over 1 MiB with 413 and takes one just below', async () => {
+    const api = await serve();
+    const bodyOf = (bytes: number): string => {
+      const start = '{"entity":"lists","action":"list","params":{"x":"';
+      return `${start}${'a'.repeat(bytes - start.length - 3)}"}}`;
+    };
+    expect((await post(api, bodyOf(1024 * 1024))).status).toBe(200);
+    expect((await post(api, bodyOf(1024 * 1024 + 1))).status).toBe(413);
+  });
+
+  it.each([
+    ['no JSON', '{"entity":'],
+    ['nothing', ''],
+    ['a prototype', '{"entity":"lists","action":"list","__proto__":{"polluted":true}}'],
+  ])('answers %s with 400 in the documented shape', async (_name, body) => {
+    const api = await serve();
+    const answer = await post(api, body);
+    expect([answer.status, Object.keys(JSON.parse(answer.body) as object).sort()]).toEqual([
+      400,
+      ['errors', 'message'],
+    ]);
+    expect(Reflect.get({}, 'polluted')).toBeUndefined();
+  });
+
+  it('survives brackets nested as deep as a body allows', async () => {
+    const api = await serve();
+    const deep = '['.repeat(400_000) + ']'.repeat(400_000);
+    const answer = await post(api, `{"entity":"pages","action":"list","params":{"filter":${deep}}}`);
+    expect(answer.status).toBe(400);
+    const paths = JSON.stringify([Array.from({ length: 100_000 }, () => 'a').join('.')]);
+    const selected = await post(api, `{"entity":"lists","action":"list","select_fields":${paths}}`);
+    expect(selected.status).toBe(200);
+    expect((await post(api, '{"entity":"lists","action":"list"}')).status).toBe(200);
+  });
+
+  it('answers a path that cannot be decoded with 400 in the documented shape', async () => {
+    const api = await serve();
+    const answer = await send(api, { path: '/api/v1/%zz', headers: {} });
+    expect([answer.status, Object.keys(JSON.parse(answer.body) as object).sort()]).toEqual([
+      400,
+      ['errors', 'message'],
+    ]);
+  });
+
+  it('says nothing of the inside when an account fails', async () => {
+    const failing = () => {
+      throw new Error('the secret of the inside');
+    };
+    const api = await serve({
+      accounts: [
+        {
+          connectorId: mailing,
+          workspace: 'default',
+          definitionName: 'email-marketing',
+          seed: 1,
+          size: 'tiny',
+          wrap: () => ({ list: failing, get: failing }),
+        },
+      ],
+    });
+    const answer = await post(api, '{"entity":"lists","action":"list"}');
+    expect(answer.status).toBe(500);
+    expect(answer.body).not.toContain('inside');
+  });
+});
+
+describe('slow and many clients', () => {
+  it('cuts a client off that does not finish its headers, and serves others meanwhile', async () => {
+    const api = await serve({ limits: { headersTimeoutMs: 150, timeoutCheckMs: 50 } });
+    const slow = Array.from({ length: 20 }, () => socketTo(api));
+    const ends = slow.map(async (socket) => {
+      let answer = '';
+      socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
+      socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ');
+      await once(socket, 'close');
+      return answer;
+    });
+    expect((await send(api, { headers: {} })).status).toBe(200);
+    for (const answer of await Promise.all(ends)) expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  it('cuts a client off that does not finish its body', async () => {
+    const api = await serve({ limits: { requestTimeoutMs: 150, timeoutCheckMs: 50 } });
+    const socket = socketTo(api);
+    socket.write(
+      `POST ${executePath} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${api.token}\r\n` +
+        'Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{',
+    );
+    socket.resume();
+    await once(socket, 'close');
+    expect((await send(api, { headers: {} })).status).toBe(200);
+  });
+
+  it('refuses connections over its limit and takes new ones when others end', async () => {
+    const api = await serve({ limits: { maxConnections: 3 } });
+    // The client's own kept-alive connection may be one of the three.
+    const sockets = Array.from({ length: 8 }, () => socketTo(api));
+    let closed = 0;
+    await new Promise<void>((resolve) => {
+      for (const socket of sockets) {
+        socket.on('close', () => {
+          closed += 1;
+          if (closed >= 5) resolve();
+        });
+      }
+    });
+    const open = sockets.filter((socket) => !socket.destroyed);
+    expect(open.length).toBeLessThanOrEqual(3);
+    const ended = open.map((socket) => once(socket, 'close'));
+    for (const socket of open) socket.end();
+    await Promise.all(ended);
+    expect((await send(api, { headers: {} })).status).toBe(200);
+  });
+
+  it('takes no more than its share of requests from a connection', async () => {
+    const api = await serve({ limits: { maxRequestsPerSocket: 2 } });
+    const socket = socketTo(api);
+    const ask = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const answers: string[] = [];
+    for (let asked = 0; asked < 3; asked += 1) {
+      socket.write(ask);
+      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      answers.push(chunk.toString());
+    }
+    expect(answers.map((answer) => answer.slice(9, 12))).toEqual(['401', '401', '503']);
+    expect(answers[0]).toMatch(/connection: keep-alive/i);
+    expect(answers[1]).toMatch(/connection: close/i);
+  });
+
+  it('closes at once while answers are held back by latency', async () => {
+    const api = await serve({ latencyMs: 60_000 });
+    const held = api.execute(notes, { entity: 'users', action: 'list' });
+    const refused = expect(held).rejects.toThrow();
+    const before = api.service.requestCount();
+    // The call is in when another, later one has been counted too.
+    while (api.service.requestCount() < before + 2) await send(api, { headers: {} });
+    await api.service.close();
+    await refused;
+  });
+});

@@ -1,0 +1,218 @@
+import path from 'node:path';
+import { inspect } from 'node:util';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
+import { describeSettings } from '../../src/settings/describe-settings.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
+import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+
+const example = fileURLToPath(new URL('../../config/connector-sync.example.yaml', import.meta.url));
+const exampleEnv = {
+  CONNECTOR_API_URL: 'https://api.example.test',
+  CONNECTOR_API_CLIENT_ID: 'me',
+  CONNECTOR_API_CLIENT_SECRET: 'hush',
+  NEWSLETTER_CONNECTOR_ID: 'c-1',
+  WIKI_CONNECTOR_ID: 'c-2',
+};
+
+let folder: ConfigFolder;
+beforeEach(() => {
+  folder = makeConfigFolder();
+});
+afterEach(() => {
+  folder.remove();
+});
+
+describe('loading settings', () => {
+  it('loads the example file', () => {
+    const settings = loadSettings({ file: example, env: exampleEnv });
+    const [newsletter, wiki] = [...settings.connectors.values()];
+    expect(newsletter).toMatchObject({
+      address: { kind: 'id', id: 'c-1' },
+      sink: {
+        type: 'sqlite',
+        name: 'warehouse',
+        durability: 'full',
+        path: path.resolve(example, '../../data/warehouse.db'),
+      },
+      schedule: { kind: 'cron', pattern: '*/30 * * * *', timezone: 'Europe/Berlin' },
+      concurrency: 4,
+      requestsPerSecond: 5,
+    });
+    const entities = new Map<string, unknown>(newsletter?.entities);
+    expect(entities.get('list_members')).toEqual({
+      variants: [{ status: 'subscribed' }],
+      parents: ['lists'],
+      fullEveryMs: 7 * 86_400_000,
+    });
+    expect(entities.get('email_activity')).toMatchObject({ fullEveryMs: 30 * 86_400_000 });
+    expect(entities.has('segment_members')).toBe(false);
+    expect(wiki).toMatchObject({ schedule: { kind: 'every', everyMs: 3_600_000 }, sink: { type: 'jsonl' } });
+    expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
+  });
+
+  it('names every missing variable of the example file with its line', () => {
+    const problems = problemsOf(() => loadSettings({ file: example, env: {} }));
+    expect(problems).toHaveLength(5);
+    expect(problems[0]).toBe(
+      `${example}:3: api.baseUrl: the environment variable CONNECTOR_API_URL is not set; set it or write \${CONNECTOR_API_URL:-default}`,
+    );
+  });
+
+  it("fills in the defaults, the connector type's own among them", () => {
+    const settings = folder.load(goodConfig);
+    const [newsletter] = [...settings.connectors.values()];
+    expect(settings.api).toMatchObject({ baseUrl: 'https://api.example.test', organizationId: null });
+    expect(settings.guards).toEqual({ maxDeleteShare: 0.2, minDeleteRows: 20 });
+    expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
+    expect(newsletter).toMatchObject({ concurrency: 4, requestsPerSecond: 10, schedule: null });
+    expect([...(newsletter?.entities.keys() ?? [])]).toHaveLength(12);
+    expect([...(newsletter?.entities.values() ?? [])][0]).toEqual({
+      variants: [{}],
+      parents: [],
+      fullEveryMs: 604_800_000,
+    });
+  });
+
+  it('asks for comments on blocks only when told to', () => {
+    const wiki = (more: string): readonly string[] => {
+      const settings = folder.load(goodConfig.replace('email-marketing', 'workspace-notes') + more);
+      const entities = new Map<string, { parents: readonly string[] }>(
+        [...settings.connectors.values()][0]?.entities,
+      );
+      return entities.get('comments')?.parents ?? [];
+    };
+    expect(wiki('')).toEqual(['pages']);
+    expect(wiki('    entities: { comments: { parents: [blocks, pages] } }\n')).toEqual(['pages', 'blocks']);
+  });
+
+  it('converts parameters to the declared types, so that one walk has one identity', () => {
+    const settings = folder.load(
+      `${goodConfig}    entities: { list_members: { variants: [{}, { vip_only: "true", email_type: 1 }] } }\n`,
+    );
+    const entities = new Map<string, unknown>([...settings.connectors.values()][0]?.entities);
+    expect(entities.get('list_members')).toMatchObject({
+      variants: [{}, { vip_only: true, email_type: '1' }],
+    });
+  });
+
+  it("knows the definitions in the user's own folders", () => {
+    const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
+    const settings = folder.load(
+      `definitions: ["${fixtures}"]\n${goodConfig.replace('email-marketing', 'issue-tracker')}`,
+    );
+    expect([...settings.connectors.values()][0]?.definition.name).toBe('issue-tracker');
+  });
+
+  it('tells broken definitions and broken settings in one round', () => {
+    folder.write('broken.yaml', 'name: x');
+    const problems = folder.problems(
+      `definitions: [.]\n${goodConfig.replace('baseUrl: https', 'baseUrl: ftp')}`,
+    );
+    expect(problems.some((problem) => problem.includes('broken.yaml:1: title: is missing'))).toBe(true);
+    expect(problems.some((problem) => problem.startsWith(':3: api.baseUrl: expected an address'))).toBe(true);
+  });
+
+  it('lets nobody change what it has loaded', () => {
+    const settings = folder.load(goodConfig);
+    expect(Object.isFrozen(settings.api)).toBe(true);
+    expect(() => Reflect.apply(Reflect.get(settings.connectors, 'clear'), settings.connectors, [])).toThrow(
+      /nobody/,
+    );
+  });
+
+  it('says that the file is missing', () => {
+    const file = path.join(folder.path, 'none.yaml');
+    expect(problemsOf(() => loadSettings({ file, env: {} }))[0]).toMatch(
+      /none\.yaml: cannot be read: ENOENT/,
+    );
+  });
+});
+
+describe('secrets', () => {
+  it('stay out of every way of printing the settings', () => {
+    const config = `${goodConfig}redis: { url: "redis://user:hush-redis@cache.example.test:6380/1?x=hush-too" }\n`;
+    folder.env['SECRET'] = 'hush-api';
+    const settings = folder.load(config);
+    expect(settings.api.clientSecret.reveal()).toBe('hush-api');
+    const texts = [
+      JSON.stringify(describeSettings(settings)),
+      JSON.stringify(settings),
+      inspect(settings, { depth: 20, showHidden: true }),
+      String(settings.api.clientSecret),
+    ];
+    expect(texts.join('\n')).not.toContain('hush');
+    expect(texts[0]).toContain('redis://[secret]@cache.example.test:6380');
+  });
+
+  it('stay out of messages about them', () => {
+    folder.env['SECRET'] = 'hush\n';
+    folder.env['URL'] = 'https://user:hush@host';
+    folder.env['REDIS'] = 'http://:hush@host';
+    folder.env['DURABILITY'] = 'hush';
+    const problems = folder.problems(
+      `${goodConfig.replace('https://api.example.test/', '"${URL}"')}redis: { url: "\${REDIS}" }\n`,
+    );
+    expect(problems.map((problem) => problem.split(': ')[1])).toEqual([
+      'api.baseUrl',
+      'api.clientSecret',
+      'redis.url',
+    ]);
+    expect(problems.join('\n')).not.toContain('hush');
+    const shape = folder.problems(
+      goodConfig.replace('path: ./warehouse.db', 'path: x, durability: "${DURABILITY}"'),
+    );
+    expect(shape).toEqual([':6: sinks.warehouse.durability: expected one of full, normal, got a string']);
+  });
+});
+
+describe('describing settings', () => {
+  it('shows defaults, durations as people write them, and no secrets', () => {
+    const config = `${goodConfig}    schedule: { every: 90m }\n    include: [lists, tags]\n`;
+    expect(describeSettings(folder.load(config))).toEqual({
+      file: path.join(folder.path, 'config.yaml'),
+      api: { baseUrl: 'https://api.example.test', clientId: 'me', clientSecret: '[secret]' },
+      definitions: ['email-marketing', 'workspace-notes'],
+      sinks: {
+        warehouse: { type: 'sqlite', path: path.join(folder.path, 'warehouse.db'), durability: 'full' },
+      },
+      redis: { url: 'redis://127.0.0.1:6379' },
+      connectors: {
+        newsletter: {
+          definition: 'email-marketing',
+          id: 'c-1',
+          sink: 'warehouse',
+          schedule: { every: '1h30m' },
+          concurrency: 4,
+          rateLimit: { requestsPerSecond: 10 },
+          entities: {
+            lists: { variants: [{}], fullEvery: '7d' },
+            tags: { variants: [{}], parents: ['lists'], fullEvery: '7d' },
+          },
+        },
+      },
+      guards: { maxDeleteShare: 0.2, minDeleteRows: 20 },
+    });
+  });
+
+  it('gives editors a JSON Schema that asks for what has no default', () => {
+    expect(settingsJsonSchema()).toMatchObject({
+      type: 'object',
+      required: ['api', 'sinks'],
+      additionalProperties: false,
+      properties: { api: { required: ['baseUrl', 'clientId', 'clientSecret'] } },
+    });
+  });
+});
+
+function problemsOf(load: () => unknown): readonly string[] {
+  try {
+    load();
+  } catch (error) {
+    if (error instanceof ProblemsError) return error.problems.map(formatProblem);
+    throw error;
+  }
+  return [];
+}

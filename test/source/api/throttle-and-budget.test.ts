@@ -1,0 +1,219 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { ThrottledError } from '../../../src/core/errors.ts';
+import { stallBeforeHeaders } from '../../support/hostile/broken-replies.ts';
+import type { Reply } from '../../support/hostile/exchange.ts';
+import { apiError, held, html, success, throttled } from '../../support/hostile/replies.ts';
+import { instantClock } from '../instant-clock.ts';
+import {
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+  type TestSourceOptions,
+} from '../open-test-source.ts';
+import { entityName } from '../test-definition.ts';
+
+let open: TestSource | null = null;
+afterEach(async () => {
+  await open?.[Symbol.asyncDispose]();
+  open = null;
+});
+
+const start = async (options: TestSourceOptions): Promise<TestSource> => {
+  open = await openTestSource(options);
+  return open;
+};
+const request = { entity: entityName('members'), params: {}, isRoot: false };
+const firstly =
+  (reply: Reply) =>
+  ({ index }: { index: number }) =>
+    index === 0 ? reply : success([]);
+
+describe('a throttle', () => {
+  it.each<[string, Reply, number, number]>([
+    ['seconds', throttled({ seconds: 7 }), 7_000, 7_000],
+    ['an HTTP date', throttled({ dateIn: 20 }), 19_000, 21_000],
+    ['529', throttled({ seconds: 3 }, 529), 3_000, 3_000],
+    ['no time at all', throttled(null), 500, 1_000],
+    ['a time that cannot be read', apiError(429, 'no', { 'retry-after': 'soon' }), 500, 1_000],
+    ['403 without JSON', html(403), 500, 1_000],
+  ])('is waited for: %s', async (_title, reply, least, most) => {
+    const clock = instantClock();
+    const { source, events } = await start({ respond: firstly(reply), clock });
+    const startedAt = clock.now();
+    await source.list(request, never);
+    expect(clock.now() - startedAt).toBeGreaterThanOrEqual(least);
+    expect(clock.now() - startedAt).toBeLessThanOrEqual(most);
+    expect(events.map((event) => event.kind)).toEqual(['throttled', 'call-retried']);
+    expect(source.stats()).toMatchObject({ calls: 2, retries: 1, throttled: 1 });
+    expect(source.stats().waitedMs).toBeGreaterThanOrEqual(least);
+  });
+
+  it('asked for longer than 30 s is handed to the caller, who is told how long', async () => {
+    const clock = instantClock();
+    const { source, server } = await start({ respond: firstly(throttled({ seconds: 90 })), clock });
+    const error = await failureOf(source.list(request, never));
+    expect(error).toBeInstanceOf(ThrottledError);
+    expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle', retryAfterMs: 90_000 });
+    expect(server.calls).toHaveLength(1);
+    // Nobody else goes on the wire before that either.
+    clock.advance(40_000);
+    expect(await failureOf(source.list(request, never))).toMatchObject({ retryAfterMs: 50_000 });
+    expect(server.calls).toHaveLength(1);
+    clock.advance(25_000);
+    await source.list(request, never);
+    expect(server.calls).toHaveLength(2);
+    expect(clock.now()).toBeGreaterThanOrEqual(Date.parse('2026-01-01T00:01:30Z'));
+  });
+
+  it('is believed for at most an hour', async () => {
+    const { source } = await start({ respond: firstly(throttled({ seconds: 999_999 })) });
+    expect(await failureOf(source.list(request, never))).toMatchObject({ retryAfterMs: 3_600_000 });
+  });
+
+  it('slows the whole budget and lets it recover by steps', async () => {
+    const clock = instantClock();
+    const { source } = await start({
+      respond: firstly(throttled({ seconds: 1 })),
+      clock,
+      requestsPerSecond: 2,
+    });
+    await source.list(request, never);
+    const gaps: number[] = [];
+    for (let call = 0; call < 40; call += 1) {
+      const before = clock.now();
+      await source.list(request, never);
+      gaps.push(clock.now() - before);
+    }
+    expect(gaps[0]).toBe(1_000);
+    expect(gaps.at(-1)).toBe(500);
+    expect(gaps.some((gap) => gap > 500 && gap < 1_000)).toBe(true);
+  });
+});
+
+describe('the budget', () => {
+  it('spaces calls by the rate', async () => {
+    const clock = instantClock();
+    const { source, server } = await start({ clock, requestsPerSecond: 4 });
+    const startedAt = clock.now();
+    await Promise.all(Array.from({ length: 9 }, () => source.list(request, never)));
+    expect(server.calls).toHaveLength(9);
+    expect(clock.now() - startedAt).toBe(2_000);
+  });
+
+  it('never has more calls on their way than its concurrency', async () => {
+    let running = 0;
+    let most = 0;
+    let release = (): void => undefined;
+    const gate = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { source, server } = await start({
+      concurrency: 3,
+      respond: () => async (exchange) => {
+        running += 1;
+        most = Math.max(most, running);
+        await gate;
+        running -= 1;
+        await success([])(exchange);
+      },
+    });
+    const calls = Promise.all(Array.from({ length: 20 }, () => source.list(request, never)));
+    await server.arrived(3);
+    release();
+    expect(await calls).toHaveLength(20);
+    expect(most).toBe(3);
+  });
+
+  it('gives a back-off up as soon as the signal is aborted', async () => {
+    const reason = new Error('stopped by test');
+    const controller = new AbortController();
+    // Waits for ever, as far as this test is concerned, and says that it does.
+    const clock: Clock = {
+      now: () => Date.now(),
+      sleep: (_ms, signal) => {
+        setImmediate(() => controller.abort(reason));
+        return systemClock.sleep(3_600_000, signal);
+      },
+    };
+    const { source } = await start({ respond: () => apiError(503, 'down'), clock });
+    await expect(source.list(request, controller.signal)).rejects.toBe(reason);
+  });
+
+  it('gives a pause up as soon as the signal is aborted', async () => {
+    const reason = new Error('stopped by test');
+    const controller = new AbortController();
+    const clock: Clock = {
+      now: () => Date.now(),
+      sleep: (_ms, signal) => {
+        setImmediate(() => controller.abort(reason));
+        return systemClock.sleep(3_600_000, signal);
+      },
+    };
+    const { source } = await start({ respond: () => throttled({ seconds: 20 }), clock });
+    await expect(source.list(request, controller.signal)).rejects.toBe(reason);
+  });
+
+  it('stops retrying when the call as a whole has taken too long', async () => {
+    const { source, server } = await start({
+      respond: () => throttled({ seconds: 20 }),
+      limits: { maxCallMs: 50_000 },
+    });
+    expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'THROTTLED' });
+    expect(server.calls).toHaveLength(3);
+  });
+});
+
+describe('a service that is down', () => {
+  it('gets a bounded number of requests, then one probe at a time, and is found again', async () => {
+    const clock = instantClock();
+    let isDown = true;
+    let release = (): void => undefined;
+    const probed = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const { source, server } = await start({
+      respond: () => (isDown ? apiError(503, 'down') : held(probed, success([]))),
+      clock,
+      limits: { retries: 4 },
+    });
+    for (let call = 0; call < 50; call += 1) {
+      expect(await failureOf(source.list(request, never))).toMatchObject({
+        code: 'UPSTREAM',
+        recovery: 'retry',
+      });
+    }
+    expect(server.calls.length).toBeGreaterThanOrEqual(20);
+    // 20 to open, and a probe now and then as back-offs moved the clock.
+    expect(server.calls.length).toBeLessThanOrEqual(24);
+
+    isDown = false;
+    clock.advance(60_000);
+    const before = server.calls.length;
+    const calls = Array.from({ length: 5 }, () => source.list(request, never));
+    const refused = await Promise.all(calls.slice(1).map((call) => failureOf(call)));
+    expect(refused.map(({ code }) => code)).toEqual(['UPSTREAM', 'UPSTREAM', 'UPSTREAM', 'UPSTREAM']);
+    release();
+    await calls[0];
+    expect(server.calls.length).toBe(before + 1);
+    await Promise.all(Array.from({ length: 5 }, () => source.list(request, never)));
+    expect(server.calls.length).toBe(before + 6);
+  });
+
+  it('is not seen as down because calls were aborted or refused', async () => {
+    const { source, server } = await start({
+      respond: ({ index }) =>
+        index < 25 ? stallBeforeHeaders : index < 50 ? apiError(404, 'no') : success([]),
+    });
+    for (let call = 0; call < 25; call += 1) {
+      const controller = new AbortController();
+      const listing = source.list(request, controller.signal);
+      await server.arrived(call + 1);
+      controller.abort(new Error('enough'));
+      await expect(listing).rejects.toThrow('enough');
+    }
+    for (let call = 0; call < 25; call += 1) await failureOf(source.list(request, never));
+    expect((await source.list(request, never)).fetched).toBe(0);
+  });
+});

@@ -1,0 +1,176 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
+import type { Exchange, HostileCall, Reply } from './hostile/exchange.ts';
+import { apiError, json, success } from './hostile/replies.ts';
+
+export interface HostileServerOptions {
+  /** Answers an execute; by default with an empty list. */
+  readonly respond?: (call: HostileCall) => Reply;
+  /** Answers the token endpoint instead of a fresh token; null: a fresh token after all. */
+  readonly respondToken?: (index: number) => Reply | null;
+  /** Answers every GET; null: the catalog below. */
+  readonly respondGet?: (path: string, query: URLSearchParams) => Reply | null;
+  /** What `GET connectors` and `GET connectors/{id}` know. */
+  readonly connectors?: readonly {
+    readonly id: string;
+    readonly name: string;
+    readonly definitionId: string;
+  }[];
+  /** Seconds, as said by the token endpoint. */
+  readonly tokenLifetime?: number;
+}
+
+export interface HostileServer extends AsyncDisposable {
+  readonly baseUrl: string;
+  /** Every execute, in order of arrival. */
+  readonly calls: readonly HostileCall[];
+  /** Every request of any kind as `METHOD path`. */
+  readonly requests: readonly string[];
+  readonly tokensIssued: () => number;
+  /** From now on the tokens issued so far are answered with 401. */
+  expireTokens(): void;
+  /** From now on every token is answered with 401. */
+  refuseAllTokens(): void;
+  /** Resolves when `count` executes have arrived. */
+  arrived(count: number): Promise<void>;
+  /** Sockets open at this moment. */
+  readonly openSockets: () => number;
+}
+
+/** A Connector Execution API on port 0 that can fail in every way; see `hostile/` for the replies. */
+export async function startHostileServer(options: HostileServerOptions = {}): Promise<HostileServer> {
+  const calls: HostileCall[] = [];
+  const requests: string[] = [];
+  const sockets = new Set<Socket>();
+  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  const validTokens = new Set<string>();
+  let tokensIssued = 0;
+  let tokenRequests = 0;
+  let refusesAll = false;
+
+  const issueToken = (): Reply => {
+    const override = options.respondToken?.(tokenRequests++);
+    if (override !== null && override !== undefined) return override;
+    tokensIssued += 1;
+    const token = `token-${tokensIssued}-${'x'.repeat(20)}`;
+    validTokens.add(token);
+    return json(200, {
+      access_token: token,
+      token_type: 'bearer',
+      expires_in: options.tokenLifetime ?? 900,
+      organization_id: null,
+    });
+  };
+
+  const answerGet = (url: URL): Reply => {
+    const override = options.respondGet?.(url.pathname, url.searchParams);
+    if (override !== null && override !== undefined) return override;
+    const known = (options.connectors ?? []).map(({ id, name, definitionId }) => ({
+      id,
+      name,
+      summarized_source_template: { id: 't', name, actor_definition_id: definitionId },
+    }));
+    if (url.pathname.endsWith('/definitions/sources')) {
+      return json(200, {
+        definitions: [{ sourceDefinitionId: 'd', name: 'Example', supportLevel: 'certified' }],
+      });
+    }
+    if (url.pathname.endsWith('/connectors')) {
+      const wanted = url.searchParams.get('definition_id');
+      const matching = known.filter(
+        ({ summarized_source_template: template }) =>
+          wanted === null || template.actor_definition_id === wanted,
+      );
+      return json(200, { data: matching });
+    }
+    const found = known.find(({ id }) => url.pathname.endsWith(`/connectors/${id}`));
+    return found === undefined ? apiError(404, 'Connector not found') : json(200, found);
+  };
+
+  const answerExecute = (exchange: Exchange, token: string, body: JsonObject): Reply => {
+    const call: HostileCall = {
+      index: calls.length,
+      at: Date.now(),
+      connectorId: exchange.connectorId,
+      entity: textOf(body['entity']),
+      action: textOf(body['action']),
+      params: isJsonObject(body['params']) ? body['params'] : {},
+      body,
+      token,
+      headers: exchange.request.headers,
+    };
+    calls.push(call);
+    for (const waiter of waiting.filter(({ count }) => calls.length >= count)) waiter.resolve();
+    return isValid(token) ? (options.respond?.(call) ?? success([])) : apiError(401, 'Invalid token');
+  };
+
+  const isValid = (token: string): boolean => !refusesAll && validTokens.has(token);
+
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    requests.push(`${request.method} ${url.pathname}`);
+    const body = await readJson(request);
+    const exchange = {
+      request,
+      response,
+      connectorId: /connectors\/([^/]*)\/execute$/.exec(url.pathname)?.[1] ?? '',
+    };
+    const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
+    let reply: Reply;
+    if (url.pathname.endsWith('/account/applications/token')) reply = issueToken();
+    else if (request.method === 'POST') reply = answerExecute(exchange, token, body);
+    else reply = isValid(token) ? answerGet(url) : apiError(401, 'Invalid token');
+    await reply(exchange);
+  };
+
+  const server = createServer((request, response) => {
+    // A reply that breaks its own connection is what this server is for.
+    answer(request, response).catch(() => request.socket.destroy());
+  });
+  server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  // `as`: a TCP server's address is never a pipe's name.
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    baseUrl: `http://127.0.0.1:${port}`,
+    calls,
+    requests,
+    tokensIssued: () => tokensIssued,
+    expireTokens: () => validTokens.clear(),
+    refuseAllTokens() {
+      refusesAll = true;
+    },
+    arrived: (count) =>
+      calls.length >= count
+        ? Promise.resolve()
+        : new Promise((resolve) => waiting.push({ count, resolve: () => resolve() })),
+    openSockets: () => sockets.size,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : '';
+}
+
+async function readJson(request: IncomingMessage): Promise<JsonObject> {
+  const chunks: Buffer[] = [];
+  // `as`: a request without an encoding set yields Buffers.
+  for await (const chunk of request) chunks.push(chunk as Buffer);
+  try {
+    const body = JSON.parse(Buffer.concat(chunks).toString('utf8')) as JsonValue;
+    return isJsonObject(body) ? body : {};
+  } catch {
+    // Not every request carries JSON; what it would have said is then absent.
+    return {};
+  }
+}

@@ -1,0 +1,79 @@
+import path from 'node:path';
+import type { EntityTable } from '../../src/core/records.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import type { SinkOptions } from '../../src/sinks/registry.ts';
+import type { Row } from './expected-rows.ts';
+import { jsonlRows, sqliteRows } from './stored-rows.ts';
+
+export interface SampleSink {
+  options(folder: string): SinkOptions;
+  rows(folder: string, connector: string, table: EntityTable): ReadonlyMap<string, Row>;
+}
+
+/** Both file sinks in a folder, and how a reader finds their rows. */
+export const sampleSinks: Readonly<Record<'sqlite' | 'jsonl', SampleSink>> = {
+  sqlite: {
+    options: (folder) => ({
+      type: 'sqlite',
+      name: 'test',
+      path: path.join(folder, 'test.db'),
+      durability: 'normal',
+    }),
+    rows: (folder, connector, table) => sqliteRows(path.join(folder, 'test.db'), connector, table),
+  },
+  jsonl: {
+    options: (folder) => ({
+      type: 'jsonl',
+      name: 'test',
+      directory: path.join(folder, 'lake'),
+      durability: 'normal',
+    }),
+    rows: (folder, connector, table) => jsonlRows(path.join(folder, 'lake'), connector, table),
+  },
+};
+
+export interface Differences {
+  readonly lost: number;
+  readonly superfluous: number;
+  readonly different: number;
+  readonly example: string | null;
+}
+
+/** Compares every table of a definition with the truth. Readers throw on torn lines and doubled rows. */
+export function differencesFrom(
+  truth: ReadonlyMap<string, ReadonlyMap<string, Row>>,
+  definition: Definition,
+  rowsOf: (table: EntityTable) => ReadonlyMap<string, Row>,
+): Differences {
+  let [lost, superfluous, different] = [0, 0, 0];
+  let example: string | null = null;
+  for (const { table, explodedTable } of definition.entities.values()) {
+    for (const one of explodedTable === null ? [table] : [table, explodedTable]) {
+      const expected = truth.get(one.entity) ?? new Map<string, Row>();
+      const stored = rowsOf(one);
+      for (const [key, row] of expected) {
+        const found = stored.get(key);
+        if (found === undefined) lost += 1;
+        else if (sortedJson(found) !== sortedJson(row)) different += 1;
+        else continue;
+        example ??= `${one.entity} ${key}`;
+      }
+      for (const key of stored.keys()) {
+        if (expected.has(key)) continue;
+        superfluous += 1;
+        example ??= `${one.entity} ${key}`;
+      }
+    }
+  }
+  return { lost, superfluous, different, example };
+}
+
+export const noDifferences: Differences = { lost: 0, superfluous: 0, different: 0, example: null };
+
+function sortedJson(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    typeof member === 'object' && member !== null && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).toSorted(([left], [right]) => (left < right ? -1 : 1)))
+      : member,
+  );
+}

@@ -1,0 +1,57 @@
+import type { Sink } from '../../src/sinks/sink.ts';
+import type { Source } from '../../src/source/source.ts';
+
+/** What a step that is never finished throws; everything after it throws it too, as after a death nothing runs. */
+export class StoppedError extends Error {
+  override readonly name = 'StoppedError';
+}
+
+/**
+ * Counts every call that the engine makes of its source and its sink, before and after the call, and stops the world at
+ * step `stopAt`: what was done before it stays, nothing is done after it, not even the end of the run.
+ */
+export function stopAtStep(stopAt: number): {
+  readonly wrapSource: (source: Source) => Source;
+  readonly wrapSink: (sink: Sink) => Sink;
+  /** Steps so far, and the name of the last one. */
+  readonly reached: () => { readonly steps: number; readonly last: string };
+} {
+  let steps = 0;
+  let last = '';
+
+  function step(name: string): void {
+    if (steps >= stopAt) throw new StoppedError(`stopped at step ${steps}, ${last}`);
+    steps += 1;
+    last = name;
+    if (steps >= stopAt) throw new StoppedError(`stopped at step ${steps}, ${name}`);
+  }
+
+  async function around<T>(name: string, call: () => Promise<T>): Promise<T> {
+    step(`before ${name}`);
+    const result = await call();
+    step(`after ${name}`);
+    return result;
+  }
+
+  return {
+    wrapSource: (source) => ({
+      connect: (signal) => around('connect', () => source.connect(signal)),
+      list: (request, signal) => around('list', () => source.list(request, signal)),
+      get: (request, signal) => around('get', () => source.get(request, signal)),
+      stats: () => source.stats(),
+      [Symbol.asyncDispose]: () => source[Symbol.asyncDispose](),
+    }),
+    wrapSink: (sink) => ({
+      id: sink.id,
+      history: sink.history,
+      acquire: (identity) => around('acquire', () => sink.acquire(identity)),
+      startRun: (lease, plan) => around('startRun', () => sink.startRun(lease, plan)),
+      nextPartitions: (lease, limit) => around('nextPartitions', () => sink.nextPartitions(lease, limit)),
+      commit: (lease, pages) => around('commit', () => sink.commit(lease, pages)),
+      setAside: (lease, walk, why) => around('setAside', () => sink.setAside(lease, walk, why)),
+      finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
+      [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
+    }),
+    reached: () => ({ steps, last }),
+  };
+}
