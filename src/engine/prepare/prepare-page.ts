@@ -120,7 +120,7 @@ export function compilePreparePage(
 function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
   return entity.order === null || !isJsonObject(raw)
     ? record.keyText
-    : `${record.keyText}@${String(raw[entity.order.field])}`;
+    : `${record.keyText}@${wholeJson(raw[entity.order.field] ?? null)}`;
 }
 
 function idOf(raw: JsonValue): string {

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type {
@@ -11,6 +10,7 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
+import { hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
 import { wholeJson } from './whole-json.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
@@ -51,20 +51,23 @@ export function compilePrepare(
   const slots = new Map(
     table.columns.map((column, index) => [column.name, slotOf(shape, column.name, column.type, index)]),
   );
-  const keySlots = table.key.map((name) => ({ name, slot: slots.get(name) }));
+  const keySlots = table.key.flatMap((name) => {
+    const slot = slots.get(name);
+    return slot === undefined ? [] : [{ name, slot }];
+  });
+
+  /** What the partition fills in, worked out once for all records that share it. */
+  let injected = injectedValues(slots, {}, table.columns.length);
+  let injectedFrom: Readonly<Record<string, JsonValue>> = {};
 
   function prepare(raw: JsonObject, inject: Readonly<Record<string, JsonValue>>): Prepared {
-    const values: ColumnValue[] = Array.from({ length: table.columns.length }, () => null);
-    const shadowed = new Set<number>();
-    for (const [name, value] of Object.entries(inject)) {
-      const slot = slots.get(name);
-      if (slot === undefined) continue;
-      values[slot.index] = toColumnValue(slot.type, value) ?? null;
-      shadowed.add(slot.index);
+    if (inject !== injectedFrom) {
+      injected = injectedValues(slots, inject, table.columns.length);
+      injectedFrom = inject;
     }
+    const values = [...injected.values];
     const extra = new Map<string, JsonValue>();
-    const volatileTexts: string[] = [];
-    const stableTexts = new Map<number, string>();
+    const volatile: VolatileField[] = [];
     for (const name of Object.keys(raw)) {
       if (shape.ignored.has(name)) continue;
       const value = raw[name] ?? null;
@@ -75,7 +78,7 @@ export function compilePrepare(
         continue;
       }
       const fitting = toColumnValue(slot.type, value);
-      if (shadowed.has(slot.index)) {
+      if (injected.isFilled[slot.index] === true) {
         if (fitting !== values[slot.index]) extra.set(name, value);
         continue;
       }
@@ -86,16 +89,14 @@ export function compilePrepare(
         continue;
       }
       values[slot.index] = fitting;
-      if (slot.volatile !== null) {
-        volatileTexts.push(`${name}=${String(fitting)}`);
-        stableTexts.set(
-          slot.index,
-          slot.volatile.some((path) => path.length === 0) ? '' : canonicalJsonWithout(value, slot.volatile),
-        );
-      }
+      if (slot.volatile !== null)
+        volatile.push({
+          index: slot.index,
+          text: String(fitting),
+          stableText: stableTextOf(slot.volatile, value),
+        });
     }
-    const keyParts = keySlots.map(({ slot }) => (slot === undefined ? null : (values[slot.index] ?? null)));
-    const missing = keySlots.find((_, index) => keyParts[index] === null);
+    const missing = keySlots.find(({ slot }) => values[slot.index] === null);
     if (missing !== undefined)
       return refuse(
         table.entity,
@@ -103,11 +104,7 @@ export function compilePrepare(
         `the record has no ${missing.name}, which is part of its key`,
         raw,
       );
-    if (
-      keySlots.every(
-        ({ slot }, index) => slot === undefined || shadowed.has(slot.index) || keyParts[index] === '',
-      )
-    ) {
+    if (keySlots.every(({ slot }) => injected.isFilled[slot.index] === true || values[slot.index] === '')) {
       return refuse(
         table.entity,
         'key-missing',
@@ -116,16 +113,16 @@ export function compilePrepare(
       );
     }
     const extraText = extra.size === 0 ? null : extraJson(extra);
-    const text = hashText(values, stableTexts, extraText);
+    const text = hashedText(values, volatile, extraText);
     if (text.length > maxRecordChars)
       return refuse(table.entity, 'too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     return {
       kind: 'record',
       extraFields: extra.size,
       record: {
-        keyText: keyTextOf(keyParts),
+        keyText: keyTextOf(keySlots.map(({ slot }) => values[slot.index] ?? null)),
         hash: shortHash(text),
-        volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileTexts.toSorted().join('\n')),
+        volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileText(volatile)),
         values,
         extra: extraText,
       },
@@ -156,24 +153,25 @@ function slotOf(shape: RecordShape, name: string, type: FieldType, index: number
   };
 }
 
-/** Lengths stand before texts, so that no two different rows make the same text. */
-function hashText(
-  values: readonly ColumnValue[],
-  stableTexts: ReadonlyMap<number, string>,
-  extra: string | null,
-): string {
-  let text = '';
-  for (let index = 0; index < values.length; index += 1) {
-    const value = stableTexts.size === 0 ? values[index] : (stableTexts.get(index) ?? values[index]);
-    if (value === null || value === undefined) text += 'n;';
-    else if (typeof value === 'string') text += `s${value.length}:${value}`;
-    else text += `i${value};`;
+function injectedValues(
+  slots: ReadonlyMap<string, Slot>,
+  inject: Readonly<Record<string, JsonValue>>,
+  width: number,
+): { readonly values: readonly ColumnValue[]; readonly isFilled: readonly boolean[] } {
+  const values = Array.from({ length: width }, (): ColumnValue => null);
+  const isFilled = Array.from({ length: width }, () => false);
+  for (const [name, value] of Object.entries(inject)) {
+    const slot = slots.get(name);
+    if (slot === undefined) continue;
+    values[slot.index] = toColumnValue(slot.type, value) ?? null;
+    isFilled[slot.index] = true;
   }
-  return extra === null ? text : `${text}x${extra}`;
+  return { values, isFilled };
 }
 
-function shortHash(text: string): string {
-  return hash('sha256', text, 'hex').slice(0, 32);
+/** '' where all of the field is volatile. */
+function stableTextOf(volatile: readonly (readonly string[])[], value: JsonValue): string {
+  return volatile.some((path) => path.length === 0) ? '' : canonicalJsonWithout(value, volatile);
 }
 
 function keyTextOf(parts: readonly ColumnValue[]): string {

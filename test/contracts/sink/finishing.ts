@@ -113,8 +113,8 @@ export function finishing(kind: SinkKind): void {
       {
         lastRun: { state: 'ok' },
         entities: [
+          { entity: 'member_opens', rows: 0, partitions: 0 },
           { entity: members, rows: 1, partitions: 1, due: 0, lastSealedAt: '2026-03-01T10:00:00.000Z' },
-          { entity: 'member_opens', rows: 0 },
         ],
       },
     ]);
@@ -158,7 +158,7 @@ export function finishing(kind: SinkKind): void {
        VALUES ('old' || ?, 'news', 1, '', '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
     );
     ledger.transaction(() => {
-      for (let index = 0; index < 1_500; index += 1) insert.run(index);
+      for (let index = 0; index < 1_500; index += 1) insert.run(String(index));
     })();
     ledger.close();
     await emptyRun(sink, { lease, run: 'r1' as Started['run'] }, 'r1');

@@ -15,6 +15,7 @@ import {
 } from './fixture.ts';
 import { useBench } from './use-bench.ts';
 
+const retyped: FieldType = 'string';
 const withColumns = (...columns: readonly Column[]): EntityTable => ({
   ...membersTable,
   columns: [...membersTable.columns, ...columns],
@@ -63,9 +64,7 @@ export function tableChanges(kind: SinkKind): void {
       'another type of a column',
       {
         ...membersTable,
-        columns: membersTable.columns.map((one) =>
-          one.name === 'visits' ? { ...one, type: 'string' as FieldType } : one,
-        ),
+        columns: membersTable.columns.map((one) => (one.name === 'visits' ? { ...one, type: retyped } : one)),
       },
     ],
   ])('refuses %s, and stays usable with the old definition', async (_what, changed) => {

@@ -49,6 +49,19 @@ describe('a list', () => {
     expect(source.stats().bytes).toBeGreaterThan(50);
   });
 
+  it.each([
+    ['only status and result', {}],
+    ['null metadata', { connector_metadata: null, execution_metadata: null }],
+    ['the bare connector id', { execution_metadata: { connector_instance_id: 'c1' } }],
+    [
+      'metadata that is no object',
+      { connector_metadata: 'x', execution_metadata: { connector_instance_id: null } },
+    ],
+  ])('is read from an envelope with %s', async (_title, rest) => {
+    await sourceWith(json(200, { status: 'success', result: [{ id: 'a' }], ...rest }));
+    expect((await list()).records).toEqual([{ id: 'a' }]);
+  });
+
   it('reads a gzip body', async () => {
     const { server } = await sourceWith(gzipped([{ id: 'a' }]));
     expect((await list()).records).toEqual([{ id: 'a' }]);
@@ -126,6 +139,7 @@ describe('a list', () => {
     ['no envelope', json(200, [1, 2])],
     ['an object as result', success({ id: 'a' })],
     ['null as result', success(null)],
+    ['no result', json(200, { status: 'success' })],
     ['text as result', success('rows')],
     [
       'another connector',

@@ -1,0 +1,229 @@
+import { describe, expect, it } from 'vitest';
+import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import {
+  createSampleAccount,
+  type SampleAccount,
+  type SampleSize,
+} from '../../src/service/sample/sample-account.ts';
+import { sampleTruth, type TruthRecord } from '../../src/service/sample/sample-truth.ts';
+import { planNotes } from '../../src/service/sample/workspace-notes/notes-plan.ts';
+import { definitions, object, objects } from './served-api.ts';
+
+const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>
+  createSampleAccount({ definitionName, seed, size });
+const truth = (account: SampleAccount, entity: string): readonly TruthRecord[] => [
+  ...sampleTruth(account, entity),
+];
+const records = (account: SampleAccount, entity: string): readonly JsonObject[] =>
+  truth(account, entity).map(({ record }) => record);
+
+describe('a sample account', () => {
+  it.each([...definitions.keys()])('of %s is the same for the same seed and another for another', (name) => {
+    for (const entity of definitions.get(name)?.entities.keys() ?? []) {
+      const first = truth(open(name, 7, 'tiny'), entity);
+      expect(truth(open(name, 7, 'tiny'), entity)).toEqual(first);
+      expect(truth(open(name, 8, 'tiny'), entity)).not.toEqual(first);
+    }
+  });
+
+  it('lies in the past, so that no watermark is capped', () => {
+    const times = ['list_members', 'campaigns', 'email_activity'].flatMap((entity) =>
+      [...JSON.stringify(records(open('email-marketing'), entity)).matchAll(/\d{4}-\d\d-\d\dT[\d:]{8}/g)].map(
+        String,
+      ),
+    );
+    expect(times.length).toBeGreaterThan(1_000);
+    expect(times.toSorted().at(-1)?.localeCompare('2025-12-31T23:59:59')).toBe(-1);
+  });
+});
+
+describe('the email account', () => {
+  const account = open('email-marketing');
+
+  it('has lists from empty to several pages, and people who are in more than one', () => {
+    const sizes = records(account, 'lists').map((list) => object(list['stats'])['total_contacts']);
+    expect(sizes).toEqual([2300, 900, 430, 57, 1, 0]);
+    const ids = records(account, 'list_members').map(({ id }) => id);
+    expect(new Set(ids).size).toBeLessThan(ids.length);
+  });
+
+  it('counts in list statistics, segments and interests what is there', () => {
+    const members = records(account, 'list_members');
+    for (const list of records(account, 'lists')) {
+      const own = members.filter(({ list_id }) => list_id === list['id']);
+      const count = (status: string): number => own.filter((member) => member['status'] === status).length;
+      expect(object(list['stats'])).toMatchObject({
+        total_contacts: own.length,
+        member_count: count('subscribed'),
+        unsubscribe_count: count('unsubscribed'),
+        cleaned_count: count('cleaned'),
+      });
+    }
+    const segmentMembers = truth(account, 'segment_members');
+    for (const segment of records(account, 'segments')) {
+      const own = segmentMembers.filter(
+        ({ params }) => params['segment_id'] === String(segment['id'] as number),
+      );
+      expect(own).toHaveLength(segment['member_count'] as number);
+      expect(own.every(({ record }) => record['status'] === 'subscribed')).toBe(true);
+    }
+    for (const interest of records(account, 'interests')) {
+      const own = members.filter(
+        ({ interests }) => object(interests)[String(interest['id'] as string)] === true,
+      );
+      expect(interest['subscriber_count']).toBe(String(own.length));
+    }
+  });
+
+  it('grows last_changed with the index, with more equal times than a page holds', () => {
+    const [list] = records(account, 'lists');
+    const times = account
+      .list('list_members', { list_id: list?.['id'] ?? null })
+      .slice(0, 2_300)
+      .map((member) => String(member['last_changed'] as string));
+    expect(times).toEqual(times.toSorted());
+    expect(times.filter((time) => time === times[0]).length).toBeGreaterThan(1_000);
+  });
+
+  it('puts the tags of a member and the segment of a tag together', () => {
+    const [list] = records(account, 'lists');
+    const list_id = list?.['id'] ?? null;
+    const members = account.list('list_members', { list_id }).slice(0, 2_300);
+    for (const tag of account.list('tags', { list_id }).slice(0, 10)) {
+      const tagged = members.filter((member) => objects(member['tags']).some(({ id }) => id === tag['id']));
+      const subscribed = tagged.filter(({ status }) => status === 'subscribed').map(({ id }) => id);
+      const segment_id = String(tag['id'] as number);
+      const segment = account.list('segment_members', { list_id, segment_id }).slice(0, 2_300);
+      expect(segment.map(({ id }) => id)).toEqual(subscribed);
+    }
+  });
+
+  it('has a report for what was sent and no other campaign', () => {
+    const sent = records(account, 'campaigns').filter(
+      ({ status }) => status === 'sent' || status === 'sending',
+    );
+    expect(records(account, 'reports').map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+    expect(sent.every(({ send_time }) => send_time !== '')).toBe(true);
+    expect(records(account, 'campaigns').filter(({ send_time }) => send_time !== '')).toHaveLength(
+      sent.length,
+    );
+  });
+
+  it('has activity of every kind, and recipients without any', () => {
+    const rows = records(account, 'email_activity');
+    const actions = rows.flatMap((row) => objects(row['activity']));
+    expect(new Set(actions.map(({ action }) => action))).toEqual(new Set(['open', 'click', 'bounce']));
+    expect(rows.some(({ activity }) => objects(activity).length === 0)).toBe(true);
+    const unsubscribed = truth(account, 'unsubscribes');
+    for (const report of records(account, 'reports')) {
+      const own = unsubscribed.filter(({ params }) => params['campaign_id'] === report['id']);
+      expect(report['unsubscribed']).toBe(own.length);
+    }
+  });
+});
+
+describe('the workspace', () => {
+  const account = open('workspace-notes');
+  const blocks = truth(account, 'blocks');
+  const listed = (id: unknown): readonly JsonObject[] =>
+    account.list('blocks', { block_id: String(id) }).slice(0, 1_000);
+  const copies = blocks.filter(({ record }) => {
+    const synced = record['synced_block'];
+    return isJsonObject(synced) && synced['synced_from'] !== null;
+  });
+
+  it('shows all 32 types of block, and lists six levels deep', () => {
+    const fields = definitions
+      .get('workspace-notes')
+      ?.entities.values()
+      .find(({ name }) => name === 'blocks')?.fields;
+    const names = [...(fields?.keys() ?? [])];
+    const types = new Set(names.slice(names.indexOf('paragraph'), names.indexOf('unsupported') + 1));
+    expect(types.size).toBe(32);
+    expect(new Set(blocks.map(({ record }) => record['type']))).toEqual(types);
+    expect(Math.max(...blocks.map(({ params }) => Number(params['depth'])))).toBe(5);
+    expect(blocks.every(({ record }) => isJsonObject(record[String(record['type'] as string)]))).toBe(true);
+  });
+
+  it('shows the original’s children under a synced copy, with the same ids and the original as parent', () => {
+    expect(copies.length).toBeGreaterThanOrEqual(2);
+    for (const { record } of copies) {
+      const from = object(object(record['synced_block'])['synced_from'])['block_id'];
+      expect(record['has_children']).toBe(true);
+      expect(listed(record['id'])).toEqual(listed(from));
+      expect(listed(record['id']).length).toBeGreaterThan(0);
+      expect(listed(record['id']).every(({ parent }) => object(parent)['block_id'] === from)).toBe(true);
+    }
+  });
+
+  it('says has_children exactly where a list shows something, except for databases, whose pages lie elsewhere', () => {
+    for (const { record } of blocks) {
+      if (record['type'] === 'child_database') expect(record['has_children']).toBe(true);
+      else if (record['type'] !== 'child_page') {
+        expect([record['id'], record['has_children']]).toEqual([
+          record['id'],
+          listed(record['id']).length > 0,
+        ]);
+      }
+    }
+  });
+
+  it('shows a page below a page as a block with the page’s id', () => {
+    const below = records(account, 'pages').filter(({ parent }) => object(parent)['type'] === 'page_id');
+    expect(below.length).toBeGreaterThan(10);
+    for (const page of below) {
+      const block = listed(object(page['parent'])['page_id']).find(({ id }) => id === page['id']);
+      expect(block).toMatchObject({ type: 'child_page', has_children: true });
+    }
+  });
+
+  it('keeps trashed pages out of lists and returns them by id', () => {
+    const ids = new Set(records(account, 'pages').map(({ id }) => id));
+    expect(ids.size).toBe(120);
+    const trashed = createTrashed();
+    expect(trashed.length).toBe(3);
+    for (const id of trashed) {
+      expect(ids.has(id)).toBe(false);
+      expect(account.get('pages', { page_id: id })).toMatchObject({ archived: true, in_trash: true });
+    }
+  });
+
+  it('gives comments on a page for the page and those on a block for that block only', () => {
+    const comments = truth(account, 'comments');
+    const kinds = comments.map(({ record, params }) => {
+      const parent = object(record['parent']);
+      expect(parent[String(parent['type'] as string)]).toBe(params['block_id']);
+      return parent['type'];
+    });
+    expect(new Set(kinds)).toEqual(new Set(['page_id', 'block_id']));
+    expect(
+      Math.max(
+        ...Map.groupBy(comments, ({ params }) => params['block_id'])
+          .values()
+          .map(({ length }) => length),
+      ),
+    ).toBe(130);
+  });
+
+  it('takes ids without dashes and in capitals', () => {
+    const [page] = records(account, 'pages');
+    const id = String(page?.['id'] as string);
+    const bare = id.replaceAll('-', '').toUpperCase();
+    expect(account.get('pages', { page_id: bare })).toMatchObject({ id });
+    expect(listed(bare)).toEqual(listed(id));
+  });
+
+  it('has another request_id in every get and none in lists', () => {
+    const [page] = records(account, 'pages');
+    const get = (): unknown => account.get('pages', { page_id: page?.['id'] ?? null })?.['request_id'];
+    expect(page).not.toHaveProperty('request_id');
+    expect(get()).not.toBe(get());
+  });
+});
+
+/** Their ids show nowhere but in the workspace's own plan. */
+function createTrashed(): readonly string[] {
+  return planNotes(7, 'small')
+    .pages.filter(({ isTrashed }) => isTrashed)
+    .map(({ id }) => id);
+}
