@@ -67,6 +67,8 @@ export interface Param {
   readonly max: number | null;
   /** What the service does above `max`: `cap` answers with `max` records, `refuse` answers 400. */
   readonly aboveMax: 'cap' | 'refuse';
+  /** Members of an `object` parameter, where they are known (`sort.direction`); absent: anything goes. */
+  readonly members?: ReadonlyMap<string, Param>;
 }
 
 export type Pagination =
@@ -99,6 +101,7 @@ export interface Parent {
   readonly byDefault: boolean;
 }
 
+/** `present`: neither absent nor null nor an empty text. */
 export type ParentCondition =
   | { readonly kind: 'in'; readonly field: string; readonly values: readonly string[] }
   | { readonly kind: 'present'; readonly field: string };

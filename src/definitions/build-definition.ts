@@ -1,0 +1,114 @@
+import { createHash } from 'node:crypto';
+import type { JsonObject, JsonValue } from '../core/json.ts';
+import { isJsonObject } from '../core/json.ts';
+import { isDeclaredName, type EntityName } from '../core/names.ts';
+import type { Column, EntityTable } from '../core/records.ts';
+import { buildAction } from './build-action.ts';
+import { deepFreeze } from './deep-freeze.ts';
+import type { Action, ActionName, Definition, Entity, Explode, Parent } from './definition.ts';
+import type { DefinitionFile, EntityFile } from './definition-file.ts';
+
+/** The definition that a checked file describes, frozen with everything in it. */
+export function buildDefinition(file: DefinitionFile): Definition {
+  return deepFreeze({
+    name: file.name,
+    title: file.title,
+    id: file.id.toLowerCase(),
+    contentHash: createHash('sha256').update(sortedJson(file)).digest('hex'),
+    rateLimit: { ...file.rateLimit },
+    errors: file.errors.map((pattern) => ({
+      ...pattern,
+      entity: pattern.entity === null ? null : entityName(pattern.entity),
+    })),
+    entities: new Map(
+      Object.entries(file.entities).map(([name, entity]) => [
+        entityName(name),
+        buildEntity(entityName(name), entity),
+      ]),
+    ),
+  });
+}
+
+function buildEntity(name: EntityName, file: EntityFile): Entity {
+  const explode = buildExplode(file);
+  return {
+    name,
+    fields: new Map(Object.entries(file.fields)),
+    key: file.key,
+    ignored: new Set(file.ignored),
+    volatile: file.volatile.map((path) => path.split('.')),
+    searchable: new Map(Object.entries(file.searchable)),
+    actions: buildActions(file),
+    pagination: file.pagination,
+    order: file.order,
+    fixedParams: file.fixedParams,
+    only: file.only,
+    parents: file.parents.map(buildParent),
+    recursive:
+      file.recursive === null ? null : { ...file.recursive, skipTypes: new Set(file.recursive.skipTypes) },
+    explode,
+    table: buildTable(name, file),
+    explodedTable: explode === null ? null : buildExplodedTable(explode, file),
+  };
+}
+
+function buildActions(file: EntityFile): ReadonlyMap<ActionName, Action> {
+  const actions = new Map<ActionName, Action>();
+  for (const name of ['list', 'get', 'context_store_search', 'download'] as const) {
+    const action = file.actions[name];
+    if (action !== undefined) {
+      actions.set(name, buildAction(action));
+    }
+  }
+  return actions;
+}
+
+function buildParent(file: EntityFile['parents'][number]): Parent {
+  return {
+    entity: entityName(file.entity),
+    params: new Map(Object.entries(file.params)),
+    inject: new Map(Object.entries(file.inject)),
+    when: file.when,
+    byDefault: file.byDefault,
+  };
+}
+
+function buildExplode(file: EntityFile): Explode | null {
+  return file.explode === null
+    ? null
+    : {
+        ...file.explode,
+        into: entityName(file.explode.into),
+        fields: new Map(Object.entries(file.explode.fields)),
+      };
+}
+
+function buildTable(entity: EntityName, file: EntityFile): EntityTable {
+  const columns = Object.entries(file.fields)
+    .filter(([name]) => name !== file.explode?.field)
+    .map(([name, type]): Column => ({ name, type }));
+  return { entity, columns, key: file.key };
+}
+
+function buildExplodedTable(explode: Explode, file: EntityFile): EntityTable {
+  const carried = explode.carry.map((name): Column => ({ name, type: file.fields[name] ?? 'any' }));
+  const own = [...explode.fields].map(([name, type]): Column => ({ name, type }));
+  return { entity: explode.into, columns: [...carried, ...own], key: explode.key };
+}
+
+function entityName(text: string): EntityName {
+  if (!isDeclaredName(text)) {
+    throw new TypeError(`expected a checked entity name, got ${JSON.stringify(text)}`);
+  }
+  return text;
+}
+
+/** Key order says nothing, so it is not hashed; neither are comments, anchors and layout. */
+function sortedJson(file: DefinitionFile): string {
+  const plain: JsonObject = JSON.parse(JSON.stringify(file)) as JsonObject;
+  return JSON.stringify(plain, (_, value: JsonValue) =>
+    isJsonObject(value)
+      ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))
+      : value,
+  );
+}

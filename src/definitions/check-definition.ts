@@ -1,0 +1,97 @@
+import { isConnectorName } from '../core/names.ts';
+import { checkActions } from './check-actions.ts';
+import { checkExplode } from './check-explode.ts';
+import { checkKey, checkKnown, checkName, namePattern, type Note } from './check-names.ts';
+import { checkParents } from './check-parents.ts';
+import { checkRecursive } from './check-recursive.ts';
+import type { DefinitionFile, EntityFile } from './definition-file.ts';
+import type { YamlPath } from './read-yaml.ts';
+import { suggestName } from './suggest-name.ts';
+
+/** Holds the parts of one definition against each other; every problem goes to `note`. */
+export function checkDefinition(file: DefinitionFile, note: Note): void {
+  if (!isConnectorName(file.name)) {
+    note(['name'], `expected ${namePattern('-')}, got ${JSON.stringify(file.name)}`);
+  }
+  if (Object.keys(file.entities).length === 0) {
+    note(['entities'], 'expected at least one entity');
+  }
+  for (const [name, entity] of Object.entries(file.entities)) {
+    const at = ['entities', name];
+    checkName(name, at, note);
+    checkFields(entity, at, note);
+    checkActions(entity, at, note);
+    checkExplode(entity, at, note);
+    checkRecursive(entity, at, note);
+  }
+  checkTables(file, note);
+  checkParents(file, note);
+  checkErrorPatterns(file, note);
+}
+
+function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
+  const declared = Object.keys(entity.fields);
+  for (const name of declared) {
+    checkName(name, [...at, 'fields', name], note);
+  }
+  checkKnown(entity.key, declared, 'field', [...at, 'key'], note);
+  checkKey(entity.key, (part) => entity.fields[part], [...at, 'key'], note);
+  entity.ignored.forEach((name, index) => {
+    if (declared.includes(name)) {
+      note(
+        [...at, 'ignored', index],
+        `${name} is declared as a field: a field is stored or ignored, not both`,
+      );
+    }
+  });
+  entity.volatile.forEach((path, index) => checkVolatile(entity, path, [...at, 'volatile', index], note));
+  for (const [where, field] of [
+    ['order', entity.order?.field],
+    ['only', entity.only?.field],
+  ] as const) {
+    if (field !== undefined && !declared.includes(field)) {
+      note([...at, where, 'field'], `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`);
+    }
+  }
+}
+
+function checkVolatile(entity: EntityFile, path: string, at: YamlPath, note: Note): void {
+  const [first = '', ...rest] = path.split('.');
+  if (first === '' || rest.includes('')) {
+    note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
+    return;
+  }
+  if (first === '*' && rest.length === 0) {
+    note(at, 'expected at least one field to stay in the content hash, got all of them');
+  }
+  if (first !== '*' && !Object.hasOwn(entity.fields, first)) {
+    note(at, `no such field: ${JSON.stringify(first)}${suggestName(first, Object.keys(entity.fields))}`);
+  }
+  if (rest.length === 0 && entity.key.includes(first)) {
+    note(at, `${first} is part of the key: it cannot be left out of the content hash`);
+  }
+}
+
+function checkTables(file: DefinitionFile, note: Note): void {
+  const taken = new Set(Object.keys(file.entities));
+  for (const [name, { explode }] of Object.entries(file.entities)) {
+    if (explode !== null && taken.has(explode.into)) {
+      note(['entities', name, 'explode', 'into'], `another table is already named ${explode.into}`);
+    }
+    if (explode !== null) {
+      taken.add(explode.into);
+    }
+  }
+}
+
+function checkErrorPatterns(file: DefinitionFile, note: Note): void {
+  const known = Object.keys(file.entities);
+  file.errors.forEach(({ entity }, index) => {
+    if (entity !== null && !known.includes(entity)) {
+      note(
+        ['errors', index, 'entity'],
+        `no such entity: ${JSON.stringify(entity)}${suggestName(entity, known)}`,
+      );
+    }
+  });
+}

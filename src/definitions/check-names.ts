@@ -1,0 +1,54 @@
+import { isDeclaredName, maxNameLength } from '../core/names.ts';
+import { isReservedName, type YamlPath } from './read-yaml.ts';
+import { suggestName } from './suggest-name.ts';
+
+/** Notes a problem at a place of the file. */
+export type Note = (path: YamlPath, message: string) => void;
+
+/** A name becomes a column, a table or a key: one pattern for all of them. */
+export function checkName(name: string, at: YamlPath, note: Note): void {
+  if (isReservedName(name)) {
+    note(at, `${name} is reserved; choose another name`);
+  }
+  if (!isDeclaredName(name)) {
+    note(at, `expected ${namePattern('_')}, got ${JSON.stringify(name)}`);
+  }
+}
+
+/** What a name must look like, for a sentence. */
+export function namePattern(joint: string): string {
+  return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;
+}
+
+/** Notes every name that is not among the known ones. */
+export function checkKnown(
+  names: readonly string[],
+  known: readonly string[],
+  what: string,
+  at: YamlPath,
+  note: Note,
+): void {
+  names.forEach((name, index) => {
+    if (!known.includes(name)) {
+      note([...at, index], `no such ${what}: ${JSON.stringify(name)}${suggestName(name, known)}`);
+    }
+  });
+}
+
+/** Key parts are compared and indexed, so they are texts or whole numbers, each named once. */
+export function checkKey(
+  key: readonly string[],
+  typeOf: (part: string) => string | undefined,
+  at: YamlPath,
+  note: Note,
+): void {
+  key.forEach((part, index) => {
+    const type = typeOf(part);
+    if (type !== undefined && type !== 'string' && type !== 'integer') {
+      note([...at, index], `expected a string or integer field, ${part} is of type ${type}`);
+    }
+    if (key.indexOf(part) !== index) {
+      note([...at, index], `${part} is named twice`);
+    }
+  });
+}

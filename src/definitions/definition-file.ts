@@ -1,0 +1,141 @@
+import { z } from 'zod';
+import { strictObject } from './schema-problems.ts';
+
+const fieldType = z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']);
+const paramType = z.enum(['string', 'integer', 'boolean', 'object', 'array']);
+const fields = z.record(z.string(), fieldType);
+const names = z.array(z.string());
+
+const paramShape = {
+  type: paramType,
+  required: z.boolean().default(false),
+  enum: z.array(z.string()).min(1).nullable().default(null),
+  default: z.union([z.string(), z.number(), z.boolean()]).nullable().default(null),
+  min: z.number().nullable().default(null),
+  max: z.number().nullable().default(null),
+  aboveMax: z.enum(['cap', 'refuse']).default('refuse'),
+};
+
+/** `email: string` is short for `email: { type: string }`. */
+function orShort<Schema extends z.ZodType>(schema: Schema): z.ZodPreprocess<Schema> {
+  return z.preprocess((value) => (typeof value === 'string' ? { type: value } : value), schema);
+}
+
+const member = orShort(strictObject(paramShape));
+const param = orShort(
+  strictObject({ ...paramShape, members: z.record(z.string(), member).nullable().default(null) }),
+);
+
+const action = strictObject({
+  params: z.record(z.string(), param).default({}),
+  key: z.record(z.string(), z.string()).default({}),
+});
+
+const pagination = z.discriminatedUnion(
+  'kind',
+  [
+    strictObject({
+      kind: z.literal('offset'),
+      offsetParam: z.string(),
+      sizeParam: z.string(),
+      maxSize: z.int().min(1).max(10_000),
+    }),
+    strictObject({
+      kind: z.literal('pageToken'),
+      tokenParam: z.string(),
+      sizeParam: z.string().nullable().default(null),
+      maxSize: z.int().min(1).max(10_000).nullable().default(null),
+      flagKeys: names.default([]),
+      tokenKeys: names.min(1),
+      lifetimeMs: z.int().min(1000).default(60_000),
+    }),
+    strictObject({ kind: z.literal('single') }),
+  ],
+  { error: 'expected kind: offset, pageToken or single' },
+);
+
+const condition = z.discriminatedUnion(
+  'kind',
+  [
+    strictObject({ kind: z.literal('in'), field: z.string(), values: names.min(1) }),
+    strictObject({ kind: z.literal('present'), field: z.string() }),
+  ],
+  { error: 'expected kind: in or present' },
+);
+
+const parent = strictObject({
+  entity: z.string(),
+  params: z.record(z.string(), z.string()),
+  inject: z.record(z.string(), z.string()).default({}),
+  when: z.array(condition).default([]),
+  byDefault: z.boolean().default(true),
+});
+
+const recursive = strictObject({
+  param: z.string(),
+  flag: z.string(),
+  parentField: z.string(),
+  typeField: z.string(),
+  skipTypes: names.default([]),
+  maxDepth: z.int().min(1).max(100),
+  rootField: z.string(),
+  depthField: z.string(),
+  positionField: z.string(),
+});
+
+const explode = strictObject({
+  field: z.string(),
+  into: z.string(),
+  carry: names.default([]),
+  fields,
+  key: names.min(1),
+});
+
+const params = z.record(z.string(), z.json());
+
+const entity = strictObject({
+  fields,
+  key: names.min(1),
+  ignored: names.default([]),
+  volatile: names.default([]),
+  searchable: fields.default({}),
+  actions: strictObject({
+    list: action.optional(),
+    get: action.optional(),
+    context_store_search: action.optional(),
+    download: action.optional(),
+  }),
+  pagination,
+  order: strictObject({ field: z.string(), params }).nullable().default(null),
+  fixedParams: params.default({}),
+  only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
+  parents: z.array(parent).default([]),
+  recursive: recursive.nullable().default(null),
+  explode: explode.nullable().default(null),
+});
+
+const errorPattern = strictObject({
+  status: z.int().min(400).max(599),
+  contains: z.string().min(3),
+  // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
+  then: z.enum(['restart-walk', 'skip-partition', 'skip-entity', 'throttle', 'smaller-page', 'stop']),
+  entity: z.string().nullable().default(null),
+});
+
+/** The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. */
+export const definitionFile = strictObject({
+  name: z.string(),
+  title: z.string().min(1),
+  id: z.uuid({ error: 'expected a UUID' }),
+  rateLimit: strictObject({
+    requestsPerSecond: z.number().positive().max(1000),
+    concurrency: z.int().min(1).max(32),
+  }),
+  errors: z.array(errorPattern).default([]),
+  entities: z.record(z.string(), entity),
+});
+
+export type DefinitionFile = z.infer<typeof definitionFile>;
+export type EntityFile = DefinitionFile['entities'][string];
+export type ActionFile = NonNullable<EntityFile['actions']['list']>;
+export type ParamFile = ActionFile['params'][string];

@@ -1,0 +1,142 @@
+import { z } from 'zod';
+import type { Problem } from '../core/problems.ts';
+import { suggestName } from './suggest-name.ts';
+import type { YamlFile, YamlPath } from './read-yaml.ts';
+
+/** An object whose unknown keys are errors that name the key they are closest to. */
+export function strictObject<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
+  const known = Object.keys(shape);
+  // One line per key, in the order of `issue.keys`: `problemsOf` makes one problem of each.
+  return z.strictObject(shape, {
+    error: (issue) =>
+      issue.code === 'unrecognized_keys'
+        ? issue.keys.map((key) => unknownKey(key, known)).join('\n')
+        : undefined,
+  });
+}
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const suggestion = suggestName(key, known);
+  return `unknown key${suggestion === '' ? `; expected one of ${known.join(', ')}` : suggestion}`;
+}
+
+/**
+ * Parses a file's data; `value` is null when its shapes are wrong. Unknown keys alone do not hold anybody up: they are
+ * problems, and the rest is parsed without them, so that its own problems are told in the same round. `mayShow` says
+ * whether the value at a path may be quoted: one that came from the environment or a secret file may not.
+ */
+export function parseShape<Schema extends z.ZodType>(
+  schema: Schema,
+  data: unknown,
+  yaml: YamlFile,
+  mayShow: (path: YamlPath) => boolean = () => true,
+): { readonly value: z.output<Schema> | null; readonly problems: readonly Problem[] } {
+  const parsed = schema.safeParse(data);
+  if (parsed.success) {
+    return { value: parsed.data, problems: [] };
+  }
+  const { issues } = parsed.error;
+  const problems = issues.flatMap((issue) => problemsOf(issue, data, yaml, mayShow));
+  const rest = structuredClone(data);
+  for (const issue of issues) {
+    if (issue.code !== 'unrecognized_keys') {
+      return { value: null, problems };
+    }
+    const owner = valueAt(rest, issue.path);
+    issue.keys.forEach((key) => isObject(owner) && Reflect.deleteProperty(owner, key));
+  }
+  return { value: schema.safeParse(rest).data ?? null, problems };
+}
+
+function problemsOf(
+  issue: z.core.$ZodIssue,
+  data: unknown,
+  yaml: YamlFile,
+  mayShow: (path: YamlPath) => boolean,
+): readonly Problem[] {
+  if (issue.code === 'unrecognized_keys') {
+    const messages = issue.message.split('\n');
+    return issue.keys.map((key, index) =>
+      yaml.problem([...issue.path, key], messages[index] ?? 'unknown key'),
+    );
+  }
+  return [yaml.problem(issue.path, describeIssue(issue, valueAt(data, issue.path), mayShow(issue.path)))];
+}
+
+function describeIssue(issue: z.core.$ZodIssue, value: unknown, mayShow: boolean): string {
+  const expected = expectedOf(issue);
+  if (expected === null) {
+    return issue.message;
+  }
+  if (value === undefined) {
+    return `is missing; expected ${expected}`;
+  }
+  if (issue.code === 'invalid_value' && typeof value === 'string' && mayShow) {
+    const suggestion = suggestName(value, issue.values.map(String));
+    return `expected ${expected}, got ${JSON.stringify(value)}${suggestion}`;
+  }
+  if (issue.code === 'too_big' || issue.code === 'too_small') {
+    return `expected ${expected}, got ${mayShow ? sizeOf(value) : 'another value'}`;
+  }
+  return `expected ${expected}, got ${typeName(value)}`;
+}
+
+/** Null where the schema itself has the better words. */
+function expectedOf(issue: z.core.$ZodIssue): string | null {
+  if (issue.code === 'invalid_type') {
+    return issue.expected === 'record' ? 'an object' : article(issue.expected);
+  }
+  if (issue.code === 'invalid_value') {
+    return `one of ${issue.values.map(String).join(', ')}`;
+  }
+  if (issue.code === 'too_big') {
+    return `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}${unitOf(issue.origin)}`;
+  }
+  if (issue.code === 'too_small') {
+    return `${issue.inclusive === false ? 'more than' : 'at least'} ${issue.minimum}${unitOf(issue.origin)}`;
+  }
+  return null;
+}
+
+function article(type: string): string {
+  if (type === 'int') {
+    return 'a whole number';
+  }
+  return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
+}
+
+function unitOf(origin: string): string {
+  if (origin === 'string') {
+    return ' characters';
+  }
+  return origin === 'array' ? ' elements' : '';
+}
+
+function sizeOf(value: unknown): string {
+  if (typeof value === 'number') {
+    return String(value);
+  }
+  return String(typeof value === 'string' || Array.isArray(value) ? value.length : 0);
+}
+
+function typeName(value: unknown): string {
+  if (value === null) {
+    return 'nothing';
+  }
+  return Array.isArray(value) ? 'an array' : article(typeof value);
+}
+
+function valueAt(data: unknown, path: YamlPath): unknown {
+  let value = data;
+  for (const step of path) {
+    if (!isObject(value) || !Object.hasOwn(value, step)) {
+      return undefined;
+    }
+    value = Reflect.get(value, step);
+  }
+  return value;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}

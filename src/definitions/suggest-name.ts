@@ -1,0 +1,36 @@
+/** `; did you mean "schedule"?` when one of the known names is close to `word`, else an empty text. */
+export function suggestName(word: string, known: Iterable<string>): string {
+  let best: string | null = null;
+  // A third of the letters may differ: enough for a slip of the finger, too little for another word.
+  let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;
+  for (const name of known) {
+    const distance = editDistance(plain(word), plain(name));
+    if (distance < bestDistance) {
+      best = name;
+      bestDistance = distance;
+    }
+  }
+  return best === null ? '' : `; did you mean "${best}"?`;
+}
+
+/** `base_url`, `base-url` and `baseURL` are all the same slip. */
+function plain(text: string): string {
+  return text.toLowerCase().replaceAll(/[_-]/g, '').slice(0, 64);
+}
+
+function editDistance(left: string, right: string): number {
+  let previous = Array.from({ length: right.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= left.length; row += 1) {
+    const current = [row];
+    for (let column = 1; column <= right.length; column += 1) {
+      const replaced = at(previous, column - 1) + (left[row - 1] === right[column - 1] ? 0 : 1);
+      current.push(Math.min(replaced, at(previous, column) + 1, at(current, column - 1) + 1));
+    }
+    previous = current;
+  }
+  return at(previous, right.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] ?? Number.MAX_SAFE_INTEGER;
+}

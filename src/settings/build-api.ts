@@ -1,0 +1,44 @@
+import { Secret } from '../core/secret.ts';
+import { checkBaseUrl, checkRedisUrl } from './check-urls.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { ApiSettings, Settings } from './settings.ts';
+import type { SettingsFile } from './settings-file.ts';
+
+/** Printable text: what travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
+const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u;
+const headerId = /^[A-Za-z0-9_-]{1,128}$/;
+
+/** Where the API is and who we are there; null after a problem. Values are never quoted: they may be secret. */
+export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | null {
+  const baseUrl = checkBaseUrl(file.baseUrl);
+  if (!baseUrl.ok) {
+    note(['api', 'baseUrl'], baseUrl.why);
+  }
+  for (const name of ['clientId', 'clientSecret'] as const) {
+    if (!printable.test(file[name])) {
+      note(['api', name], 'expected 1 to 4096 characters without line ends and control characters');
+    }
+  }
+  const organizationId = file.organizationId ?? null;
+  if (organizationId !== null && !headerId.test(organizationId)) {
+    note(['api', 'organizationId'], 'expected letters, digits, "_" and "-", at most 128');
+  }
+  return baseUrl.ok
+    ? {
+        baseUrl: baseUrl.value,
+        clientId: file.clientId,
+        clientSecret: new Secret(file.clientSecret),
+        organizationId,
+      }
+    : null;
+}
+
+/** Where the queue is; null after a problem. */
+export function buildRedis(url: string, note: Note): Settings['redis'] | null {
+  const checked = checkRedisUrl(url);
+  if (!checked.ok) {
+    note(['redis', 'url'], checked.why);
+    return null;
+  }
+  return { url: new Secret(checked.value) };
+}

@@ -1,0 +1,113 @@
+import { isConnectorId, isConnectorName, maxNameLength, type ConnectorName } from '../core/names.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import { buildEntities } from './build-entities.ts';
+import { buildSchedule } from './build-schedule.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { ConnectorSettings, SinkSettings } from './settings.ts';
+import type { ConnectorFile, SettingsFile } from './settings-file.ts';
+
+interface Known {
+  /** Null when they could not be loaded; that is a problem already. */
+  readonly definitions: ReadonlyMap<string, Definition> | null;
+  readonly sinks: ReadonlyMap<string, SinkSettings>;
+}
+
+/** The connectors by name; those with a problem are left out. */
+export function buildConnectors(
+  file: SettingsFile,
+  known: Known,
+  note: Note,
+): ReadonlyMap<ConnectorName, ConnectorSettings> {
+  const connectors = new Map<ConnectorName, ConnectorSettings>();
+  const nameByPrefix = new Map<string, string>();
+  for (const [name, connector] of Object.entries(file.connectors)) {
+    const at = ['connectors', name];
+    // Tables are named <connector>__<entity> with _ for -.
+    const prefix = name.replaceAll('-', '_').toLowerCase();
+    const other = nameByPrefix.get(prefix);
+    if (other !== undefined) {
+      note(at, `its tables would have the same names as those of ${other}; rename one of them`);
+    }
+    nameByPrefix.set(prefix, name);
+    const built = buildConnector(name, connector, known, note);
+    if (built !== null) {
+      connectors.set(built.name, built);
+    }
+  }
+  return connectors;
+}
+
+function buildConnector(
+  name: string,
+  file: ConnectorFile,
+  { definitions, sinks }: Known,
+  note: Note,
+): ConnectorSettings | null {
+  const at = ['connectors', name];
+  const isNamed = isConnectorName(name);
+  if (!isNamed) {
+    note(
+      at,
+      `expected lower-case words of letters and digits joined by _ or -, at most ${maxNameLength} characters`,
+    );
+  }
+  const address = buildAddress(file, at, note);
+  const schedule =
+    file.schedule === undefined ? null : buildSchedule(file.schedule, [...at, 'schedule'], note);
+  const sink = sinks.get(file.sink);
+  if (sink === undefined) {
+    note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()));
+  }
+  const definition = definitions?.get(file.definition);
+  if (definition === undefined) {
+    if (definitions !== null) {
+      note([...at, 'definition'], unknown('definition', file.definition, definitions.keys()));
+    }
+    return null;
+  }
+  const entities = buildEntities(file, definition, at, note);
+  if (!isNamed || address === null || sink === undefined) {
+    return null;
+  }
+  return {
+    name,
+    definition,
+    address,
+    sink,
+    schedule,
+    concurrency: file.concurrency ?? definition.rateLimit.concurrency,
+    requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
+    entities,
+  };
+}
+
+function buildAddress(
+  file: ConnectorFile,
+  at: readonly string[],
+  note: Note,
+): ConnectorSettings['address'] | null {
+  if (file.id !== undefined && file.workspace !== undefined) {
+    note([...at, 'workspace'], 'expected either id or workspace, got both');
+    return null;
+  }
+  if (file.workspace !== undefined) {
+    return { kind: 'workspace', workspace: file.workspace };
+  }
+  if (file.id === undefined) {
+    note(at, 'expected id (the connector in the API) or workspace (to find it by definition)');
+    return null;
+  }
+  if (!isConnectorId(file.id)) {
+    note([...at, 'id'], 'expected 1 to 128 letters, digits, "_" and "-"');
+    return null;
+  }
+  return { kind: 'id', id: file.id };
+}
+
+function unknown(what: string, name: string, known: Iterable<string>): string {
+  const names = [...known];
+  const suggestion = suggestName(name, names);
+  const all = names.length === 0 ? 'none is declared' : `known are ${names.join(', ')}`;
+  return `no such ${what}: ${JSON.stringify(name)}${suggestion === '' ? `; ${all}` : suggestion}`;
+}

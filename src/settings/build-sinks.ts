@@ -1,0 +1,55 @@
+import path from 'node:path';
+import { isConnectorName, maxNameLength } from '../core/names.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { SettingsFile, SinkFile } from './settings-file.ts';
+import type { SinkSettings } from './settings.ts';
+
+/** Names that SQLite opens without making a file: what is stored there is gone with the process. */
+const noFile = /^(:memory:$|file:)/;
+
+/** The sinks by name, with absolute paths. Two sinks never share a file: each keeps its own account of it. */
+export function buildSinks(
+  file: SettingsFile['sinks'],
+  folder: string,
+  note: Note,
+): ReadonlyMap<string, SinkSettings> {
+  const sinks = new Map<string, SinkSettings>();
+  const nameByPath = new Map<string, string>();
+  for (const [name, written] of Object.entries(file)) {
+    const at = ['sinks', name];
+    if (!isConnectorName(name)) {
+      note(
+        at,
+        `expected lower-case words of letters and digits joined by _ or -, at most ${maxNameLength} characters`,
+      );
+    }
+    const sink = buildSink(name, written, folder);
+    const place = sink.type === 'sqlite' ? 'path' : 'directory';
+    if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
+      note([...at, 'path'], 'expected the path of a file on disk');
+    }
+    for (const occupied of occupiedPaths(sink)) {
+      const other = nameByPath.get(occupied);
+      if (other !== undefined) {
+        note(
+          [...at, place],
+          `the sink ${other} already stores its records there; give each sink its own ${place}`,
+        );
+      }
+      nameByPath.set(occupied, name);
+    }
+    sinks.set(name, sink);
+  }
+  return sinks;
+}
+
+function buildSink(name: string, file: SinkFile, folder: string): SinkSettings {
+  return file.type === 'sqlite'
+    ? { type: 'sqlite', name, path: path.resolve(folder, file.path), durability: file.durability }
+    : { type: 'jsonl', name, directory: path.resolve(folder, file.directory), durability: file.durability };
+}
+
+/** A JSONL sink's ledger is a database file inside its directory. */
+function occupiedPaths(sink: SinkSettings): readonly string[] {
+  return sink.type === 'sqlite' ? [sink.path] : [sink.directory, path.join(sink.directory, '_ledger.db')];
+}

@@ -1,0 +1,91 @@
+import { BlockList, isIP } from 'node:net';
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8, 'ipv4');
+loopback.addAddress('::1', 'ipv6');
+
+/** Addresses that no service lives at, but a cloud's metadata does, and ways to write IPv4 that slip past such lists. */
+const forbidden = new BlockList();
+forbidden.addSubnet('0.0.0.0', 8, 'ipv4');
+forbidden.addSubnet('169.254.0.0', 16, 'ipv4');
+forbidden.addSubnet('fe80::', 10, 'ipv6');
+forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
+
+/** The outcome of a check: the text to go on with, or what is wrong (without the text: it may hold a password). */
+export type Checked =
+  { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
+
+/**
+ * The API's address without a trailing slash. https, or http on this machine; nothing that could carry a secret into
+ * a log or send the token somewhere else.
+ */
+export function checkBaseUrl(text: string): Checked {
+  const url = parseUrl(text);
+  if (url === null || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
+    return wrong('expected an address such as https://api.example.com');
+  }
+  if (url.username !== '' || url.password !== '') {
+    return wrong('expected no user name or password in the address; use clientId and clientSecret');
+  }
+  if (text.includes('?') || text.includes('#')) {
+    return wrong('expected an address without query (?) and fragment (#)');
+  }
+  if (isIn(forbidden, url.hostname) || isEmbedded(url.hostname)) {
+    return wrong(
+      'expected a host that a service can live at, got a link-local, unspecified or IPv4-mapped address',
+    );
+  }
+  if (url.protocol === 'http:' && !isLoopback(url.hostname)) {
+    return wrong('expected https: http is allowed only for 127.0.0.1, [::1] and localhost');
+  }
+  if (/\/api\/v\d+\/*$/.test(url.pathname)) {
+    return wrong('expected the address without /api/v1 at its end: the program adds it');
+  }
+  return { ok: true, value: `${url.origin}${url.pathname}`.replace(/\/+$/, '') };
+}
+
+/** `redis://` or `rediss://`; a password is required unless Redis is on this machine. */
+export function checkRedisUrl(text: string): Checked {
+  const url = parseUrl(text);
+  if (url === null || (url.protocol !== 'redis:' && url.protocol !== 'rediss:') || url.hostname === '') {
+    return wrong('expected an address such as redis://127.0.0.1:6379 or rediss://user:password@host:6379');
+  }
+  if (url.password === '' && !isLoopback(url.hostname)) {
+    return wrong(
+      'expected a password (redis://:password@host): a Redis that others can reach must not be open',
+    );
+  }
+  return { ok: true, value: text };
+}
+
+function parseUrl(text: string): URL | null {
+  // A URL drops tabs, line ends and outer blanks without a word; such an address is a mistake.
+  return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
+}
+
+function isLoopback(hostname: string): boolean {
+  return hostname === 'localhost' || isIn(loopback, hostname);
+}
+
+function isIn(list: BlockList, hostname: string): boolean {
+  const host = bare(hostname);
+  const version = isIP(host);
+  return version !== 0 && list.check(host, version === 4 ? 'ipv4' : 'ipv6');
+}
+
+/**
+ * IPv4 inside IPv6: `::ffff:a.b.c.d` and the old `::a.b.c.d`, which the URL parser writes as `[::ffff:7f00:1]` and
+ * `[::7f00:1]`. Not in the list above, where such a subnet would match every IPv4 address. `[::1]` is the loopback.
+ */
+function isEmbedded(hostname: string): boolean {
+  const host = bare(hostname);
+  return host !== '::1' && /^::(ffff:)?([0-9a-f]{1,4}(:[0-9a-f]{1,4})?)?$/.test(host);
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[|\]$/g, '');
+}
+
+function wrong(why: string): Checked {
+  return { ok: false, why };
+}

@@ -1,0 +1,63 @@
+import { formatDuration } from './parse-duration.ts';
+import type { ConnectorSettings, EntitySettings, Schedule, Settings, SinkSettings } from './settings.ts';
+
+/** The settings as plain data for people: defaults filled in, durations as texts, secrets never. */
+export function describeSettings(settings: Settings): object {
+  const { api } = settings;
+  return {
+    file: settings.file,
+    api: {
+      baseUrl: api.baseUrl,
+      clientId: api.clientId,
+      clientSecret: api.clientSecret.toString(),
+      ...(api.organizationId === null ? {} : { organizationId: api.organizationId }),
+    },
+    definitions: [...settings.definitions.keys()],
+    sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
+    redis: { url: describeRedis(settings.redis.url.reveal()) },
+    connectors: Object.fromEntries(
+      [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
+    ),
+    guards: { ...settings.guards },
+  };
+}
+
+function describeSink(sink: SinkSettings): object {
+  const { name: _, ...rest } = sink;
+  return rest;
+}
+
+/** Only where it is: user, password and options may all be secret. */
+function describeRedis(text: string): string {
+  const url = new URL(text);
+  return `${url.protocol}//${url.password === '' ? '' : '[secret]@'}${url.host}`;
+}
+
+function describeConnector(connector: ConnectorSettings): object {
+  const { address } = connector;
+  return {
+    definition: connector.definition.name,
+    ...(address.kind === 'id' ? { id: address.id } : { workspace: address.workspace }),
+    sink: connector.sink.name,
+    ...(connector.schedule === null ? {} : { schedule: describeSchedule(connector.schedule) }),
+    concurrency: connector.concurrency,
+    rateLimit: { requestsPerSecond: connector.requestsPerSecond },
+    entities: Object.fromEntries(
+      [...connector.entities].map(([name, entity]) => [name, describeEntity(entity)]),
+    ),
+  };
+}
+
+function describeSchedule(schedule: Schedule): object {
+  return schedule.kind === 'cron'
+    ? { cron: schedule.pattern, timezone: schedule.timezone }
+    : { every: formatDuration(schedule.everyMs) };
+}
+
+function describeEntity(entity: EntitySettings): object {
+  return {
+    variants: entity.variants,
+    ...(entity.parents.length === 0 ? {} : { parents: entity.parents }),
+    fullEvery: formatDuration(entity.fullEveryMs),
+  };
+}

@@ -1,0 +1,108 @@
+import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { YamlPath } from '../definitions/read-yaml.ts';
+
+const maxSecretBytes = 65_536;
+const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
+const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
+
+export interface InterpolateOptions {
+  /** Folder that `${file:...}` is relative to. */
+  readonly folder: string;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly note: (path: YamlPath, message: string) => void;
+}
+
+export interface Interpolated {
+  readonly data: unknown;
+  /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
+  readonly hidden: ReadonlySet<string>;
+}
+
+/**
+ * Replaces `${NAME}`, `${NAME:-default}` and `${file:path}` in the string values of a parsed file; `$${` stays a
+ * literal `${`. What is put in is not looked at again. Keys, numbers and flags are left alone. A variable that is
+ * missing or empty and a file that cannot be read or that others may read are noted.
+ */
+export function interpolate(data: unknown, options: InterpolateOptions): Interpolated {
+  const hidden = new Set<string>();
+  const walk = (value: unknown, at: YamlPath): unknown => {
+    if (typeof value === 'string') {
+      if (value.includes('${')) {
+        hidden.add(at.join('.'));
+      }
+      return value.replaceAll(reference, (whole, escape: string, inner: string, end: string) =>
+        escape === '$' ? whole.slice(1) : resolve(inner, end, at, options),
+      );
+    }
+    if (Array.isArray(value)) {
+      return value.map((element, index) => walk(element, [...at, index]));
+    }
+    if (typeof value === 'object' && value !== null) {
+      return Object.fromEntries(
+        Object.entries(value).map(([key, inner]) => [key, walk(inner, [...at, key])]),
+      );
+    }
+    return value;
+  };
+  return { data: walk(data, []), hidden };
+}
+
+function resolve(inner: string, end: string, at: YamlPath, options: InterpolateOptions): string {
+  if (end === '') {
+    options.note(at, 'expected } after ${; write $${ for a literal ${');
+    return '';
+  }
+  if (inner.startsWith('file:')) {
+    const secret = readSecretFile(path.resolve(options.folder, inner.slice('file:'.length)));
+    if (!secret.ok) {
+      options.note(at, secret.why);
+      return '';
+    }
+    return secret.value;
+  }
+  const [, name, fallback] = variable.exec(inner) ?? [];
+  if (name === undefined) {
+    options.note(at, 'expected ${NAME}, ${NAME:-default} or ${file:path}; write $${ for a literal ${');
+    return '';
+  }
+  const value = Object.hasOwn(options.env, name) ? options.env[name] : undefined;
+  if (value !== undefined && value !== '') {
+    return value;
+  }
+  if (fallback === undefined) {
+    const state = value === undefined ? 'not set' : 'empty';
+    options.note(at, `the environment variable ${name} is ${state}; set it or write \${${name}:-default}`);
+    return '';
+  }
+  return fallback;
+}
+
+function readSecretFile(
+  file: string,
+): { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string } {
+  let descriptor: number | null = null;
+  try {
+    // Asked of the opened file, so that nobody can exchange it in between; a pipe must not make us wait for a writer.
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+    const { mode, size } = fstatSync(descriptor);
+    if ((mode & constants.S_IFMT) !== constants.S_IFREG) {
+      return { ok: false, why: `expected a file, got something else: ${file}` };
+    }
+    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
+      return { ok: false, why: `others may read or change the secret file ${file}: chmod 600 it` };
+    }
+    if (size > maxSecretBytes) {
+      return { ok: false, why: `expected a secret of at most ${maxSecretBytes} bytes, ${file} has ${size}` };
+    }
+    const value = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(descriptor));
+    return { ok: true, value: value.replace(/\r?\n$/, '') };
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : 'not a text in UTF-8';
+    return { ok: false, why: `the secret file ${file} cannot be read (${code})` };
+  } finally {
+    if (descriptor !== null) {
+      closeSync(descriptor);
+    }
+  }
+}

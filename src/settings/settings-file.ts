@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { strictObject } from '../definitions/schema-problems.ts';
+
+const duration = z.string().meta({ description: 'A duration such as 30s, 30m, 1h30m or 7d' });
+const durability = z
+  .enum(['full', 'normal'])
+  .default('full')
+  .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
+
+const api = strictObject({
+  baseUrl: z.string().meta({ description: 'https address of the API; http only on this machine' }),
+  clientId: z.string(),
+  clientSecret: z.string().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+  organizationId: z.string().optional(),
+});
+
+const sink = z.discriminatedUnion(
+  'type',
+  [
+    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability }),
+    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), durability }),
+  ],
+  { error: 'expected type: sqlite or jsonl' },
+);
+
+const schedule = strictObject({
+  cron: z.string().optional(),
+  timezone: z.string().optional(),
+  every: duration.optional(),
+});
+
+const params = z.record(z.string(), z.json());
+
+const entity = strictObject({
+  params: params.optional(),
+  variants: z.array(params).min(1).optional(),
+  parents: z.array(z.string()).min(1).optional(),
+  fullEvery: duration.optional(),
+});
+
+const connector = strictObject({
+  definition: z.string(),
+  id: z.string().optional(),
+  workspace: z.string().min(1).optional(),
+  sink: z.string(),
+  schedule: schedule.optional(),
+  concurrency: z.int().min(1).max(32).optional(),
+  rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
+  include: z.array(z.string()).min(1).optional(),
+  exclude: z.array(z.string()).default([]),
+  entities: z.record(z.string(), entity).default({}),
+});
+
+/** The format of the config file: shapes only; `loadSettings` holds the parts against each other. */
+export const settingsFile = strictObject({
+  api,
+  definitions: z.array(z.string().min(1)).default([]),
+  sinks: z.record(z.string(), sink),
+  redis: strictObject({ url: z.string() }).default({ url: 'redis://127.0.0.1:6379' }),
+  connectors: z.record(z.string(), connector).default({}),
+  guards: strictObject({
+    maxDeleteShare: z.number().min(0).max(1).default(0.2),
+    minDeleteRows: z.int().min(0).max(1_000_000_000).default(20),
+  }).prefault({}),
+});
+
+export type SettingsFile = z.infer<typeof settingsFile>;
+export type SinkFile = SettingsFile['sinks'][string];
+export type ConnectorFile = SettingsFile['connectors'][string];
+export type EntitySettingsFile = ConnectorFile['entities'][string];
+
+/** JSON Schema of the config file, for editors and `config schema`. */
+export function settingsJsonSchema(): object {
+  return z.toJSONSchema(settingsFile, { io: 'input' });
+}
