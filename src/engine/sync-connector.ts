@@ -2,6 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
+import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, Lease, RunOutcome, RunReport, Sink, StartedRun } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
@@ -93,6 +94,8 @@ async function workRun(
   const commits = groupCommits(sink, lease, { clock, onEvent });
   const wake = newWake();
   const contextOf = walkContexts(options, { started, tally, commits, signal, wake });
+  /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
+  const denied = new Map<EntityName, WalkFailure>();
 
   await workPartitions(
     {
@@ -101,6 +104,8 @@ async function workRun(
       concurrency: options.concurrency,
       signal,
       walk: async (partition) => {
+        const failure = denied.get(partition.entity);
+        if (failure !== undefined) return { kind: 'set-aside', failure };
         commits.walkOpened();
         try {
           const end = await walkPartition(contextOf(partition.entity), partition);
@@ -113,6 +118,8 @@ async function workRun(
               proof: end.proof.kind,
             });
           }
+          if (end.kind === 'set-aside' && end.failure.recovery === 'skip-entity')
+            denied.set(partition.entity, end.failure);
           return end;
         } finally {
           commits.walkClosed();

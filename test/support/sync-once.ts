@@ -7,6 +7,7 @@ import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openSink, type SinkOptions } from '../../src/sinks/registry.ts';
 import type { ConnectorIdentity, RunReport, Sink } from '../../src/sinks/sink.ts';
+import type { ApiLimits } from '../../src/source/api/api-limits.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
 import type { Source } from '../../src/source/source.ts';
@@ -24,6 +25,7 @@ export interface SyncOnce {
   readonly clock?: Clock;
   readonly onEvent?: OnRunEvent;
   readonly signal?: AbortSignal;
+  readonly limits?: Partial<ApiLimits>;
   /** Stand between the engine and its source or sink (to stop it at a step, to change what it sees). */
   readonly wrapSource?: (source: Source) => Source;
   readonly wrapSink?: (sink: Sink) => Sink;
@@ -72,6 +74,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     },
     clock,
     onEvent,
+    limits: options.limits ?? {},
   });
   await using source = await openApiSource(client, {
     definition,

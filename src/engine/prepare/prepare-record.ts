@@ -112,8 +112,16 @@ export function compilePrepare(
         raw,
       );
     }
-    const extraText = extra.size === 0 ? null : extraJson(extra);
-    const text = hashedText(values, volatile, extraText);
+    const extraFields = extra.size === 0 ? null : withoutPrototype(extra);
+    const extraText = extraFields === null ? null : canonicalJson(extraFields);
+    const stableExtra =
+      extraFields === null || shape.volatile.length === 0
+        ? extraText
+        : canonicalJsonWithout(extraFields, shape.volatile);
+    if (extraText !== null && stableExtra !== null && stableExtra !== extraText) {
+      volatile.push({ index: values.length, text: extraText, stableText: stableExtra });
+    }
+    const text = hashedText(values, volatile, stableExtra);
     if (text.length > maxRecordChars)
       return refuse(table.entity, 'too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     return {
@@ -178,11 +186,11 @@ function keyTextOf(parts: readonly ColumnValue[]): string {
   return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
 }
 
-function extraJson(extra: ReadonlyMap<string, JsonValue>): string {
-  // Without a prototype, so that a field called __proto__ is a field like any other.
+/** So that a field called __proto__ is a field like any other. */
+function withoutPrototype(extra: ReadonlyMap<string, JsonValue>): JsonObject {
   const fields = Object.create(null) as Record<string, JsonValue>;
   for (const [name, value] of extra) fields[name] = value;
-  return canonicalJson(fields);
+  return fields;
 }
 
 function kindOf(value: JsonValue): string {

@@ -23,7 +23,7 @@ const prepare = compilePrepare({
     key: ['list_id', 'id'],
   },
   ignored: new Set(['_links']),
-  volatile: [['stats'], ['cover', 'file', 'url']],
+  volatile: [['stats'], ['cover', 'file', 'url'], ['*', 'signed', 'url']],
   explodedField: 'activity',
 });
 
@@ -174,6 +174,14 @@ describe('prepareRecord', () => {
     expect(two.hash).toBe(one.hash);
     expect(two.volatileHash).not.toBe(one.volatileHash);
     expect(three.hash).not.toBe(one.hash);
+  });
+
+  it('leaves volatile paths out of the hash in fields that nobody declared, too', () => {
+    const one = stored({ id: 'a', audio: { signed: { url: 'https://x/1', kind: 'k' } } });
+    const two = stored({ id: 'a', audio: { signed: { url: 'https://x/2', kind: 'k' } } });
+    expect(two.hash).toBe(one.hash);
+    expect(two.volatileHash).not.toBe(one.volatileHash);
+    expect(two.extra).toContain('https://x/2');
   });
 
   it.each([
