@@ -4,7 +4,15 @@ import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { ConnectorIdentity, Lease, RunOutcome, RunReport, Sink, StartedRun } from '../sinks/sink.ts';
+import type {
+  ConnectorIdentity,
+  Lease,
+  RunOutcome,
+  RunReport,
+  Sink,
+  StartedRun,
+  WalkFailure,
+} from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { groupCommits } from './group-commits.ts';

@@ -4,6 +4,7 @@ import { committing } from './sink/committing.ts';
 import { continuing } from './sink/continuing.ts';
 import { finishing } from './sink/finishing.ts';
 import type { SinkKind } from './sink/fixture.ts';
+import { fullDisk } from './sink/full-disk.ts';
 import { holding } from './sink/holding.ts';
 import { hostileValues } from './sink/hostile-values.ts';
 import { opening } from './sink/opening.ts';
@@ -21,6 +22,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('trees', () => trees(kind));
     describe('values', () => hostileValues(kind));
     describe('changed tables', () => tableChanges(kind));
+    describe('on a full disk', () => fullDisk(kind));
     describe('finishing', () => finishing(kind));
   });
 }

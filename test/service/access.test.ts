@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAccessTokens } from '../../src/service/access-tokens.ts';
-import { askForToken, credentials, serveApi, type ServedApi } from './served-api.ts';
+import { askForToken, credentials, serveApi, type ServedApi, text } from './served-api.ts';
 
 const opened: ServedApi[] = [];
 const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {
@@ -38,7 +38,7 @@ describe('tokens', () => {
       organization_id: api.service.organizationId,
     });
     expect(headers.get('cache-control')).toBe('no-store');
-    const authorization = `Bearer ${String(body['access_token'] as string)}`;
+    const authorization = `Bearer ${text(body['access_token'])}`;
     expect((await api.call(definitionsPath, { headers: { authorization } })).status).toBe(200);
   });
 

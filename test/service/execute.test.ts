@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { mailing, notes, object, objects, serveApi, type ServedApi } from './served-api.ts';
+import { mailing, notes, object, objects, serveApi, type ServedApi, text } from './served-api.ts';
 
 let api: ServedApi;
 let listId = '';
 beforeAll(async () => {
   api = await serveApi();
-  listId = String((await api.list(mailing, 'lists')).records[0]?.['id'] as string);
+  listId = text((await api.list(mailing, 'lists')).records[0]?.['id']);
 });
 afterAll(() => api.service.close());
 
@@ -234,7 +234,7 @@ describe('parameters', () => {
     const asNumber = await api.list(mailing, 'segment_members', { list_id: listId, segment_id: id });
     const asText = await api.list(mailing, 'segment_members', {
       list_id: listId,
-      segment_id: String(id as number),
+      segment_id: text(id),
     });
     expect(asNumber.records).toEqual(asText.records);
   });

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { mailing, object, objects, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
+import { mailing, object, objects, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
 
 let api: ServedApi;
 let list_id = '';
@@ -13,7 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => api.service.close());
 
-const text = (value: JsonValue | undefined): string => String(value as string);
 const all = async (entity: string, params: JsonObject = {}): Promise<readonly JsonObject[]> =>
   (await api.list(mailing, entity, { count: 1000, ...params })).records;
 const at = (record: JsonObject, path: string): JsonValue | undefined =>
@@ -83,7 +82,7 @@ describe('times', () => {
     }
     const segments = await all('segments', { list_id });
     for (const field of ['created_at', 'updated_at']) {
-      const bound = text(segments.map((segment) => segment[field]).sort()[2]);
+      const bound = text(segments.map((segment) => text(segment[field])).sort()[2]);
       await expectFilter(
         'segments',
         segments,

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { notes, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
+import { notes, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {
@@ -20,7 +20,7 @@ const walk = async (entity: string, params: JsonObject): Promise<readonly JsonOb
 const kinds = (records: readonly JsonObject[]): ReadonlySet<unknown> =>
   new Set(records.map(({ object }) => object));
 const edits = (records: readonly JsonObject[]): readonly string[] =>
-  records.map(({ last_edited_time }) => String(last_edited_time as string));
+  records.map(({ last_edited_time }) => text(last_edited_time));
 const only = (value: string): JsonObject => ({ filter: { property: 'object', value } });
 
 describe('pages and data_sources', () => {

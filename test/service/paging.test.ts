@@ -3,7 +3,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/service/sample/sample-account.ts';
 import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
-import { definitions, mailing, notes, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
+import { definitions, mailing, notes, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {
@@ -66,8 +66,7 @@ describe.each([
 });
 
 describe('offset paging', () => {
-  const listId = (): string =>
-    String(account('email-marketing').list('lists', {}).slice(0, 1)[0]?.['id'] as string);
+  const listId = (): string => text(account('email-marketing').list('lists', {}).slice(0, 1)[0]?.['id']);
 
   it('answers with ten records when no count is given', async () => {
     expect((await api.list(mailing, 'list_members', { list_id: listId() })).records).toHaveLength(10);
@@ -90,7 +89,7 @@ describe('offset paging', () => {
 describe('page tokens', () => {
   const filter = { property: 'object', value: 'page' };
   const tokenOf = async (params: JsonObject): Promise<string> =>
-    String((await api.list(notes, 'pages', { filter, ...params })).metadata['next_cursor'] as string);
+    text((await api.list(notes, 'pages', { filter, ...params })).metadata['next_cursor']);
   const statusOf = async (entity: string, params: JsonObject): Promise<number> =>
     (await api.execute(notes, { entity, action: 'list', params })).status;
 
@@ -111,9 +110,7 @@ describe('page tokens', () => {
 
   it('do not outlive the service that gave them', async () => {
     await using other = await serveApi({ accounts: sampleAccounts('small') });
-    const token = String(
-      (await other.list(notes, 'users', { page_size: 5 })).metadata['next_cursor'] as string,
-    );
+    const token = text((await other.list(notes, 'users', { page_size: 5 })).metadata['next_cursor']);
     expect(await statusOf('users', { start_cursor: token })).toBe(400);
   });
 });

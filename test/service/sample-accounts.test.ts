@@ -7,7 +7,7 @@ import {
 } from '../../src/service/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../../src/service/sample/sample-truth.ts';
 import { planNotes } from '../../src/service/sample/workspace-notes/notes-plan.ts';
-import { definitions, object, objects } from './served-api.ts';
+import { definitions, object, objects, text } from './served-api.ts';
 
 const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>
   createSampleAccount({ definitionName, seed, size });
@@ -61,16 +61,12 @@ describe('the email account', () => {
     }
     const segmentMembers = truth(account, 'segment_members');
     for (const segment of records(account, 'segments')) {
-      const own = segmentMembers.filter(
-        ({ params }) => params['segment_id'] === String(segment['id'] as number),
-      );
+      const own = segmentMembers.filter(({ params }) => params['segment_id'] === text(segment['id']));
       expect(own).toHaveLength(segment['member_count'] as number);
       expect(own.every(({ record }) => record['status'] === 'subscribed')).toBe(true);
     }
     for (const interest of records(account, 'interests')) {
-      const own = members.filter(
-        ({ interests }) => object(interests)[String(interest['id'] as string)] === true,
-      );
+      const own = members.filter(({ interests }) => object(interests)[text(interest['id'])] === true);
       expect(interest['subscriber_count']).toBe(String(own.length));
     }
   });
@@ -80,7 +76,7 @@ describe('the email account', () => {
     const times = account
       .list('list_members', { list_id: list?.['id'] ?? null })
       .slice(0, 2_300)
-      .map((member) => String(member['last_changed'] as string));
+      .map((member) => text(member['last_changed']));
     expect(times).toEqual(times.toSorted());
     expect(times.filter((time) => time === times[0]).length).toBeGreaterThan(1_000);
   });
@@ -92,7 +88,7 @@ describe('the email account', () => {
     for (const tag of account.list('tags', { list_id }).slice(0, 10)) {
       const tagged = members.filter((member) => objects(member['tags']).some(({ id }) => id === tag['id']));
       const subscribed = tagged.filter(({ status }) => status === 'subscribed').map(({ id }) => id);
-      const segment_id = String(tag['id'] as number);
+      const segment_id = text(tag['id']);
       const segment = account.list('segment_members', { list_id, segment_id }).slice(0, 2_300);
       expect(segment.map(({ id }) => id)).toEqual(subscribed);
     }
@@ -133,16 +129,14 @@ describe('the workspace', () => {
   });
 
   it('shows all 32 types of block, and lists six levels deep', () => {
-    const fields = definitions
-      .get('workspace-notes')
-      ?.entities.values()
-      .find(({ name }) => name === 'blocks')?.fields;
+    const entities = [...(definitions.get('workspace-notes')?.entities.values() ?? [])];
+    const fields = entities.find(({ name }) => name === 'blocks')?.fields;
     const names = [...(fields?.keys() ?? [])];
     const types = new Set(names.slice(names.indexOf('paragraph'), names.indexOf('unsupported') + 1));
     expect(types.size).toBe(32);
     expect(new Set(blocks.map(({ record }) => record['type']))).toEqual(types);
     expect(Math.max(...blocks.map(({ params }) => Number(params['depth'])))).toBe(5);
-    expect(blocks.every(({ record }) => isJsonObject(record[String(record['type'] as string)]))).toBe(true);
+    expect(blocks.every(({ record }) => isJsonObject(record[text(record['type'])]))).toBe(true);
   });
 
   it('shows the original’s children under a synced copy, with the same ids and the original as parent', () => {
@@ -192,22 +186,19 @@ describe('the workspace', () => {
     const comments = truth(account, 'comments');
     const kinds = comments.map(({ record, params }) => {
       const parent = object(record['parent']);
-      expect(parent[String(parent['type'] as string)]).toBe(params['block_id']);
+      expect(parent[text(parent['type'])]).toBe(params['block_id']);
       return parent['type'];
     });
     expect(new Set(kinds)).toEqual(new Set(['page_id', 'block_id']));
-    expect(
-      Math.max(
-        ...Map.groupBy(comments, ({ params }) => params['block_id'])
-          .values()
-          .map(({ length }) => length),
-      ),
-    ).toBe(130);
+    const onOnePage = (id: unknown): number =>
+      comments.filter(({ params }) => params['block_id'] === id).length;
+    const counts = comments.map(({ params }) => onOnePage(params['block_id']));
+    expect(Math.max(...counts)).toBe(130);
   });
 
   it('takes ids without dashes and in capitals', () => {
     const [page] = records(account, 'pages');
-    const id = String(page?.['id'] as string);
+    const id = text(page?.['id']);
     const bare = id.replaceAll('-', '').toUpperCase();
     expect(account.get('pages', { page_id: bare })).toMatchObject({ id });
     expect(listed(bare)).toEqual(listed(id));

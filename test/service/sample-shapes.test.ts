@@ -79,12 +79,9 @@ describe.each(recorded.map((line) => [line.entity, line] as const))('recorded %s
     expect(missing).toEqual([]);
   });
 
-  it('has every field that all generated records have, unless the specification names it', () => {
+  it('or the specification has every field that generated records have', () => {
     const account = accounts.get(line.definition);
-    const declared = definitions
-      .get(line.definition)
-      ?.entities.values()
-      .find(({ name }) => name === entity);
+    const declared = entities.find(([, name]) => name === entity)?.[2];
     const known = new Set([
       ...Object.keys(line.record),
       ...(declared?.fields.keys() ?? []),

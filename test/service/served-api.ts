@@ -88,7 +88,12 @@ export async function fetchToken(url: string): Promise<string> {
     client_id: credentials.clientId,
     client_secret: credentials.clientSecret,
   });
-  return String(body['access_token'] as string);
+  return text(body['access_token']);
+}
+
+/** An id or a time as text; '' where there is none. */
+export function text(value: JsonValue | undefined): string {
+  return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
 export function object(value: JsonValue | undefined): JsonObject {

@@ -13,7 +13,7 @@ import {
   type HostileServer,
   type HostileServerOptions,
 } from '../support/hostile-server.ts';
-import { instantClock } from './instant-clock.ts';
+import { instantClock } from '../support/instant-clock.ts';
 import { testDefinition } from './test-definition.ts';
 
 export const clientSecret = 'planted-client-secret-7f3a';

@@ -113,6 +113,21 @@ describe('an answer of a root partition', () => {
   });
 });
 
+describe('a connector that goes away', () => {
+  it('is noticed at the next refusal of a root, however recently it answered', async () => {
+    const connectors = [{ id: 'c1', name: 'One', definitionId: testDefinition().id }];
+    open = await openTestSource({
+      respondGet: (path) =>
+        connectors.length > 0 || path.endsWith('/connectors') ? null : apiError(404, 'Connector not found'),
+      respond: ({ index }) => (index === 0 ? success([]) : apiError(404, 'Not found')),
+    });
+    await open.source.connect(never);
+    await open.source.list({ entity: entityName('members'), params: {}, isRoot: true }, never);
+    connectors.pop();
+    expect(await list('members', true)).toMatchObject({ code: 'CONNECTOR_UNKNOWN', recovery: 'stop' });
+  });
+});
+
 describe('the connector itself', () => {
   it('is found by connect', async () => {
     const { source, server } = await start(success([]));

@@ -10,6 +10,7 @@ import {
   type TestSource,
   type TestSourceOptions,
 } from '../open-test-source.ts';
+import { instantClock } from '../../support/instant-clock.ts';
 import { entityName } from '../test-definition.ts';
 
 const members = entityName('members');
@@ -242,6 +243,17 @@ describe('a get', () => {
   it('does not call a record deleted when its connector is gone', async () => {
     await sourceWith(apiError(404, 'Not found'), { connectors: [] });
     expect(await failureOf(get())).toMatchObject({ code: 'CONNECTOR_UNKNOWN', recovery: 'stop' });
+  });
+
+  it('asks after the connector when it has not answered for a minute, and only then', async () => {
+    const clock = instantClock();
+    const { server } = await sourceWith(apiError(404, 'Not found'), { clock });
+    await get();
+    await get();
+    expect(server.requests.filter((line) => line.startsWith('GET'))).toHaveLength(1);
+    clock.advance(61_000);
+    await get();
+    expect(server.requests.filter((line) => line.startsWith('GET'))).toHaveLength(2);
   });
 
   it('refuses an array', async () => {

@@ -4,7 +4,7 @@ import { ThrottledError } from '../../../src/core/errors.ts';
 import { stallBeforeHeaders } from '../../support/hostile/broken-replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, held, html, success, throttled } from '../../support/hostile/replies.ts';
-import { instantClock } from '../instant-clock.ts';
+import { instantClock } from '../../support/instant-clock.ts';
 import {
   failureOf,
   never,

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, held, html, json, success } from '../../support/hostile/replies.ts';
-import { instantClock } from '../instant-clock.ts';
+import { instantClock } from '../../support/instant-clock.ts';
 import {
   failureOf,
   never,
@@ -89,6 +89,13 @@ describe('the application token', () => {
     for (const error of errors) expect(error).toMatchObject({ code: 'AUTH_FAILED', recovery: 'stop' });
     expect(server.tokensIssued()).toBe(2);
     expect(server.calls.length).toBeLessThanOrEqual(41);
+  });
+
+  it('is not asked for again and again by later calls once it was refused for good', async () => {
+    const { source, server } = await start({});
+    server.refuseAllTokens();
+    for (let call = 0; call < 5; call += 1) await failureOf(source.list(request, never));
+    expect(server.tokensIssued()).toBe(2);
   });
 
   it.each<[string, Reply, string, number]>([

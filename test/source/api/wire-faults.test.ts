@@ -40,7 +40,13 @@ const start = async (options: TestSourceOptions): Promise<TestSource> => {
 };
 
 const request = { entity: entityName('members'), params: { count: 10 }, isRoot: false };
-const smallLimits = { attemptTimeoutMs: 150, maxWireBytes: 200_000, maxBodyBytes: 200_000, retries: 2 };
+const smallLimits = {
+  attemptTimeoutMs: 150,
+  maxHeaderBytes: 4_096,
+  maxWireBytes: 200_000,
+  maxBodyBytes: 200_000,
+  retries: 2,
+};
 
 describe('a broken answer', () => {
   it.each<[string, Reply, ErrorCode, Recovery, number]>([
@@ -58,7 +64,7 @@ describe('a broken answer', () => {
     ['an endless body', endless, 'BODY_TOO_LARGE', 'smaller-page', 1],
     ['a body over the limit', text(200, ' '.repeat(200_001)), 'BODY_TOO_LARGE', 'smaller-page', 1],
     ['a gzip bomb', gzipBomb(300_000), 'BODY_TOO_LARGE', 'smaller-page', 1],
-    ['headers over the limit', hugeHeaders(40_000), 'BODY_TOO_LARGE', 'smaller-page', 1],
+    ['headers over the limit', hugeHeaders(6_000), 'BODY_TOO_LARGE', 'smaller-page', 1],
   ])('%s: typed, bounded, and the next call works', async (_title, reply, code, recovery, requests) => {
     let isBroken = true;
     const { server, source } = await start({
@@ -79,6 +85,17 @@ describe('a broken answer', () => {
     const error = await failureOf(source.list(request, never));
     expect(error).toMatchObject({ code: 'TIMEOUT', recovery: 'retry' });
     expect(error.context['cause']).toMatch(/^UND_ERR_(HEADERS|BODY)_TIMEOUT$/);
+  });
+
+  it('that fails and never ends is cut off early', async () => {
+    const { source } = await start({
+      respond: () => (exchange) => {
+        exchange.response.statusCode = 404;
+        return endless(exchange);
+      },
+    });
+    expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'NOT_FOUND' });
+    expect(source.stats().bytes).toBeLessThanOrEqual(64 * 1024);
   });
 
   it('is survived when the next attempt is whole', async () => {

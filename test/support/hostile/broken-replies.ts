@@ -63,7 +63,7 @@ export function drip(everyMs: number): Reply {
 
 /** A body that goes on until the client has had enough. */
 export const endless: Reply = ({ response }) => {
-  response.writeHead(200, { 'content-type': 'application/json' });
+  response.writeHead(response.statusCode, { 'content-type': 'application/json' });
   const chunk = ' '.repeat(65_536);
   const more = (): void => {
     while (!response.destroyed && response.write(chunk));
