@@ -205,7 +205,7 @@ describe('slow and many clients', () => {
     });
     expect((await send(api, { headers: {} })).status).toBe(200);
     for (const answer of await Promise.all(ends)) expect(answer).toMatch(/^HTTP\/1\.1 408 /);
-  });
+  }, 5_000);
 
   it('cuts a client off that does not finish its body', async () => {
     const api = await serve({ limits: { requestTimeoutMs: 150, timeoutCheckMs: 50 } });
@@ -217,7 +217,7 @@ describe('slow and many clients', () => {
     socket.resume();
     await once(socket, 'close');
     expect((await send(api, { headers: {} })).status).toBe(200);
-  });
+  }, 5_000);
 
   it('refuses connections over its limit and takes new ones when others end', async () => {
     const api = await serve({ limits: { maxConnections: 3 } });

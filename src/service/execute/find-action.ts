@@ -1,0 +1,36 @@
+import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
+import { ApiError } from '../api-error.ts';
+
+export interface FoundAction {
+  readonly entity: Entity;
+  readonly action: Action;
+  readonly actionName: ActionName;
+}
+
+/** Looks up what an execute call names; 400 in the hosted executor's words when the definition does not have it. */
+export function findAction(definition: Definition, entityName: string, wantedAction: string): FoundAction {
+  const entity = [...definition.entities.values()].find(({ name }) => name === entityName);
+  if (entity === undefined) {
+    throw new ApiError(
+      400,
+      `Entity '${entityName}' not found in connector. Available entities: ${pythonList([...definition.entities.keys()])}`,
+      { field: 'body.entity', errorCode: 'unknown_entity' },
+    );
+  }
+  // The documentation's prose still says `search`.
+  const name = wantedAction === 'search' ? 'context_store_search' : wantedAction;
+  for (const [actionName, action] of entity.actions) {
+    if (actionName === name) return { entity, action, actionName };
+  }
+  throw new ApiError(
+    400,
+    `Action '${wantedAction}' not supported for entity '${entityName}'. ` +
+      `Supported actions: ${pythonList([...entity.actions.keys()])}`,
+    { field: 'body.action', errorCode: 'unsupported_action' },
+  );
+}
+
+/** The hosted executor prints its lists so: `['a', 'b']`. */
+export function pythonList(texts: readonly string[]): string {
+  return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
+}

@@ -1,0 +1,91 @@
+import { dayMs, sampleStart } from '../times.ts';
+import { diceFor } from '../dice.ts';
+import { kind } from './kinds.ts';
+import type { MailingList } from './mailing-plan.ts';
+
+export type CampaignStatus = 'save' | 'paused' | 'schedule' | 'sending' | 'sent';
+export type CampaignType = 'regular' | 'plaintext' | 'absplit' | 'rss' | 'variate';
+
+export interface Campaign {
+  readonly seed: number;
+  readonly index: number;
+  readonly id: string;
+  readonly webId: number;
+  readonly status: CampaignStatus;
+  readonly type: CampaignType;
+  readonly title: string;
+  readonly list: MailingList;
+  readonly createdAt: number;
+  /** Null until the first message has left; a campaign has a report from then on. */
+  readonly sentAt: number | null;
+  /** The first this many members of the list are the recipients. */
+  readonly recipients: number;
+  /** Position among the campaigns that were sent to the same list, and their number. */
+  readonly turn: number;
+  readonly turns: number;
+}
+
+/** Two of three are sent; the others show every other status. */
+const statuses: readonly CampaignStatus[] = [
+  'sent',
+  'save',
+  'sent',
+  'sent',
+  'schedule',
+  'sent',
+  'sent',
+  'paused',
+  'sent',
+  'sent',
+  'sending',
+  'sent',
+];
+const types: readonly CampaignType[] = [
+  'regular',
+  'regular',
+  'plaintext',
+  'variate',
+  'regular',
+  'rss',
+  'absplit',
+];
+const titles = ['Untitled', 'Spring sale – 20 % off', 'Привет, весна!', 'What’s new 🎉', '春のお知らせ'];
+const maxRecipients = 2_500;
+
+/** Campaigns go to the lists with members, in turns; `create_time` grows with the index. */
+export function planCampaigns(
+  seed: number,
+  lists: readonly MailingList[],
+  count: number,
+): readonly Campaign[] {
+  const inhabited = lists.filter((list) => list.memberCount > 0);
+  if (inhabited.length === 0) return [];
+  const drafts = Array.from({ length: count }, (_, index) => {
+    const dice = diceFor(seed, kind.campaign, index);
+    const status = statuses[index % statuses.length] ?? 'sent';
+    const list = inhabited[index % inhabited.length] ?? inhabited[0];
+    const createdAt = sampleStart + (250 + index * 9) * dayMs + dice.below(dayMs / 1000) * 1000;
+    const isOut = status === 'sent' || status === 'sending';
+    return list === undefined
+      ? []
+      : [
+          {
+            seed,
+            index,
+            id: dice.hex(10),
+            webId: 13_500_000 + index * 17,
+            status,
+            type: types[index % types.length] ?? ('regular' as const),
+            title: titles[index % titles.length] ?? 'Untitled',
+            list,
+            createdAt,
+            sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
+            recipients: Math.min(maxRecipients, list.memberCount),
+          },
+        ];
+  }).flat();
+  return drafts.map((draft) => {
+    const siblings = drafts.filter(({ list, sentAt }) => list === draft.list && sentAt !== null);
+    return { ...draft, turn: siblings.indexOf(draft), turns: siblings.length };
+  });
+}

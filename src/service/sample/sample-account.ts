@@ -1,0 +1,55 @@
+import { SyncError } from '../../core/errors.ts';
+import type { JsonObject } from '../../core/json.ts';
+import type { Params } from '../../core/records.ts';
+import { openMailingAccount } from './email-marketing/mailing-account.ts';
+import type { Listing } from './listing.ts';
+import { openNotesAccount } from './workspace-notes/notes-account.ts';
+
+/**
+ * `small`: a few seconds' walk with something of everything. `tiny`: few calls. `{ members }`: one mailing list with
+ * that many members, up to a million; a workspace of notes is then `tiny`.
+ */
+export type SampleSize = 'tiny' | 'small' | { readonly members: number };
+
+export interface SampleAccountOptions {
+  /** `email-marketing` or `workspace-notes`. */
+  readonly definitionName: string;
+  /** Any integer: the same seed and size make the same account. */
+  readonly seed: number;
+  readonly size: SampleSize;
+}
+
+/** A third-party account as its connector sees it. Small enough to be wrapped by whoever wants it to behave otherwise. */
+export interface SampleAccount {
+  /** `params` as the definition types them. Throws `ApiError` 404 for an unknown parent, 400 for a value it cannot use. */
+  list(entity: string, params: Params): Listing;
+  /** Null when there is no such record. */
+  get(entity: string, params: Params): JsonObject | null;
+}
+
+export const maxSampleMembers = 1_000_000;
+
+/** Nothing is generated yet: records are computed from (seed, entity, index) when they are asked for. Throws `SyncError` USAGE. */
+export function createSampleAccount({ definitionName, seed, size }: SampleAccountOptions): SampleAccount {
+  if (typeof size === 'object' && !(Number.isInteger(size.members) && isMemberCount(size.members))) {
+    throw usage(`Expected 0 to ${maxSampleMembers} members, got ${size.members}.`);
+  }
+  switch (definitionName) {
+    case 'email-marketing':
+      return openMailingAccount(seed, size);
+    case 'workspace-notes':
+      return openNotesAccount(seed, size === 'small' ? 'small' : 'tiny');
+    default:
+      throw usage(
+        `Expected a definition with sample data (email-marketing, workspace-notes), got ${definitionName}.`,
+      );
+  }
+}
+
+function isMemberCount(members: number): boolean {
+  return members >= 0 && members <= maxSampleMembers;
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}
