@@ -134,7 +134,10 @@ describe('a list', () => {
   it.each<[string, Reply]>([
     ['HTML', html(200)],
     ['JSON that is cut', text(200, '{"status":"success","result":[')],
-    ['bytes that are not UTF-8', text(200, Buffer.from([0x7b, 0xff, 0xfe, 0x7d]))],
+    [
+      'bytes that are not UTF-8',
+      text(200, Buffer.from('{"status":"success","result":["caf\u00e9"]}', 'latin1')),
+    ],
     ['an empty body', text(200, '')],
     ['another status', json(200, { status: 'error', result: [] })],
     ['no envelope', json(200, [1, 2])],

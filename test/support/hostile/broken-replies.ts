@@ -52,6 +52,14 @@ export const stallInBody: Reply = async ({ response }) => {
   await written(response, '{"status":');
 };
 
+/** So many bytes of a longer body, then nothing. */
+export function stallAfter(status: number, bytes: number): Reply {
+  return async ({ response }) => {
+    response.writeHead(status, { 'content-type': 'text/plain', 'content-length': String(bytes * 2) });
+    await written(response, ' '.repeat(bytes));
+  };
+}
+
 /** One byte every `everyMs`, for ever: no gap is long enough for a body timeout. */
 export function drip(everyMs: number): Reply {
   return ({ response }) => {
@@ -63,7 +71,7 @@ export function drip(everyMs: number): Reply {
 
 /** A body that goes on until the client has had enough. */
 export const endless: Reply = ({ response }) => {
-  response.writeHead(response.statusCode, { 'content-type': 'application/json' });
+  response.writeHead(200, { 'content-type': 'application/json' });
   const chunk = ' '.repeat(65_536);
   const more = (): void => {
     while (!response.destroyed && response.write(chunk));

@@ -1,0 +1,94 @@
+import { setMaxListeners } from 'node:events';
+import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import type { ApiLimits } from './api-limits.ts';
+import type { CallBudget } from './call-budget.ts';
+import type { CallFacts } from './call-failure.ts';
+import { callWithRetries } from './call-with-retries.ts';
+import { classifyAnswer, classifyThrown } from './classify-failure.ts';
+import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
+import type { TokenCache } from './token-cache.ts';
+
+/** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */
+export interface ApiCall<T> {
+  readonly request: Omit<HttpRequest, 'headers'>;
+  readonly facts: CallFacts;
+  /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
+  read(answer: HttpAnswer): T;
+}
+
+export interface ApiCallerOptions {
+  readonly transport: HttpTransport;
+  readonly tokens: TokenCache | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly clock: Clock;
+  readonly limits: ApiLimits;
+  readonly redact: (text: string) => string;
+}
+
+export type ApiCaller = <T>(
+  call: ApiCall<T>,
+  budget: CallBudget,
+  onEvent: OnRunEvent,
+  signal: AbortSignal,
+) => Promise<T>;
+
+/**
+ * Puts the layers of a call together: retries around a budget around one authorized attempt. Rejects with a classified
+ * `SyncError`, or promptly with the signal's reason.
+ */
+export function openApiCaller(options: ApiCallerOptions): ApiCaller {
+  const { transport, tokens, clock, limits } = options;
+
+  const attempt = async <T>(call: ApiCall<T>, budget: CallBudget, signal: AbortSignal): Promise<T> => {
+    // Without a call failure inside: the token's own request has already been retried.
+    const token = tokens === null ? null : await tokens.current(signal);
+    budget.count({ calls: 1 });
+    let answer: HttpAnswer;
+    try {
+      answer = await transport.send({ ...call.request, headers: headersOf(call, token) }, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw classifyThrown(error, call.facts) ?? error;
+    }
+    budget.count({ bytes: answer.wireBytes });
+    if (token !== null && answer.status !== 401) tokens?.accepted(token);
+    if (answer.status >= 200 && answer.status < 300) return call.read(answer);
+    const failure = classifyAnswer(answer, call.facts, options.redact, clock.now());
+    if (answer.status === 401 && token !== null && tokens?.refused(token) === false) throw failure.error;
+    throw failure;
+  };
+
+  const headersOf = <T>(call: ApiCall<T>, token: string | null): Record<string, string> => ({
+    ...options.headers,
+    ...(call.request.body === null ? {} : { 'content-type': 'application/json' }),
+    ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+  });
+
+  return async (call, budget, onEvent, signal) => {
+    signal.throwIfAborted();
+    // One run's signal serves all its walks at once: more than ten listeners are no leak here.
+    setMaxListeners(0, signal);
+    const { entity, label } = call.facts;
+    try {
+      return await callWithRetries(() => budget.run(() => attempt(call, budget, signal), signal), {
+        limits,
+        clock,
+        budget,
+        signal,
+        onRetry: (retry) => {
+          if (entity !== null) onEvent({ kind: 'call-retried', entity, ...retry });
+        },
+        onThrottle: (waitMs) => onEvent({ kind: 'throttled', waitMs }),
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof SyncError) throw error;
+      throw new SyncError(`${label}: ${options.redact(String(error))}; this is a fault of the program`, {
+        code: 'INTERNAL',
+        recovery: 'stop',
+      });
+    }
+  };
+}

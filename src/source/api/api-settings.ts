@@ -1,0 +1,10 @@
+import type { Secret } from '../../core/secret.ts';
+
+/** How to reach an account of the service, as the settings say it. */
+export interface ApiSettings {
+  readonly baseUrl: string;
+  readonly clientId: string;
+  readonly clientSecret: Secret;
+  /** Sent as X-Organization-Id; null: the token says which organization. */
+  readonly organizationId: string | null;
+}

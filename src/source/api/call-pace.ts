@@ -1,0 +1,66 @@
+import type { Clock } from '../../core/clock.ts';
+import { ThrottledError } from '../../core/errors.ts';
+
+/** When the next attempt may start: a steady rate, that a throttle pauses and slows. */
+export interface CallPace {
+  /**
+   * Resolves when an attempt may start. Throws `ThrottledError` when a pause is longer than `maxWaitMs`, and the
+   * signal's reason.
+   */
+  turn(signal: AbortSignal): Promise<void>;
+  /** The service asked for `waitMs` of quiet: nobody starts before, and then at half the rate for a while. */
+  slowDown(waitMs: number): void;
+}
+
+const slowest = 1 / 16;
+const recoverEveryMs = 10_000;
+/** Answers to attempts that were already on their way are one throttle, not many. */
+const halveAtMostEveryMs = 1_000;
+
+/**
+ * p-queue has a rate limit of its own, but a fixed one in windows of real time; this one can be slowed, spaces attempts
+ * evenly (a quarter of a second's worth may start together) and takes its time from the clock.
+ */
+export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number): CallPace {
+  const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
+  let share = 1;
+  let lastHalvedAt = -Infinity;
+  let recoverAt = Infinity;
+  let pausedUntil = 0;
+  let nextAt = 0;
+
+  const spacingMs = (now: number): number => {
+    while (share < 1 && now >= recoverAt) {
+      share = Math.min(1, share * 1.5);
+      recoverAt += recoverEveryMs;
+    }
+    return 1_000 / (requestsPerSecond * share);
+  };
+
+  return {
+    async turn(signal) {
+      for (;;) {
+        signal.throwIfAborted();
+        const now = clock.now();
+        if (pausedUntil - now > maxWaitMs) {
+          throw new ThrottledError('the service asked for a long pause that is not over', pausedUntil - now);
+        }
+        const spacing = spacingMs(now);
+        const startAt = Math.max(pausedUntil, nextAt - (share < 1 ? 0 : burst * spacing));
+        if (startAt <= now) {
+          nextAt = Math.max(nextAt, now) + spacing;
+          return;
+        }
+        await clock.sleep(Math.ceil(startAt - now), signal);
+      }
+    },
+    slowDown(waitMs) {
+      const now = clock.now();
+      pausedUntil = Math.max(pausedUntil, now + waitMs);
+      if (now - lastHalvedAt < halveAtMostEveryMs) return;
+      lastHalvedAt = now;
+      share = Math.max(share / 2, slowest);
+      recoverAt = pausedUntil + recoverEveryMs;
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import pRetry from 'p-retry';
+import type { Clock } from '../../core/clock.ts';
+import { ThrottledError, type ErrorCode } from '../../core/errors.ts';
+import type { ApiLimits } from './api-limits.ts';
+import type { CallBudget } from './call-budget.ts';
+import { CallFailure, type RetryRule } from './call-failure.ts';
+
+export interface RetryOptions {
+  readonly limits: ApiLimits;
+  readonly clock: Clock;
+  readonly budget: CallBudget;
+  readonly signal: AbortSignal;
+  readonly onRetry: (retry: { code: ErrorCode; attempt: number; waitMs: number }) => void;
+  readonly onThrottle: (waitMs: number) => void;
+}
+
+/**
+ * Repeats an attempt that throws `CallFailure` as its rule allows: the only place where anything is sent twice.
+ * Rejects with the last failure's `SyncError`, with `ThrottledError` when the service asks for a long pause, with the
+ * signal's reason, and with any other error at once.
+ */
+export async function callWithRetries<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const { limits, clock, signal, budget } = options;
+  const startedAt = clock.now();
+  const countByReason = new Map<RetryRule['reason'], number>();
+
+  const beforeNext = async (failure: CallFailure, attemptNumber: number): Promise<void> => {
+    const rule = failure.retry;
+    if (rule === null) throw failure;
+    const count = (countByReason.get(rule.reason) ?? 0) + 1;
+    countByReason.set(rule.reason, count);
+    const waitMs = waitBefore(rule, count, attemptNumber, limits);
+    if (rule.wait === 'throttle') {
+      budget.count({ throttled: 1 });
+      budget.slowDown(waitMs);
+      options.onThrottle(waitMs);
+      if (waitMs > limits.maxThrottleWaitMs) throw new ThrottledError(failure.message, waitMs);
+    }
+    const isLast = count > rule.most || attemptNumber > limits.retries;
+    if (isLast || clock.now() + waitMs - startedAt > limits.maxCallMs) throw failure;
+    options.onRetry({ code: failure.error.code, attempt: attemptNumber, waitMs });
+    budget.count({ retries: 1 });
+    // A throttle is waited for in the budget, together with everybody else.
+    if (rule.wait === 'throttle' || waitMs === 0) return;
+    budget.count({ waitedMs: waitMs });
+    await clock.sleep(waitMs, signal);
+  };
+
+  try {
+    return await pRetry(attempt, {
+      retries: limits.retries,
+      minTimeout: 0,
+      signal,
+      onFailedAttempt: async ({ error, attemptNumber }) => {
+        signal.throwIfAborted();
+        if (!(error instanceof CallFailure)) throw error;
+        await beforeNext(error, attemptNumber);
+      },
+    });
+  } catch (error) {
+    throw error instanceof CallFailure ? error.error : error;
+  }
+}
+
+/**
+ * Full jitter: anything between nothing and the doubling limit, so that many clients do not come back together. After a
+ * throttle that names no time, at least half of it: coming back at once would only be refused again.
+ */
+function waitBefore(rule: RetryRule, count: number, attemptNumber: number, limits: ApiLimits): number {
+  if (rule.wait === 'at-once-first' && count === 1) return 0;
+  if (rule.afterMs !== null && rule.afterMs > 0) return rule.afterMs;
+  const limit = Math.min(limits.maxBackOffMs, limits.backOffMs * 2 ** attemptNumber);
+  const least = rule.wait === 'throttle' ? limit / 2 : 0;
+  return Math.round(least + Math.random() * (limit - least));
+}

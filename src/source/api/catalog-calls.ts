@@ -1,0 +1,134 @@
+import { z } from 'zod';
+import { isConnectorId, type ConnectorId } from '../../core/names.ts';
+import type { ApiCall } from './api-caller.ts';
+import type { CallFacts } from './call-failure.ts';
+import { invalidBody } from './classify-failure.ts';
+import { parseJsonText } from './parse-json-text.ts';
+
+/** A connector type of the API's catalog. */
+export interface SourceDefinition {
+  readonly id: string | null;
+  readonly name: string;
+  readonly supportLevel: string | null;
+}
+
+/** A configured connector; what the service does not say is null. */
+export interface ConnectorSummary {
+  readonly id: ConnectorId;
+  readonly name: string | null;
+  readonly definitionId: string | null;
+}
+
+export interface ConnectorFilter {
+  readonly workspace: string;
+  readonly definitionId?: string;
+}
+
+const definitionList = z.object({
+  definitions: z.array(
+    z.object({
+      sourceDefinitionId: z.string().nullish(),
+      name: z.string(),
+      supportLevel: z.string().nullish(),
+    }),
+  ),
+});
+
+const template = z.object({ actor_definition_id: z.string().nullish() });
+const summary = z.object({
+  id: z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"'),
+  name: z.string().nullish(),
+  summarized_source_template: template.nullish(),
+  source_template: template.nullish(),
+});
+/** `{data: [...]}`, as today, or the bare array: the outer shape is not part of the specification. */
+const summaryList = z.union([
+  z.object({ data: z.array(summary) }).transform(({ data }) => data),
+  z.array(summary),
+]);
+
+export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
+  const facts = catalogFacts('list source definitions');
+  return {
+    request: get('/api/v1/integrations/definitions/sources', name === null ? {} : { name }),
+    facts,
+    read: ({ text }) =>
+      parseAs(text, definitionList, facts).definitions.map((found) => ({
+        id: found.sourceDefinitionId ?? null,
+        name: found.name,
+        supportLevel: found.supportLevel ?? null,
+      })),
+  };
+}
+
+export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly ConnectorSummary[]> {
+  const { workspace, definitionId } = filter;
+  const facts = catalogFacts('find connectors');
+  const query = {
+    workspace_name: workspace,
+    ...(definitionId === undefined ? {} : { definition_id: definitionId }),
+  };
+  return {
+    request: get('/api/v1/integrations/connectors', query),
+    facts,
+    read: ({ text }) =>
+      parseAs(text, summaryList, facts)
+        .map(toSummary)
+        // A service that ignores the filter must not make the answer ambiguous.
+        .filter(
+          (found) =>
+            definitionId === undefined ||
+            found.definitionId === null ||
+            found.definitionId.toLowerCase() === definitionId.toLowerCase(),
+        ),
+  };
+}
+
+export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
+  const facts = catalogFacts('read the connector');
+  return {
+    request: get(`/api/v1/integrations/connectors/${id}`, {}),
+    facts,
+    read(answer) {
+      const found = toSummary(parseAs(answer.text, summary, facts));
+      if (found.id !== id)
+        throw invalidBody(facts, 'expected the connector that was asked for, got another one');
+      return found;
+    },
+  };
+}
+
+function toSummary(found: z.output<typeof summary>): ConnectorSummary {
+  const { actor_definition_id: definitionId } =
+    found.summarized_source_template ?? found.source_template ?? {};
+  return { id: found.id, name: found.name ?? null, definitionId: definitionId ?? null };
+}
+
+function get(path: string, query: Record<string, string>): ApiCall<unknown>['request'] {
+  return { method: 'GET', path, query, body: null };
+}
+
+function catalogFacts(label: string): CallFacts {
+  return {
+    purpose: 'catalog',
+    label,
+    entity: null,
+    isRoot: false,
+    canShrink: false,
+    hasPageToken: false,
+    patterns: [],
+  };
+}
+
+function parseAs<Schema extends z.ZodType>(text: string, schema: Schema, facts: CallFacts): z.output<Schema> {
+  let json: unknown;
+  try {
+    json = parseJsonText(text);
+  } catch {
+    throw invalidBody(facts, 'expected JSON, got something else');
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const path = parsed.error.issues[0]?.path.join('.') ?? '';
+  throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
+}

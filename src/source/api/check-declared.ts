@@ -1,0 +1,36 @@
+import { SyncError } from '../../core/errors.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { Params } from '../../core/records.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
+
+/**
+ * The entity, when the definition offers the action and declares every parameter. Throws USAGE: the service would drop
+ * an unknown parameter silently and answer with the first page again.
+ */
+export function checkDeclared(
+  definition: Definition,
+  entity: EntityName,
+  action: 'list' | 'get',
+  params: Params,
+): Entity {
+  const declared = definition.entities.get(entity);
+  const offered = declared?.actions.get(action);
+  if (declared === undefined || offered === undefined) {
+    throw usage(`${definition.name} offers no ${action} of ${entity}`);
+  }
+  const names = Object.keys(params);
+  const unknown = names.filter((name) => !offered.params.has(name));
+  if (unknown.length > 0) {
+    throw usage(
+      `${action} ${entity} takes no ${unknown.join(', ')}; declared: ${[...offered.params.keys()].join(', ')}`,
+    );
+  }
+  const missing = [...offered.params].filter(([name, { required }]) => required && !names.includes(name));
+  if (missing.length > 0)
+    throw usage(`${action} ${entity} needs ${missing.map(([name]) => name).join(', ')}`);
+  return declared;
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

@@ -1,0 +1,208 @@
+import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
+import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
+import { AttemptTimeoutError, type HttpAnswer } from './http-transport.ts';
+import { UnreadableBodyError } from './read-body.ts';
+import { retryAfterMs } from './retry-after.ts';
+import { readUpstreamMessage } from './upstream-message.ts';
+
+/** A throttle without Retry-After that outlasted every attempt: when to come back. */
+const longThrottleMs = 60_000;
+
+const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
+const quotaWords = /\b(quota|subscription|billing|payment required|plan limit|usage limit|out of credits)\b/i;
+const staleTokenWords =
+  /(cursor|page[ _-]?token)[^.]{0,80}(invalid|expired|not valid|no longer)|(invalid|expired)[^.]{0,40}(cursor|page[ _-]?token)/i;
+const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
+
+/** The failure table (docs: architecture, "Failures"): every answer that is not 2xx, in this order. */
+export function classifyAnswer(
+  answer: HttpAnswer,
+  facts: CallFacts,
+  redact: (text: string) => string,
+  now: number,
+): CallFailure {
+  const { status } = answer;
+  const said = readUpstreamMessage(answer.text);
+  const afterMs = retryAfterMs(answer.retryAfter, answer.date, now);
+  const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
+    new CallFailure(
+      new SyncError(sentence(facts, status, redact(said.text), advice), {
+        code,
+        recovery,
+        context: { status, namesConnector: said.isJson && connectorWords.test(said.text) },
+      }),
+      rule,
+      rule === backOff,
+    );
+  const throttle = (): CallFailure =>
+    new CallFailure(
+      new ThrottledError(
+        sentence(facts, status, redact(said.text), 'come back later or lower requestsPerSecond'),
+        afterMs ?? longThrottleMs,
+        { context: { status } },
+      ),
+      { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs },
+      false,
+    );
+  const setAside: Recovery =
+    facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
+
+  const words = said.text.toLowerCase();
+  const pattern = facts.patterns.find(
+    (known) =>
+      known.status === status &&
+      (known.entity === null || known.entity === facts.entity) &&
+      words.includes(known.contains.toLowerCase()),
+  );
+  if (pattern !== undefined) {
+    if (pattern.then === 'throttle') return throttle();
+    const code = pattern.then === 'restart-walk' ? 'TOKEN_EXPIRED' : codeOf(status);
+    return fail(code, pattern.then, 'the definition names this answer');
+  }
+  if (status >= 300 && status < 400) {
+    return fail('REDIRECTED', 'stop', 'redirects are not followed; set api.baseUrl to the final address');
+  }
+  if (status === 429 || status === 529) return throttle();
+  if (status === 403 && !said.isJson) {
+    const rule: RetryRule = { reason: 'bare-403', most: 2, wait: 'throttle', afterMs };
+    return facts.purpose === 'token'
+      ? fail('AUTH_FAILED', 'stop', 'check that this machine may reach the API', rule)
+      : fail('FORBIDDEN', setAside, 'check what the connector may read', rule);
+  }
+  if (facts.purpose === 'token' && status < 500 && status !== 408 && status !== 425 && status !== 409) {
+    return status === 404 || status === 405
+      ? fail('CONFIG_INVALID', 'stop', 'there is no token endpoint here: check api.baseUrl')
+      : fail('AUTH_FAILED', 'stop', 'check api.clientId and api.clientSecret');
+  }
+  if (status === 401) {
+    return fail('AUTH_FAILED', 'stop', 'check the credentials of the API and of the connector', {
+      reason: 'token',
+      most: 1,
+      wait: 'at-once-first',
+      afterMs: null,
+    });
+  }
+  if (status === 402 || (status === 403 && quotaWords.test(said.text))) {
+    return fail(
+      'QUOTA_EXHAUSTED',
+      'stop',
+      'the plan allows no more calls: wait for the next period or extend it',
+    );
+  }
+  if (isStaleToken(status, said.text, facts)) {
+    return fail('TOKEN_EXPIRED', 'restart-walk', 'the walk begins again');
+  }
+  if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(said.text)) {
+    return fail(
+      'CONFIG_INVALID',
+      'stop',
+      'the credentials span several organizations: set api.organizationId',
+    );
+  }
+  if (status === 403) return fail('FORBIDDEN', setAside, 'check what the connector may read');
+  if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is gone or not shared');
+  if (status === 504 && facts.canShrink)
+    return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for');
+  if (status === 413 && facts.canShrink)
+    return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
+  if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', 'it is tried again', backOff);
+  if (status === 409 || status === 425 || status >= 500) {
+    return fail('UPSTREAM', 'retry', 'it is tried again', backOff);
+  }
+  return fail(
+    'REQUEST_REFUSED',
+    setAside,
+    'the request does not fit the service: check the definition and params',
+  );
+}
+
+/** A failure without an answer: the network, a limit, an unreadable body. Null for what is no failure of the call. */
+export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | null {
+  if (!(error instanceof Error)) return null;
+  const fail = (code: ErrorCode, recovery: Recovery, why: string, rule: RetryRule | null): CallFailure =>
+    // No cause: a network error may carry bytes of the response, headers or addresses.
+    new CallFailure(
+      new SyncError(`${facts.label}: ${why}`, { code, recovery, context: { cause: codeIn(error) } }),
+      rule,
+      rule !== null,
+    );
+  const tooLarge = (): CallFailure =>
+    fail(
+      'BODY_TOO_LARGE',
+      facts.canShrink ? 'smaller-page' : facts.purpose === 'execute' ? 'skip-partition' : 'stop',
+      'expected an answer within the size limits, got a larger one; a smaller page may fit',
+      null,
+    );
+  if (error instanceof AttemptTimeoutError) return fail('TIMEOUT', 'retry', error.message, backOff);
+  if (error instanceof UnreadableBodyError) {
+    return error.fault === 'too-large' ? tooLarge() : fail('BODY_INVALID', 'retry', error.message, backOff);
+  }
+  const code = codeIn(error);
+  if (/EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/.test(code)) return tooLarge();
+  if (code === 'ERR_ADDRESS_REFUSED') return fail('CONFIG_INVALID', 'stop', error.message, null);
+  if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
+    return fail('INTERRUPTED', 'stop', 'the client was closed while the call was on its way', null);
+  }
+  if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/.test(code)) {
+    return fail(
+      'NETWORK',
+      'stop',
+      `no trusted TLS connection to the service (${code}); check its certificate and api.baseUrl`,
+      null,
+    );
+  }
+  if (code === 'ENOTFOUND') {
+    return fail('NETWORK', 'retry', "the API's host name was not found; check api.baseUrl and DNS", {
+      ...backOff,
+      reason: 'name',
+      most: 1,
+    });
+  }
+  if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET') {
+    // Mostly an idle socket that the server closed under the request: the next one is new.
+    const rule: RetryRule = { ...backOff, reason: 'reset', wait: 'at-once-first' };
+    return fail('NETWORK', 'retry', `the connection was cut (${code})`, rule);
+  }
+  if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) {
+    return fail('TIMEOUT', 'retry', `the service did not answer in time (${code})`, backOff);
+  }
+  if (
+    /^HPE_|^HTTPParserError$|^UND_ERR_(?!INVALID|NOT_SUPPORTED|REQ_)|^E[A-Z]+$|^EAI_|^ERR_STREAM_/.test(code)
+  ) {
+    return fail(
+      'NETWORK',
+      'retry',
+      `the service could not be reached or its answer was cut (${code})`,
+      backOff,
+    );
+  }
+  return null;
+}
+
+/** A 2xx answer whose body is not what the API promises: as a cut connection, it may be whole next time. */
+export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 'retry'): CallFailure {
+  const error = new SyncError(`${facts.label}: ${why}; the answer is not used`, {
+    code: 'BODY_INVALID',
+    recovery,
+  });
+  return recovery === 'retry' ? new CallFailure(error, backOff, true) : new CallFailure(error, null, false);
+}
+
+function isStaleToken(status: number, text: string, facts: CallFacts): boolean {
+  return facts.hasPageToken && [400, 404, 410, 422].includes(status) && staleTokenWords.test(text);
+}
+
+function codeOf(status: number): ErrorCode {
+  if (status === 403) return 'FORBIDDEN';
+  if (status === 404 || status === 410) return 'NOT_FOUND';
+  if (status >= 500) return 'UPSTREAM';
+  return status === 401 ? 'AUTH_FAILED' : 'REQUEST_REFUSED';
+}
+
+function codeIn(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+}
+
+function sentence(facts: CallFacts, status: number, said: string, advice: string): string {
+  return `${facts.label} was answered with ${status}${said === '' ? '' : ` "${said}"`}; ${advice}`;
+}

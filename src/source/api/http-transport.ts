@@ -1,0 +1,148 @@
+import { Agent } from 'undici';
+import type { ApiLimits } from './api-limits.ts';
+import { guardedLookup } from './guard-address.ts';
+import { readBody } from './read-body.ts';
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'POST';
+  /** Below the base URL, beginning with `/api/`; already encoded. */
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | null;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  /** The whole body of a 2xx answer; at most `maxErrorBytes` of another, as far as it could be read. */
+  readonly text: string;
+  readonly retryAfter: string | null;
+  readonly date: string | null;
+  /** As received, before decompression. */
+  readonly wireBytes: number;
+}
+
+/** One attempt took longer than it may take in all. */
+export class AttemptTimeoutError extends Error {
+  override readonly name = 'AttemptTimeoutError';
+}
+
+export interface HttpTransport extends AsyncDisposable {
+  /**
+   * Sends once: no retry, no redirect. Always reads the body to its end or closes the socket, because an unread body
+   * would keep its connection for ever. Throws undici's and Node's errors, `UnreadableBodyError`,
+   * `AttemptTimeoutError`, or the signal's reason.
+   */
+  send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
+}
+
+type Response = Awaited<ReturnType<Agent['request']>>;
+
+export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTransport {
+  const agent = new Agent({
+    connections: limits.connections,
+    pipelining: 1,
+    connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(baseUrl.protocol === 'http:') },
+    headersTimeout: limits.headersTimeoutMs,
+    bodyTimeout: limits.bodyTimeoutMs,
+    // Below the 5 s after which many servers close an idle socket under a request that is on its way.
+    keepAliveTimeout: 4_000,
+    keepAliveMaxTimeout: 10_000,
+    maxResponseSize: limits.maxWireBytes,
+    maxHeaderSize: limits.maxHeaderBytes,
+  });
+  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+
+  return {
+    async send(request, signal) {
+      signal.throwIfAborted();
+      const url = pinnedUrl(baseUrl.origin, `${prefix}${request.path}`, request.query);
+      const deadline = startDeadline(limits.attemptTimeoutMs, signal);
+      try {
+        const response = await agent.request({
+          origin: baseUrl.origin,
+          path: `${url.pathname}${url.search}`,
+          method: request.method,
+          headers: { accept: 'application/json', 'accept-encoding': 'gzip', ...request.headers },
+          body: request.body,
+          signal: deadline.signal,
+        });
+        return await readAnswer(response, limits, deadline.signal);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw deadline.signal.aborted ? deadline.signal.reason : error;
+      } finally {
+        deadline.end();
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      // destroy, not close: a call still on its way must not keep the process from ending.
+      if (!agent.destroyed) await agent.destroy();
+    },
+  };
+}
+
+/** The URL that is really sent must be the one that was meant: `..`, `%2e%2e` and NUL change the path on the way. */
+function pinnedUrl(origin: string, pathname: string, query: Readonly<Record<string, string>>): URL {
+  const url = new URL(`${origin}${pathname}`);
+  if (url.pathname !== pathname || url.origin !== origin) {
+    throw new TypeError('a request path changed its meaning when it was read as a URL');
+  }
+  url.search = new URLSearchParams(query).toString();
+  return url;
+}
+
+async function readAnswer(response: Response, limits: ApiLimits, signal: AbortSignal): Promise<HttpAnswer> {
+  const { statusCode: status, headers, body } = response;
+  const encoding = single(headers['content-encoding']);
+  const head = { status, retryAfter: single(headers['retry-after']), date: single(headers['date']) };
+  if (status >= 200 && status < 300) {
+    const wire = new Uint8Array(await body.arrayBuffer());
+    const text = await readBody(wire, encoding, limits.maxBodyBytes);
+    return { ...head, text, wireBytes: wire.byteLength };
+  }
+  const wire = await readStart(body, limits.maxErrorBytes);
+  signal.throwIfAborted();
+  // The status alone says enough when the text of a failure cannot be read.
+  const text = await readBody(wire, encoding, limits.maxErrorBytes).catch(() => '');
+  return { ...head, text, wireBytes: wire.byteLength };
+}
+
+async function readStart(body: Response['body'], maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  try {
+    for await (const chunk of body) {
+      // `as`: a body without an encoding set yields Buffers.
+      const bytes = chunk as Uint8Array;
+      chunks.push(bytes);
+      length += bytes.byteLength;
+      // Leaving the loop destroys the body and with it the socket.
+      if (length > maxBytes) break;
+    }
+  } catch {
+    // A failure's body was cut: what came of it is enough, the status decides.
+  }
+  return Buffer.concat(chunks).subarray(0, maxBytes);
+}
+
+/** An own controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
+function startDeadline(ms: number, outer: AbortSignal): { readonly signal: AbortSignal; end(): void } {
+  const controller = new AbortController();
+  const onAbort = (): void => controller.abort(outer.reason);
+  const timer = setTimeout(() => {
+    controller.abort(new AttemptTimeoutError(`expected the whole answer within ${ms} ms`));
+  }, ms);
+  outer.addEventListener('abort', onAbort, { once: true });
+  return {
+    signal: controller.signal,
+    end() {
+      clearTimeout(timer);
+      outer.removeEventListener('abort', onAbort);
+    },
+  };
+}
+
+function single(header: string | string[] | undefined): string | null {
+  return (typeof header === 'string' ? header : header?.[0]) ?? null;
+}

@@ -1,0 +1,144 @@
+import { setMaxListeners } from 'node:events';
+import { systemClock, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import type { ConnectorId } from '../../core/names.ts';
+import { openApiCaller, type ApiCall } from './api-caller.ts';
+import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
+import { openCallBudget, type CallBudget } from './call-budget.ts';
+import {
+  connectorCall,
+  definitionsCall,
+  findConnectorsCall,
+  type ConnectorFilter,
+  type ConnectorSummary,
+  type SourceDefinition,
+} from './catalog-calls.ts';
+import type { ApiSettings } from './api-settings.ts';
+import { checkConnectorId } from './check-connector-id.ts';
+import { checkBaseUrl } from './check-base-url.ts';
+import { openHttpTransport } from './http-transport.ts';
+import { redactMessage } from './redact-message.ts';
+import { tokenCall } from './request-token.ts';
+import { openTokenCache } from './token-cache.ts';
+
+export interface ApiClientOptions {
+  readonly api: ApiSettings;
+  readonly clock?: Clock;
+  readonly onEvent?: OnRunEvent;
+  readonly limits?: Partial<ApiLimits>;
+}
+
+/**
+ * One account of a Connector Execution API: sockets, token, retries. Every method rejects with a classified
+ * `SyncError` once its retries are used up, or at once with the signal's reason. Disposing it breaks off calls on
+ * their way.
+ */
+export interface ApiClient extends AsyncDisposable {
+  /** The catalog of connector types, narrowed to names that contain `name` (without case). */
+  definitions(name: string | null, signal: AbortSignal): Promise<readonly SourceDefinition[]>;
+  /** Every connector of a workspace; CONNECTOR_UNKNOWN (stop) when the service does not know the workspace. */
+  findConnectors(filter: ConnectorFilter, signal: AbortSignal): Promise<readonly ConnectorSummary[]>;
+  /**
+   * One connector by its id; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a service without this endpoint from an
+   * unknown connector as far as that is possible: `namesConnector`.
+   */
+  connector(id: ConnectorId, signal: AbortSignal): Promise<ConnectorSummary>;
+  /** For the source: any call, through a budget of the caller's. */
+  call<T>(call: ApiCall<T>, budget: CallBudget, onEvent: OnRunEvent, signal: AbortSignal): Promise<T>;
+  openBudget(concurrency: number, requestsPerSecond: number): CallBudget;
+  readonly clock: Clock;
+}
+
+/** Opens no connection yet. Throws `SyncError` CONFIG_INVALID for settings that must not be used. */
+export function openApiClient(options: ApiClientOptions): ApiClient {
+  const { api, clock = systemClock, onEvent = () => undefined } = options;
+  const limits: ApiLimits = { ...defaultApiLimits, ...options.limits };
+  const baseUrl = checkBaseUrl(api.baseUrl);
+  checkEnvironment();
+  const transport = openHttpTransport(baseUrl, limits);
+  const closing = new AbortController();
+  setMaxListeners(0, closing.signal);
+
+  const redact = (text: string): string =>
+    redactMessage(text, [api.clientSecret.reveal(), ...tokens.known()]);
+  const headers = organizationHeader(api.organizationId);
+  const shared = { transport, clock, limits, redact };
+  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond) =>
+    openCallBudget({ concurrency, requestsPerSecond, clock, maxThrottleWaitMs: limits.maxThrottleWaitMs });
+
+  const requestToken = openApiCaller({ ...shared, tokens: null, headers });
+  // A budget of its own: token requests must not queue behind the calls that wait for the token.
+  const tokenBudget = openBudget(1, 5);
+  const tokens = openTokenCache(
+    () => requestToken(tokenCall(api), tokenBudget, onEvent, closing.signal),
+    clock,
+  );
+  const call = openApiCaller({ ...shared, tokens, headers });
+  const catalogBudget = openBudget(4, 10);
+
+  return {
+    definitions: (name, signal) => call(definitionsCall(name), catalogBudget, onEvent, signal),
+    findConnectors: (filter, signal) =>
+      call(findConnectorsCall(filter), catalogBudget, onEvent, signal).catch((error: unknown) => {
+        throw asUnknown(
+          error,
+          'the workspace is not known to the service: check its name and the credentials',
+        );
+      }),
+    connector: async (id, signal) =>
+      await call(connectorCall(checkConnectorId(id)), catalogBudget, onEvent, signal).catch(
+        (error: unknown) => {
+          throw asUnknown(error, `no connector has the id ${id}: check it and the organization`);
+        },
+      ),
+    call,
+    openBudget,
+    clock,
+    async [Symbol.asyncDispose]() {
+      closing.abort(closedError());
+      await transport[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** A 404 of the catalog is about what was looked for. */
+function asUnknown(error: unknown, message: string): unknown {
+  if (!(error instanceof SyncError) || error.code !== 'NOT_FOUND') return error;
+  return new SyncError(message, {
+    code: 'CONNECTOR_UNKNOWN',
+    recovery: 'stop',
+    context: error.context,
+    cause: error,
+  });
+}
+
+function organizationHeader(id: string | null): Record<string, string> {
+  if (id === null) return {};
+  if (!/^[A-Za-z0-9._-]{1,128}$/.test(id)) {
+    throw new SyncError(
+      'api.organizationId: expected letters, digits, ".", "_" and "-"; copy it from the service',
+      {
+        code: 'CONFIG_INVALID',
+        recovery: 'stop',
+      },
+    );
+  }
+  return { 'x-organization-id': id };
+}
+
+function checkEnvironment(): void {
+  if (process.env['NODE_TLS_REJECT_UNAUTHORIZED'] === '0') {
+    throw new SyncError(
+      'NODE_TLS_REJECT_UNAUTHORIZED=0 switches certificate checks off, so anyone could read the credentials; unset it (a private CA goes into NODE_EXTRA_CA_CERTS)',
+      { code: 'CONFIG_INVALID', recovery: 'stop' },
+    );
+  }
+}
+
+function closedError(): SyncError {
+  return new SyncError('the API client was closed while a token was on its way', {
+    code: 'INTERRUPTED',
+    recovery: 'stop',
+  });
+}

@@ -1,0 +1,103 @@
+import { instant, type Instant } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import type { ConnectorId } from '../../core/names.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import type { Source, SourcePage } from '../source.ts';
+import { checkDeclared } from './check-declared.ts';
+import { invalidBody } from './classify-failure.ts';
+import { openConnectorPresence } from './connector-presence.ts';
+import { executeCall } from './execute-call.ts';
+import type { ApiClient } from './open-api-client.ts';
+import { readPage } from './read-page.ts';
+import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
+
+/** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
+export interface ApiSource extends Source {
+  readonly connectorId: ConnectorId;
+}
+
+export interface ApiSourceOptions {
+  readonly definition: Definition;
+  readonly address: ConnectorAddress;
+  /** Calls on their way at a time. */
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+  readonly onEvent?: OnRunEvent;
+  /** Ends the search for the connector; each call has a signal of its own. */
+  readonly signal: AbortSignal;
+}
+
+/** Resolves the connector. Throws CONNECTOR_UNKNOWN or CONNECTOR_AMBIGUOUS (stop), and what the client throws. */
+export async function openApiSource(client: ApiClient, options: ApiSourceOptions): Promise<ApiSource> {
+  const { definition, onEvent = () => undefined } = options;
+  const connectorId = await resolveConnector(client, definition, options.address, options.signal);
+  const budget = client.openBudget(options.concurrency, options.requestsPerSecond);
+  const presence = openConnectorPresence(client, connectorId, definition);
+
+  const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>
+    isRefusal(error) ? await presence.judge(error, isSuspect || isAboutConnector(error), signal) : error;
+
+  return {
+    connectorId,
+    connect: (signal) => presence.connect(signal),
+    async list({ entity, params, isRoot }, signal) {
+      const { pagination } = checkDeclared(definition, entity, 'list', params);
+      const request = { connector: connectorId, definition, entity, action: 'list', params, isRoot } as const;
+      const list = executeCall(request, ({ envelope, date, bytes }, facts): SourcePage => {
+        const { records, next } = readPage(envelope, pagination, facts);
+        return { records, fetched: records.length, next, serverTime: instantOf(date), bytes };
+      });
+      try {
+        const page = await client.call(list, budget, onEvent, signal);
+        presence.answered();
+        return page;
+      } catch (error) {
+        // Of a root each refusal is judged: a skipped entity is a lot to lose, and roots are few.
+        throw await refusalOf(error, isRoot, signal);
+      }
+    },
+    async get({ entity, params }, signal) {
+      checkDeclared(definition, entity, 'get', params);
+      const request = {
+        connector: connectorId,
+        definition,
+        entity,
+        action: 'get',
+        params,
+        isRoot: false,
+      } as const;
+      const get = executeCall(request, ({ envelope }, facts): JsonValue => {
+        if (isJsonObject(envelope.result)) return envelope.result;
+        throw invalidBody(facts, 'expected an object as result, got another kind');
+      });
+      try {
+        const record = await client.call(get, budget, onEvent, signal);
+        presence.answered();
+        return record;
+      } catch (error) {
+        // Null means "deleted": it must not be said of a record whose connector is gone.
+        const standing = await refusalOf(error, false, signal);
+        if (standing instanceof SyncError && standing.code === 'NOT_FOUND') return null;
+        throw standing;
+      }
+    },
+    stats: () => budget.stats(),
+    // Sockets and token belong to the client; a budget holds nothing open.
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+function isRefusal(error: unknown): error is SyncError {
+  return error instanceof SyncError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
+}
+
+function isAboutConnector(error: SyncError): boolean {
+  return error.context['namesConnector'] === true;
+}
+
+function instantOf(date: string | null): Instant | null {
+  const ms = date === null ? Number.NaN : Date.parse(date);
+  return Number.isNaN(ms) ? null : instant(ms);
+}

@@ -1,0 +1,29 @@
+const maxLength = 300;
+const email = /[^\s@"'<>()]{1,64}@[^\s@"'<>()]{1,255}/g;
+const bearer = /\bbearer\s+[^\s"',;]+/gi;
+const assigned =
+  /\b(password|secret|client_secret|access_token|token|api[_-]?key)(["']?\s*[:=]\s*["']?)[^\s"',;}]+/gi;
+/** Tokens, keys and hashes of e-mail addresses: long, without spaces, with a digit. */
+const run = /[A-Za-z0-9+_=-]{24,}/g;
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+// Controls, zero-width, bidi, BOM: what could forge a log line or turn a terminal's text around.
+const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
+
+/**
+ * What an upstream service said, made fit for errors and logs: without the known secrets, e-mail addresses, tokens,
+ * long hex or base64 runs (UUIDs stay: they name records) and invisible characters, cut to 300 characters.
+ */
+export function redactMessage(text: string, secrets: readonly string[]): string {
+  let clean = text;
+  for (const secret of secrets) {
+    if (secret !== '') clean = clean.replaceAll(secret, '[secret]');
+  }
+  clean = clean
+    .replace(invisible, ' ')
+    .replace(bearer, 'Bearer [redacted]')
+    .replace(assigned, '$1$2[redacted]')
+    .replace(email, '[e-mail]')
+    .replace(run, (found) => (uuid.test(found) || !/\d/.test(found) ? found : '[redacted]'))
+    .trim();
+  return clean.length > maxLength ? `${clean.slice(0, maxLength - 1)}…` : clean;
+}

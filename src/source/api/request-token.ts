@@ -1,0 +1,52 @@
+import { z } from 'zod';
+import type { ApiSettings } from './api-settings.ts';
+import type { ApiCall } from './api-caller.ts';
+import { invalidBody } from './classify-failure.ts';
+import type { CallFacts } from './call-failure.ts';
+import { parseJsonText } from './parse-json-text.ts';
+import type { IssuedToken } from './token-cache.ts';
+
+const tokenAnswer = z.object({
+  // RFC 6750's b64token: what may stand behind "Bearer " in a header.
+  access_token: z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/),
+  // Seconds. Absent: as the hosted service has it.
+  expires_in: z.number().positive().default(900),
+});
+
+const facts: CallFacts = {
+  purpose: 'token',
+  label: 'get an application token',
+  entity: null,
+  isRoot: false,
+  canShrink: false,
+  hasPageToken: false,
+  patterns: [],
+};
+
+/** `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the renewal. */
+export function tokenCall(api: ApiSettings): ApiCall<IssuedToken> {
+  return {
+    request: {
+      method: 'POST',
+      path: '/api/v1/account/applications/token',
+      query: {},
+      body: JSON.stringify({ client_id: api.clientId, client_secret: api.clientSecret.reveal() }),
+    },
+    facts,
+    read(answer) {
+      const parsed = tokenAnswer.safeParse(readJson(answer.text));
+      if (!parsed.success) {
+        throw invalidBody(facts, 'expected {access_token, expires_in} with a token that fits a header');
+      }
+      return { token: parsed.data.access_token, lifetimeMs: parsed.data.expires_in * 1_000 };
+    },
+  };
+}
+
+function readJson(text: string): unknown {
+  try {
+    return parseJsonText(text);
+  } catch {
+    return null;
+  }
+}

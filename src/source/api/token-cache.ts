@@ -1,0 +1,87 @@
+import type { Clock } from '../../core/clock.ts';
+
+export interface IssuedToken {
+  readonly token: string;
+  readonly lifetimeMs: number;
+}
+
+/** The application token of one client, shared by all its calls. */
+export interface TokenCache {
+  /** The token to send; one request at most is on its way, however many callers wait. Rejects on the caller's abort. */
+  current(signal: AbortSignal): Promise<string>;
+  /** The service took this token: when it is refused later, it has expired, and another one may be asked for. */
+  accepted(token: string): void;
+  /**
+   * The service answered 401 to this token. True when another attempt makes sense; false when the token came to
+   * replace a refused one and was never taken itself: then the credentials are at fault.
+   */
+  refused(token: string): boolean;
+  /** For redaction: every token that may still be echoed. */
+  known(): readonly string[];
+}
+
+const renewBeforeMs = 60_000;
+
+interface HeldToken {
+  readonly token: string;
+  readonly renewAt: number;
+  readonly isReplacement: boolean;
+  isAccepted: boolean;
+}
+
+/** `request` fetches a token; it is not given a caller's signal, because many callers wait for one request. */
+export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock): TokenCache {
+  let held: HeldToken | null = null;
+  let pending: Promise<string> | null = null;
+  let wasRefused = false;
+  const seen: string[] = [];
+
+  const renew = async (): Promise<string> => {
+    const askedAt = clock.now();
+    const { token, lifetimeMs } = await request();
+    // A lifetime at or below the margin: half of it, so that a token is used at all.
+    const useMs = Math.max(lifetimeMs - renewBeforeMs, lifetimeMs / 2);
+    held = { token, renewAt: askedAt + useMs, isReplacement: wasRefused, isAccepted: false };
+    wasRefused = false;
+    seen.push(token);
+    if (seen.length > 4) seen.shift();
+    return token;
+  };
+
+  return {
+    async current(signal) {
+      signal.throwIfAborted();
+      if (held !== null && clock.now() < held.renewAt) return held.token;
+      pending ??= renew().finally(() => {
+        pending = null;
+      });
+      return await orAborted(pending, signal);
+    },
+    accepted(token) {
+      if (held?.token === token) held.isAccepted = true;
+    },
+    refused(token) {
+      // Another caller was first: the token in hand, or the one on its way, is a newer one.
+      if (held?.token !== token) return true;
+      if (held.isReplacement && !held.isAccepted) return false;
+      held = null;
+      wasRefused = true;
+      return true;
+    },
+    known: () => seen,
+  };
+}
+
+/** The shared promise goes on when one of its waiters leaves. */
+async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
+  let onAbort = (): void => undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(signal.reason as Error);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+  try {
+    return await Promise.race([shared, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

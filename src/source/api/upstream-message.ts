@@ -1,0 +1,41 @@
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { parseJsonText } from './parse-json-text.ts';
+
+export interface UpstreamMessage {
+  /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */
+  readonly text: string;
+  /** False for HTML and other bodies that the API itself did not write. */
+  readonly isJson: boolean;
+}
+
+/**
+ * The words in a failure's body: `{message, errors: [{field, message, details}]}` (the API's own shape),
+ * `{detail}` or `{error}`; for anything else the beginning of the body.
+ */
+export function readUpstreamMessage(body: string): UpstreamMessage {
+  let parsed: JsonValue;
+  try {
+    parsed = parseJsonText(body);
+  } catch {
+    return { text: body.slice(0, 2_000), isJson: false };
+  }
+  if (!isJsonObject(parsed)) return { text: body.slice(0, 2_000), isJson: Array.isArray(parsed) };
+  const parts: string[] = [];
+  for (const name of ['message', 'detail', 'error', 'errors', 'result']) {
+    if (Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
+  }
+  return { text: parts.length > 0 ? parts.join('; ') : body.slice(0, 2_000), isJson: true };
+}
+
+function collect(value: JsonValue | undefined, parts: string[], depth: number): void {
+  if (parts.length >= 10 || depth > 4) return;
+  if (typeof value === 'string') {
+    if (value !== '') parts.push(value.slice(0, 2_000));
+  } else if (Array.isArray(value)) {
+    for (const element of value as readonly JsonValue[]) collect(element, parts, depth + 1);
+  } else if (isJsonObject(value)) {
+    for (const name of ['message', 'details', 'detail', 'error', 'msg', 'error_code']) {
+      if (Object.hasOwn(value, name)) collect(value[name], parts, depth + 1);
+    }
+  }
+}

@@ -1,0 +1,68 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+
+export const cliSecret = 'the-real-client-secret';
+
+/** A folder for one test's program, removed when it is disposed. */
+export interface CliFolder extends AsyncDisposable {
+  readonly path: string;
+}
+
+export async function makeCliFolder(): Promise<CliFolder> {
+  const path = await mkdtemp(join(tmpdir(), 'connector-sync-cli-'));
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** Two tiny sample accounts in workspace `default`. */
+export function startCliService(options: { readonly latencyMs?: number } = {}): Promise<Service> {
+  return startService({
+    port: 0,
+    clientId: 'local',
+    clientSecret: cliSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: [
+      {
+        connectorId: 'c-news',
+        workspace: 'default',
+        definitionName: 'email-marketing',
+        seed: 1,
+        size: 'tiny',
+      },
+      {
+        connectorId: 'c-wiki',
+        workspace: 'default',
+        definitionName: 'workspace-notes',
+        seed: 1,
+        size: 'tiny',
+      },
+    ],
+    ...options,
+  });
+}
+
+/** A config for that service, with the credentials in the environment. */
+export async function writeCliConfig(folder: CliFolder, url: string): Promise<string> {
+  const file = join(folder.path, 'sync.yaml');
+  await writeFile(
+    file,
+    `api: { baseUrl: "${url}", clientId: local, clientSecret: "\${SECRET}" }
+sinks:
+  main: { type: sqlite, path: ./main.db, durability: normal }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: c-news
+    sink: main
+    rateLimit: { requestsPerSecond: 1000 }
+  wiki:
+    definition: workspace-notes
+    workspace: default
+    sink: main
+    rateLimit: { requestsPerSecond: 1000 }
+`,
+  );
+  return file;
+}

@@ -1,0 +1,80 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const typescriptLoader = import.meta.resolve('tsx');
+
+export interface CliOptions {
+  readonly cwd: string;
+  /** The whole environment of the program besides PATH: nothing of the tester's own reaches it. */
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+export interface CliResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunningCli {
+  readonly child: ChildProcess;
+  /** Resolves when the text has appeared on either output; rejects when the program ends without it. */
+  until(text: string): Promise<void>;
+  readonly result: Promise<CliResult>;
+}
+
+/** Runs the program as a user would, from its sources, to its end. */
+export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
+  return startCli(args, options).result;
+}
+
+/** Every line of standard output as JSON. */
+export function jsonLines(result: CliResult): readonly Record<string, unknown>[] {
+  return result.stdout
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
+  return startScript([main, ...args], cwd, env);
+}
+
+/** Runs any TypeScript file of ours as a process; also `-e` and a program text. */
+export function startScript(
+  args: readonly string[],
+  cwd: string,
+  env: Readonly<Record<string, string>> = {},
+): RunningCli {
+  const child = spawn(process.execPath, ['--import', typescriptLoader, ...args], {
+    cwd,
+    env: { PATH: process.env['PATH'] ?? '', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output = { stdout: '', stderr: '' };
+  const watchers = new Set<() => void>();
+  for (const name of ['stdout', 'stderr'] as const) {
+    child[name].setEncoding('utf8');
+    child[name].on('data', (text: string) => {
+      output[name] += text;
+      for (const watch of watchers) watch();
+    });
+  }
+  const result = once(child, 'close').then(([code]) => ({
+    code: typeof code === 'number' ? code : null,
+    ...output,
+  }));
+  const until = (text: string): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const watch = (): void => {
+        if (!`${output.stdout}\n${output.stderr}`.includes(text)) return;
+        watchers.delete(watch);
+        resolve();
+      };
+      watchers.add(watch);
+      watch();
+      void result.then(() => reject(new Error(`ended without "${text}": ${output.stdout}${output.stderr}`)));
+    });
+  return { child, until, result };
+}
