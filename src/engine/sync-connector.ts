@@ -37,6 +37,9 @@ export interface SyncOptions {
   readonly signal: AbortSignal;
 }
 
+/** Walks in a row that came to nothing because nobody answered: then asking for the others would be no use either. */
+const deafWalks = 20;
+
 /** What ended a run before its work was done. */
 interface Ending {
   error: SyncError | null;
@@ -104,6 +107,7 @@ async function workRun(
   const contextOf = walkContexts(options, { started, tally, commits, signal, wake });
   /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
   const denied = new Map<EntityName, WalkFailure>();
+  let unanswered = 0;
 
   await workPartitions(
     {
@@ -118,6 +122,7 @@ async function workRun(
         try {
           const end = await walkPartition(contextOf(partition.entity), partition);
           if (end.kind === 'sealed') {
+            unanswered = 0;
             tally.sealed(partition, end.proof);
             onEvent({
               kind: 'walk-sealed',
@@ -134,6 +139,7 @@ async function workRun(
         }
       },
       setAside: async (partition, failure) => {
+        unanswered = failure.recovery === 'retry' ? unanswered + 1 : 0;
         await sink.setAside(lease, { partition: partition.id, run: started.run }, failure);
         tally.setAside(partition, failure);
         onEvent({
@@ -143,6 +149,12 @@ async function workRun(
           code: failure.code,
           message: failure.message,
         });
+        if (unanswered >= deafWalks) {
+          throw new SyncError(`${deafWalks} walks in a row failed, the last one with: ${failure.message}`, {
+            code: failure.code,
+            recovery: 'stop',
+          });
+        }
       },
       onFatal: (error) => {
         if (!options.signal.aborted || !isAbort(error, options.signal)) ending.error ??= toSyncError(error);

@@ -210,6 +210,54 @@ describe('a sync from a service that goes on failing', () => {
   });
 });
 
+describe('a sync with many walks', () => {
+  async function syncLists(
+    count: number,
+    entity: 'list_members' | 'segments',
+    answer: (call: HostileCall) => Reply,
+  ) {
+    const lists = Array.from({ length: count }, (_, index) => ({ id: `list-${index}` }));
+    await using server = await startHostileServer({
+      connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
+      respond: (call) =>
+        call.entity === 'lists'
+          ? success(lists.slice(Number(call.params['offset'])), { links: [] })
+          : answer(call),
+    });
+    const report = await syncOnce({
+      baseUrl: server.baseUrl,
+      definition: mailing,
+      connectorId: 'c1',
+      sink: sampleSinks.sqlite.options(folder),
+      entities: chosenEntities(mailing, ['lists', entity]),
+      clock: instantClock(),
+      limits,
+    });
+    return { report, calls: server.calls.length };
+  }
+
+  it('ends when nobody answers any more, instead of failing one walk after the other', async () => {
+    const { report, calls } = await syncLists(300, 'list_members', () => apiError(503, 'unavailable'));
+    expect(report).toMatchObject({ outcome: 'failed', error: { code: 'UPSTREAM' } });
+    expect(calls).toBeLessThan(150);
+    expect(report.entities.find(({ entity }) => entity === 'list_members')?.setAside).toBeLessThan(30);
+  });
+
+  it('goes on with all others when one of them fails', async () => {
+    const { report } = await syncLists(60, 'list_members', (call) =>
+      call.params['list_id'] === 'list-30'
+        ? apiError(404, 'no such list')
+        : success(call.params['offset'] === 0 ? [{ id: 'm' }] : []),
+    );
+    expect(report.outcome).toBe('degraded');
+    expect(report.failures).toMatchObject([{ params: { list_id: 'list-30' }, code: 'NOT_FOUND' }]);
+    expect(report.entities.find(({ entity }) => entity === 'list_members')).toMatchObject({
+      sealed: 59,
+      setAside: 1,
+    });
+  });
+});
+
 describe('a sync from a service whose rows move between pages', () => {
   const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
   it(`never claims proof and misses a row that was there throughout (seed ${seed})`, async () => {

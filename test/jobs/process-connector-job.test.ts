@@ -15,7 +15,9 @@ describe('the processor', () => {
 
   it('fails the job of a failed run', async () => {
     const processor = processorOf(() => Promise.resolve({ outcome: 'failed' }));
-    await expect(processor(jobOf('newsletter'), 't', undefined)).rejects.toThrow('newsletter: the run failed');
+    await expect(processor(jobOf('newsletter'), 't', undefined)).rejects.toThrow(
+      'newsletter: the run failed',
+    );
   });
 
   it('gives only the code of an error to Redis', async () => {
@@ -29,7 +31,10 @@ describe('the processor', () => {
     const processor = processorOf(() =>
       Promise.reject(new SyncError('held by another', { code: 'CONNECTOR_BUSY', recovery: 'stop' })),
     );
-    expect(await processor(jobOf('newsletter'), 't', undefined)).toEqual({ connector: 'newsletter', outcome: 'busy' });
+    expect(await processor(jobOf('newsletter'), 't', undefined)).toEqual({
+      connector: 'newsletter',
+      outcome: 'busy',
+    });
   });
 
   it('leaves a connector alone that is no longer configured', async () => {
@@ -60,7 +65,12 @@ describe('the error gate', () => {
 });
 
 function processorOf(runConnector: RunConnector): ReturnType<typeof createProcessor> {
-  return createProcessor({ connectors: { has: (name) => name === 'newsletter' }, runConnector, signal: new AbortController().signal, log: silent });
+  return createProcessor({
+    connectors: { has: (name) => name === 'newsletter' },
+    runConnector,
+    signal: new AbortController().signal,
+    log: silent,
+  });
 }
 
 function jobOf(connector: string): Job {

@@ -10,7 +10,10 @@ import { runWorker } from '../../src/jobs/run-worker.ts';
 import type { Schedule, Settings } from '../../src/settings/settings.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
 
-type Schedules = ReadonlyMap<ConnectorName, { readonly name: ConnectorName; readonly schedule: Schedule | null }>;
+type Schedules = ReadonlyMap<
+  ConnectorName,
+  { readonly name: ConnectorName; readonly schedule: Schedule | null }
+>;
 
 const silent: JobLog = { info: () => undefined, warn: () => undefined, error: () => undefined };
 const password = 'pw-for-this-test-only';
@@ -69,7 +72,10 @@ describe('the worker', () => {
         return { outcome: 'ok' };
       },
       signal: stop.signal,
-      log: { ...silent, info: (facts) => 'outcome' in facts && facts.outcome === 'skipped' && skipped.add('tick') },
+      log: {
+        ...silent,
+        info: (facts) => 'outcome' in facts && facts.outcome === 'skipped' && skipped.add('tick'),
+      },
     });
     await started.first;
     await skipped.complete;
@@ -82,7 +88,9 @@ describe('the worker', () => {
   });
 
   it('gives an interrupted run back, so that the next worker takes it up at once', async () => {
-    const settings = settingsOf(schedules([newsletter, { kind: 'cron', pattern: '0 0 1 1 *', timezone: 'UTC' }]));
+    const settings = settingsOf(
+      schedules([newsletter, { kind: 'cron', pattern: '0 0 1 1 *', timezone: 'UTC' }]),
+    );
     await queue.add('now', { connector: newsletter });
     const first = new AbortController();
     const begun = collect<string>(1);

@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { runCommandLine } from '../../src/cli/run-command-line.ts';
+import type { Output } from '../../src/cli/terminal.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const typescriptLoader = import.meta.resolve('tsx');
@@ -27,6 +29,17 @@ export interface RunningCli {
 /** Runs the program as a user would, from its sources, to its end. */
 export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   return startCli(args, options).result;
+}
+
+/** The same inside this process: for what needs no process of its own, and much faster. */
+export async function callCli(args: readonly string[], { cwd, env = {} }: CliOptions): Promise<CliResult> {
+  const output = { stdout: '', stderr: '' };
+  const capture = (name: 'stdout' | 'stderr'): Output => ({
+    write: (text) => (output[name] += text),
+    on: () => undefined,
+  });
+  const code = await runCommandLine({ args, env, cwd, stdout: capture('stdout'), stderr: capture('stderr') });
+  return { code, ...output };
 }
 
 /** Every line of standard output as JSON. */
