@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
-import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
+import { builtInDefinition, startSampleService, storedByDefault } from '../support/sample-service.ts';
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { allEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
@@ -28,17 +28,7 @@ describe.each(Object.entries(sampleSinks))('a run into %s that stops at any one 
     'is gone on with by the next one, and nothing of %s is lost, doubled or read far too often',
     async (connectorId, name) => {
       const definition = builtInDefinition(name);
-      const truth = new Map(sampleRows(name, 'tiny'));
-      // Comments below blocks are not asked for by default.
-      const pages = new Set(truth.get('pages')?.keys());
-      truth.set(
-        'comments',
-        new Map(
-          [...(truth.get('comments') ?? [])].filter(([, { columns }]) =>
-            pages.has(JSON.stringify([pageOf(columns['parent'])])),
-          ),
-        ),
-      );
+      const truth = storedByDefault(name, 'tiny');
       let undisturbedCalls = 0;
 
       for (
@@ -88,8 +78,3 @@ describe.each(Object.entries(sampleSinks))('a run into %s that stops at any one 
     120_000,
   );
 });
-
-function pageOf(parent: unknown): string {
-  const { page_id: pageId } = (parent ?? {}) as { page_id?: string };
-  return pageId ?? '';
-}

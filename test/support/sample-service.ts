@@ -61,3 +61,17 @@ export function sampleRows(
   }
   return tables;
 }
+
+/** The same without what is not asked for by default: comments below single blocks. */
+export function storedByDefault(
+  definitionName: string,
+  size: SampleSize,
+): ReadonlyMap<string, ReadonlyMap<string, Row>> {
+  const tables = new Map(sampleRows(definitionName, size));
+  const comments = [...(tables.get('comments') ?? [])].filter(([, { columns }]) => {
+    const { parent } = columns;
+    return typeof parent === 'object' && parent !== null && 'page_id' in parent;
+  });
+  if (tables.has('comments')) tables.set('comments', new Map(comments));
+  return tables;
+}

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { RunId } from '../../../src/core/names.ts';
 import type { Quarantined } from '../../../src/core/records.ts';
 import {
   counts,
+  hourMs,
   lists,
   listsTable,
   member,
@@ -16,6 +19,7 @@ import {
   proof,
   record,
   rootOf,
+  start,
   type SinkKind,
 } from './fixture.ts';
 import { useBench } from './use-bench.ts';
@@ -109,6 +113,7 @@ export function committing(kind: SinkKind): void {
     const first = page(started, id, [member('1')], { children });
     const last = page(started, id, [member('2')], { seal: proof });
     await sink.commit(started.lease, [first, last]);
+    bench().clock.advance(hourMs);
     const [again, end] = await sink.commit(started.lease, [first, last]);
     expect(again).toEqual({
       counts: [{ entity: members, counts: counts({ fetched: 1, duplicate: 1 }) }],
@@ -117,6 +122,7 @@ export function committing(kind: SinkKind): void {
     expect(end?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
     expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
     expect(bench().rows()).toHaveLength(2);
+    expect(sink.history.connectors()[0]?.entities[0]?.lastSealedAt).toBe(instant(start));
   });
 
   test('keeps a refused record whole and once, however often it comes', async () => {
@@ -130,9 +136,10 @@ export function committing(kind: SinkKind): void {
       record: '{"name":"x"}',
     };
     const inOpens: Quarantined = { ...refused, entity: opens };
-    for (let round = 0; round < 2; round += 1) {
+    for (const run of ['r1', 'r1', 'r2'] as RunId[]) {
+      if (run !== started.run) await sink.startRun(started.lease, bench().plan(run));
       const [committed] = await sink.commit(started.lease, [
-        page(started, id, [], { fetched: 1, refused: [refused, inOpens] }),
+        page({ ...started, run }, id, [], { fetched: 1, refused: [refused, inOpens] }),
       ]);
       expect(committed?.counts).toEqual([
         { entity: members, counts: counts({ fetched: 1, quarantined: 1 }) },
@@ -193,5 +200,10 @@ export function committing(kind: SinkKind): void {
     ];
     const [again] = await sink.commit(started.lease, [page(started, id, [], { rows: backwards })]);
     expect(again?.counts[1]?.counts).toEqual(counts({ fetched: 40_000, duplicate: 40_000 }));
+
+    await sink.startRun(started.lease, bench().plan('r2', { continueAfter: instant(start) }));
+    const next = { ...started, run: 'r2' as RunId };
+    const [fresh] = await sink.commit(started.lease, [page(next, id, [], { rows: backwards })]);
+    expect(fresh?.counts[1]?.counts).toEqual(counts({ fetched: 40_000, unchanged: 40_000 }));
   });
 }

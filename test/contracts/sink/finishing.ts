@@ -106,6 +106,13 @@ export function finishing(kind: SinkKind): void {
     expect(count('_sync_seen')).toBe(chunks);
   });
 
+  test('drops the seen rows of an unfinished chain when a run starts afresh', async () => {
+    const { sink, started } = await runWithOneRecord(bench());
+    expect(count('_sync_seen')).toBe(1);
+    await sink.startRun(started.lease, bench().plan('r2'));
+    expect(count('_sync_seen')).toBe(0);
+  });
+
   test('shows what is stored and when partitions were sealed', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await sink.finish(started.lease, started.run, full);

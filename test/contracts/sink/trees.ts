@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -156,5 +157,8 @@ export function trees(kind: SinkKind): void {
     expect(await ready(sink, started.lease)).toEqual([
       { at: 'page', id: tree, tree: null, treeDepth: 0, position: null },
     ]);
+    const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    expect(ledger.prepare('SELECT count(*) FROM _sync_partitions').pluck().get()).toBe(1);
+    ledger.close();
   });
 }

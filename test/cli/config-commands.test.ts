@@ -1,0 +1,135 @@
+import { existsSync } from 'node:fs';
+import { readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { callCli, jsonLines, runCli } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+
+afterEach(async () => {
+  await folder[Symbol.asyncDispose]();
+});
+
+describe('the command line', () => {
+  it('names every mistake of a config with its line, at once, and ends with 2', async () => {
+    const file = join(folder.path, 'bad.yaml');
+    await writeFile(
+      file,
+      `api: { baseUrl: "ftp://example.com", clientId: a, clientSecret: b }
+sinks:
+  main: { type: sqlite, path: ./main.db }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: "../etc"
+    sink: man
+    schedule: { every: soon }
+  wiki:
+    definition: workspace-nots
+    workspace: default
+    sink: main
+`,
+    );
+    const { code, stderr, stdout } = await runCli(['sync', '--config', 'bad.yaml'], { cwd: folder.path });
+    expect(code).toBe(2);
+    expect(stdout).toBe('');
+    for (const line of [1, 7, 8, 9, 11]) expect(stderr).toContain(`bad.yaml:${line}: `);
+  });
+
+  it('says what to do where there is no config', async () => {
+    const result = await callCli(['status', '--json'], { cwd: folder.path });
+    expect(result.code).toBe(2);
+    const [document] = jsonLines(result);
+    expect(document).toMatchObject({
+      error: { code: 'CONFIG_INVALID', message: expect.stringContaining('connector-sync init') as string },
+    });
+    expect(result.stderr).toBe('');
+  });
+
+  it('ends with 2 for an option that it does not know, and suggests the command that was meant', async () => {
+    const [option, command] = await Promise.all([
+      callCli(['sync', '--fast', '--json'], { cwd: folder.path }),
+      callCli(['stats'], { cwd: folder.path }),
+    ]);
+    expect(option.code).toBe(2);
+    expect(jsonLines(option)).toMatchObject([{ error: { code: 'USAGE' } }]);
+    expect(command.code).toBe(2);
+    expect(command.stderr).toContain('Did you mean status?');
+  });
+
+  it('prints its version, and help with examples', async () => {
+    const [version, help] = await Promise.all([
+      runCli(['--version'], { cwd: folder.path }),
+      callCli(['sync', '--help'], { cwd: folder.path }),
+    ]);
+    expect(version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string });
+    expect(help.code).toBe(0);
+    expect(help.stdout).toContain('$ connector-sync sync newsletter wiki');
+  });
+});
+
+describe('init', () => {
+  it('writes a config that can be used, readable by its owner only, and never overwrites one', async () => {
+    const args = ['init', '--base-url', 'https://api.example.com', '--workspace', 'marketing'];
+    const first = await callCli(args, { cwd: folder.path });
+    expect(first.code).toBe(0);
+    expect(first.stdout).toContain('CONNECTOR_API_CLIENT_SECRET');
+    const file = join(folder.path, 'config', 'connector-sync.yaml');
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    const written = await readFile(file, 'utf8');
+
+    const again = await callCli(['init'], { cwd: folder.path });
+    expect(again.code).toBe(2);
+    expect(await readFile(file, 'utf8')).toBe(written);
+
+    // The credentials come from a .env here; what the environment says wins.
+    await writeFile(
+      join(folder.path, '.env'),
+      'CONNECTOR_API_CLIENT_ID=from-file\nCONNECTOR_API_CLIENT_SECRET=secret-from-file\n',
+    );
+    const shown = await callCli(['config', 'show', '--json'], {
+      cwd: folder.path,
+      env: { CONNECTOR_API_CLIENT_ID: 'from-environment' },
+    });
+    expect(shown.code).toBe(0);
+    expect(shown.stdout).not.toContain('secret-from-file');
+    expect(jsonLines(shown)).toMatchObject([
+      {
+        api: { baseUrl: 'https://api.example.com', clientId: 'from-environment', clientSecret: '[secret]' },
+        connectors: { newsletter: { workspace: 'marketing' } },
+      },
+    ]);
+  });
+
+  it('plans a sync without a call and without a sink', async () => {
+    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder.path });
+    const plan = await callCli(['sync', 'newsletter', '--dry-run', '--json', '--select', 'interests'], {
+      cwd: folder.path,
+      env: { CONNECTOR_API_CLIENT_ID: 'a', CONNECTOR_API_CLIENT_SECRET: 'bbbb' },
+    });
+    expect(plan.code).toBe(0);
+    expect(jsonLines(plan)).toMatchObject([
+      {
+        connectors: [
+          {
+            connector: 'newsletter',
+            entities: [{ entity: 'lists' }, { entity: 'interest_categories' }, { entity: 'interests' }],
+            addedParents: ['lists', 'interest_categories'],
+          },
+        ],
+      },
+    ]);
+    expect(existsSync(join(folder.path, 'data'))).toBe(false);
+  });
+});
+
+it('config schema prints a JSON Schema', async () => {
+  const schema = await callCli(['config', 'schema'], { cwd: folder.path });
+  expect(schema.code).toBe(0);
+  expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['api', 'sinks'] });
+});

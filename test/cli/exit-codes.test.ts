@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import {
+  exitCodeOfError,
+  exitCodeOfReport,
+  gravestExitCode,
+  type ExitCode,
+} from '../../src/cli/exit-codes.ts';
+import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
+import type { RunOutcome } from '../../src/sinks/sink.ts';
+
+describe('exit codes', () => {
+  it.each<[RunOutcome, ExitCode]>([
+    ['ok', 0],
+    ['partial', 0],
+    ['degraded', 3],
+    ['failed', 1],
+    ['interrupted', 130],
+  ])('a run that is %s ends with %i', (outcome, code) => {
+    expect(exitCodeOfReport({ outcome, error: null })).toBe(code);
+  });
+
+  it.each<[ErrorCode, ExitCode]>([
+    ['USAGE', 2],
+    ['CONFIG_INVALID', 2],
+    ['DEFINITION_INVALID', 2],
+    ['IDENTITY_CHANGED', 2],
+    ['CONNECTOR_AMBIGUOUS', 2],
+    ['AUTH_FAILED', 4],
+    ['CONNECTOR_BUSY', 5],
+    ['INTERRUPTED', 130],
+    ['CONNECTOR_UNKNOWN', 1],
+    ['NETWORK', 1],
+    ['SINK_FULL', 1],
+  ])('%s ends with %i, thrown or reported', (code, expected) => {
+    expect(exitCodeOfError(new SyncError('x', { code, recovery: 'stop' }))).toBe(expected);
+    expect(exitCodeOfReport({ outcome: 'failed', error: { code, message: 'x' } })).toBe(expected);
+  });
+
+  it('an error of unknown origin is a failure', () => {
+    expect(exitCodeOfError(new TypeError('x'))).toBe(1);
+    expect(exitCodeOfError('x')).toBe(1);
+  });
+
+  it('several connectors end with the first of 2, 4, 1, 6, 5, 3, 130', () => {
+    const order: readonly ExitCode[] = [2, 4, 1, 6, 5, 3, 130, 0];
+    for (const [index, code] of order.entries()) {
+      expect(gravestExitCode([...order.slice(index)].reverse())).toBe(code);
+    }
+    expect(gravestExitCode([])).toBe(0);
+  });
+});

@@ -1,0 +1,171 @@
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { callCli, jsonLines, startCli, type CliOptions, type CliResult } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+let service: Service;
+let config: string;
+
+beforeAll(async () => {
+  folder = await makeCliFolder();
+  service = await startCliService();
+  config = await writeCliConfig(folder, service.url);
+});
+
+afterAll(async () => {
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+describe('before the first sync', () => {
+  it('status says that there is nothing, runs that there were none', async () => {
+    const [status, runs] = await Promise.all([cli(['status']), cli(['runs'])]);
+    expect(status).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('newsletter: nothing synced yet') as string,
+    });
+    expect(runs).toMatchObject({ code: 0, stdout: expect.stringContaining('No runs yet') as string });
+  });
+
+  it('check answers line by line and ends with 0', async () => {
+    const result = await cli(['check', '--json']);
+    expect(result.code).toBe(0);
+    const [document] = jsonLines(result);
+    expect(document).toMatchObject({ ok: true });
+    expect(document?.['checks']).toMatchObject(
+      [
+        'config',
+        'definitions',
+        'credentials',
+        'connector newsletter',
+        'connector wiki',
+        'sink main',
+        'disk of main',
+      ].map((what) => ({ what, state: 'ok' })),
+    );
+  });
+
+  it('check reports every failure and ends with 4 for wrong credentials', async () => {
+    const result = await cli(['check'], { SECRET: 'not-the-secret' });
+    expect(result.code).toBe(4);
+    expect(result.stdout).toMatch(/^✗ credentials: /m);
+    expect(result.stdout).toMatch(/^- connector newsletter: /m);
+    expect(result.stdout).toMatch(/^✓ sink main: /m);
+    expect(result.stdout + result.stderr).not.toContain('not-the-secret');
+  });
+});
+
+describe('live reads', () => {
+  it('list prints a page, a record per line', async () => {
+    const result = await cli(['list', 'newsletter/lists', '--param', 'count=2']);
+    expect(result.code).toBe(0);
+    const records = jsonLines(result);
+    expect(records.length).toBeGreaterThan(0);
+    expect(records.length).toBeLessThanOrEqual(2);
+    expect(records[0]).toHaveProperty('id');
+    expect(result.stderr).toContain(`${records.length} records`);
+  });
+
+  it('get prints one record, and says when there is none', async () => {
+    const [first] = jsonLines(await cli(['list', 'wiki/users', '--param', 'page_size=1']));
+    const id = String(first?.['id']);
+    const [found, missing] = await Promise.all([
+      cli(['get', 'wiki/users', '--param', `user_id=${id}`, '--json']),
+      cli(['get', 'wiki/users', '--param', 'user_id=00000000-0000-4000-8000-000000000000', '--json']),
+    ]);
+    expect(jsonLines(found)).toMatchObject([{ record: { id } }]);
+    expect(missing.code).toBe(1);
+    expect(jsonLines(missing)).toMatchObject([{ error: { code: 'NOT_FOUND' } }]);
+  });
+
+  it.each<[string, readonly string[], string]>([
+    ['an entity that does not exist', ['list', 'newsletter/lits'], 'list_members'],
+    ['a parameter that is not declared', ['list', 'newsletter/lists', '--param', 'page=1'], 'page'],
+    ['a required parameter that is missing', ['list', 'newsletter/list_members'], 'list_id: is missing'],
+    ['an action that the entity lacks', ['get', 'newsletter/tags', '--param', 'id=1'], 'not get'],
+  ])('refuses %s before any call', async (_, args, named) => {
+    const calls = service.requestCount();
+    const result = await cli(args);
+    expect(result.code).toBe(2);
+    expect(result.stderr).toContain(named);
+    expect(service.requestCount()).toBe(calls);
+  });
+
+  it('ends quietly when the reader of its output goes away', async () => {
+    const running = startCli(
+      ['list', 'newsletter/lists', '--config', config],
+      optionsWith({ SECRET: cliSecret }),
+    );
+    running.child.stdout?.destroy();
+    const { code, stderr } = await running.result;
+    expect(code).toBe(0);
+    expect(stderr).not.toContain('EPIPE');
+  });
+
+  it('discover lists the connectors of a workspace with their definitions', async () => {
+    const result = await cli(['discover', '--json']);
+    expect(jsonLines(result)).toMatchObject([
+      {
+        connectors: [
+          { workspace: 'default', id: 'c-news', definition: 'email-marketing' },
+          { workspace: 'default', id: 'c-wiki', definition: 'workspace-notes' },
+        ],
+      },
+    ]);
+  });
+
+  it('discover <connector> tells entities, keys, parents and parameters without a call', async () => {
+    const calls = service.requestCount();
+    const result = await cli(['discover', 'newsletter']);
+    expect(result.stdout).toMatch(/^list_members {2}key list_id, id {2}of lists \(list_id = id\)$/m);
+    expect(result.stdout).toContain(
+      'status?: subscribed|unsubscribed|cleaned|pending|transactional|archived',
+    );
+    expect(service.requestCount()).toBe(calls);
+  });
+});
+
+describe('after a sync', () => {
+  it('status counts what is stored, runs lists the runs and shows the report of one', async () => {
+    const synced = await cli(['sync', 'wiki', '--json']);
+    const report = jsonLines(synced).at(-1)?.['report'] as {
+      run: string;
+      entities: { entity: string; counts: { inserted: number } }[];
+    };
+    const inserted = report.entities.find(({ entity }) => entity === 'users')?.counts.inserted ?? 0;
+
+    const [status, runs, one, none] = await Promise.all([
+      cli(['status', 'wiki', '--json']),
+      cli(['runs', '--json']),
+      cli(['runs', report.run]),
+      cli(['runs', 'no-such-run']),
+    ]);
+    const [document] = jsonLines(status);
+    expect(document).toMatchObject({
+      connectors: [{ connector: 'wiki', sink: 'main', status: { lastRun: { state: 'ok' } }, failures: [] }],
+    });
+    expect(JSON.stringify(document)).toContain(`"entity":"users","rows":${inserted},`);
+    expect(jsonLines(runs)).toMatchObject([{ runs: [{ run: report.run, connector: 'wiki', state: 'ok' }] }]);
+    expect(one.stdout).toMatch(new RegExp(`^wiki: ok in .*run ${report.run}$`, 'm'));
+    expect(none.code).toBe(2);
+  });
+});
+
+function cli(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = { SECRET: cliSecret },
+): Promise<CliResult> {
+  return callCli([...args, '--config', config], optionsWith(env));
+}
+
+function optionsWith(env: Readonly<Record<string, string>>): CliOptions {
+  return { cwd: join(folder.path), env };
+}

@@ -1,0 +1,148 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { isConnectorId, isConnectorName } from '../../src/core/names.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { openSink } from '../../src/sinks/registry.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { callCli, jsonLines, runCli, startCli, type CliResult } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+let service: Service | null = null;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+
+afterEach(async () => {
+  await service?.close();
+  service = null;
+  await folder[Symbol.asyncDispose]();
+});
+
+describe('sync', () => {
+  it('reads every connector and prints a table for each; not a terminal: no escape codes', async () => {
+    const { code, stdout, stderr } = await sync(await withService(), []);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^newsletter: ok in .+$/m);
+    expect(stdout).toMatch(/^wiki: ok in .+$/m);
+    expect(stdout).toMatch(/^ {2}lists +\d+ +\d+ +\d+ +0 +0 +\w+/m);
+    expect(stdout + stderr).not.toContain('\u001b');
+  });
+
+  it('prints an event per line and then the report with --json, and nothing else', async () => {
+    const result = await sync(await withService(), ['wiki', '--json', '--select', 'users']);
+    expect(result.code).toBe(0);
+    const events = jsonLines(result);
+    expect(events[0]).toMatchObject({ kind: 'run-started', connector: 'wiki' });
+    expect(events.map(({ kind }) => kind)).toContain('walk-sealed');
+    expect(events.at(-1)).toMatchObject({
+      kind: 'run-report',
+      report: { connector: 'wiki', outcome: 'ok', entities: [{ entity: 'users' }] },
+    });
+  });
+
+  it('ends with 4 for a wrong secret, which appears nowhere, and tries the other connectors', async () => {
+    const url = await withService();
+    const wrong = 'a-wrong-secret-that-must-not-be-seen';
+    const result = await sync(url, ['--debug'], wrong, runCli);
+    expect(result.code).toBe(4);
+    expect(result.stderr).toMatch(/^newsletter: /m);
+    expect(result.stderr).toMatch(/^wiki: /m);
+    expect(result.stdout + result.stderr).not.toContain(wrong);
+    for (const name of await readdir(folder.path)) {
+      expect(await readFile(join(folder.path, name), 'latin1')).not.toContain(wrong);
+    }
+  });
+
+  it('ends with 2 for a connector that is not in the config', async () => {
+    const result = await sync('http://127.0.0.1:9', ['newsleter', '--json']);
+    expect(result.code).toBe(2);
+    expect(jsonLines(result)).toMatchObject([
+      { error: { code: 'USAGE', message: expect.stringContaining('newsletter, wiki') as string } },
+    ]);
+  });
+
+  it('ends with 5 while somebody else holds the connector, and says who', async () => {
+    const url = await withService();
+    await using sink = await openSink(
+      { type: 'sqlite', name: 'main', path: join(folder.path, 'main.db'), durability: 'normal' },
+      { clock: systemClock },
+    );
+    await using lease = await sink.acquire(newsletterIdentity(url));
+    const result = await sync(url, ['newsletter', '--json']);
+    expect(lease.epoch).toBeGreaterThan(0);
+    expect(result.code).toBe(5);
+    expect(jsonLines(result)).toMatchObject([
+      {
+        kind: 'run-error',
+        connector: 'newsletter',
+        error: { code: 'CONNECTOR_BUSY', context: { pid: process.pid } },
+      },
+    ]);
+  });
+
+  it('checkpoints on Ctrl-C, ends with 130, and goes on from there the next time', async () => {
+    const url = await withService({ latencyMs: 60 });
+    const file = await writeCliConfig(folder, url);
+    const args = ['sync', 'newsletter', '--config', file, '--json', '--select', 'list*'];
+    const options = { cwd: folder.path, env: { SECRET: cliSecret } };
+    const running = startCli(args, options);
+    await running.until('"page-committed"');
+    running.child.kill('SIGINT');
+    const first = await running.result;
+    expect(first.code).toBe(130);
+    expect(first.stderr).toContain('Run the same command again to go on from there');
+    const report = jsonLines(first).at(-1);
+    expect(report).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
+
+    const second = await callCli(args, options);
+    expect(second.code).toBe(0);
+    const [started] = jsonLines(second);
+    expect(started).toMatchObject({ kind: 'run-started', continues: runOf(report) });
+  });
+});
+
+async function withService(options: { readonly latencyMs?: number } = {}): Promise<string> {
+  service = await startCliService(options);
+  return service.url;
+}
+
+async function sync(
+  url: string,
+  args: readonly string[],
+  secret = cliSecret,
+  call = callCli,
+): Promise<CliResult> {
+  const file = await writeCliConfig(folder, url);
+  return call(['sync', ...args, '--config', file], { cwd: folder.path, env: { SECRET: secret } });
+}
+
+function newsletterIdentity(baseUrl: string): Parameters<Awaited<ReturnType<typeof openSink>>['acquire']>[0] {
+  const definition = loadDefinitions([builtInDefinitionsFolder]).get('email-marketing');
+  const [connector, connectorId] = ['newsletter', 'c-news'];
+  if (definition === undefined || !isConnectorName(connector) || !isConnectorId(connectorId)) {
+    throw new Error('the fixture should name what exists');
+  }
+  return {
+    connector,
+    baseUrl,
+    connectorId,
+    definition: definition.name,
+    definitionHash: definition.contentHash,
+    holder: { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' },
+  };
+}
+
+function runOf(line: Record<string, unknown> | undefined): unknown {
+  const report = line?.['report'];
+  return typeof report === 'object' && report !== null && 'run' in report ? report.run : null;
+}

@@ -1,0 +1,82 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { SyncError } from '../../../src/core/errors.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import {
+  identity,
+  member,
+  membersTable,
+  news,
+  onlyPartition,
+  page,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+/** A disk of its own for one test; false where this machine does not let us have one. */
+function mountDisk(folder: string, size: string): boolean {
+  mkdirSync(folder, { recursive: true });
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' });
+    return true;
+  } catch {
+    // Mounting needs root and a kernel that allows it.
+    return false;
+  }
+}
+
+export function fullDisk(kind: SinkKind): void {
+  const bench = useBench(kind);
+  let sink: Sink | null = null;
+  let mounted: string | null = null;
+
+  afterEach(async () => {
+    await sink?.[Symbol.asyncDispose]();
+    if (mounted !== null) execFileSync('umount', [mounted]);
+    sink = null;
+    mounted = null;
+  });
+
+  test('stops with SINK_FULL, keeps every earlier commit whole, and goes on in the same process when space is free', async ({
+    skip,
+  }) => {
+    const folder = join(bench().folder, 'disk');
+    skip(!mountDisk(folder, '6m'), 'a tmpfs cannot be mounted here');
+    mounted = folder;
+    sink = await openSink(kind.options(folder), { clock: bench().clock });
+    const lease = await sink.acquire(identity());
+    const run = 'r1' as Started['run'];
+    await sink.startRun(lease, bench().plan(run));
+    const { id } = await onlyPartition(sink, lease);
+    const commit = async (offset: number): Promise<unknown> => {
+      const records = Array.from({ length: 100 }, (_, index) =>
+        member(String(offset + index), 'n'.repeat(2_000)),
+      );
+      return sink?.commit(lease, [
+        page({ lease, run }, id, records, { position: { kind: 'offset', offset } }),
+      ]);
+    };
+
+    let offset = 0;
+    let full: unknown = null;
+    while (full === null && offset < 10_000) {
+      full = await commit(offset).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      offset += full === null ? 100 : 0;
+    }
+    expect(full).toBeInstanceOf(SyncError);
+    expect(full).toMatchObject({ code: 'SINK_FULL', recovery: 'stop' });
+    expect(kind.readRows(folder, news, membersTable)).toHaveLength(offset);
+    expect((await onlyPartition(sink, lease)).position).toEqual({ kind: 'offset', offset: offset - 100 });
+
+    execFileSync('mount', ['-o', 'remount,size=64m', folder]);
+    await commit(offset);
+    expect(kind.readRows(folder, news, membersTable)).toHaveLength(offset + 100);
+  });
+}

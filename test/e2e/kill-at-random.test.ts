@@ -1,0 +1,154 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  builtInDefinition,
+  sampleConnectors,
+  startSampleService,
+  storedByDefault,
+} from '../support/sample-service.ts';
+import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { testCredentials } from '../support/sync-once.ts';
+
+const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const kills = Number(process.env['KILLS'] ?? 100);
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const concurrency = 4;
+
+let folder: string;
+let service: Service;
+let calls = 0;
+
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'kill-'));
+  calls = 0;
+  service = await startSampleService('small', {
+    latencyMs: 3,
+    wrap: (account) => ({
+      list: (entity, params) => {
+        calls += 1;
+        return account.list(entity, params);
+      },
+      get: (entity, params) => account.get(entity, params),
+    }),
+  });
+});
+
+afterEach(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Ended {
+  readonly code: number | null;
+  /** The last thing the program said about itself. */
+  readonly phase: string;
+  readonly stderr: string;
+}
+
+/** Runs one sync as a user would; kills it `afterMs` behind the start of its run, unless that is null. */
+async function sync(config: string, connector: string, afterMs: number | null): Promise<Ended> {
+  const child = spawn(process.execPath, [program, 'sync', connector, '--json', '--config', config], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
+  });
+  let phase = 'before the run';
+  let stderr = '';
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const { kind } = JSON.parse(line) as { kind: string };
+    phase = kind;
+    if (kind === 'run-started' && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, phase, stderr };
+}
+
+describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
+  it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async () => {
+    const random = seededRandom(seed);
+    const config = path.join(folder, 'config.yaml');
+    const { path: file, directory } = { path: undefined, directory: undefined, ...sink.options(folder) };
+    const connectors = sampleConnectors.map(
+      ([id, definition]) =>
+        `  ${definition}: { definition: ${definition}, id: ${id}, sink: test, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 } }`,
+    );
+    writeFileSync(
+      config,
+      [
+        `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
+        `sinks: { test: { type: ${type}, ${file === undefined ? `directory: ${directory}` : `path: ${file}`}, durability: normal } }`,
+        `connectors:`,
+        ...connectors,
+      ].join('\n'),
+    );
+    const phases = new Map<string, number>();
+    const undisturbed = new Map<string, number>();
+    /** Calls and kills since the connector's work last began anew. */
+    const chain = new Map<string, { calls: number; kills: number }>();
+    const firstChain = new Map<string, { calls: number; kills: number }>();
+
+    for (let done = 0; done < kills;) {
+      for (const [, connector] of sampleConnectors) {
+        const before = calls;
+        const { code, phase, stderr } = await sync(config, connector, random() * 90);
+        const so = chain.get(connector) ?? { calls: 0, kills: 0 };
+        so.calls += calls - before;
+        chain.set(connector, so);
+        if (code === null) {
+          done += 1;
+          so.kills += 1;
+          phases.set(phase, (phases.get(phase) ?? 0) + 1);
+        } else {
+          expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
+          if (!firstChain.has(connector)) firstChain.set(connector, so);
+          chain.delete(connector);
+        }
+      }
+    }
+    for (const [, connector] of sampleConnectors) {
+      const before = calls;
+      const { code, stderr } = await sync(config, connector, null);
+      expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
+      const so = chain.get(connector) ?? { calls: 0, kills: 0 };
+      so.calls += calls - before;
+      if (!firstChain.has(connector)) firstChain.set(connector, so);
+
+      const beforeAnother = calls;
+      await sync(config, connector, null);
+      undisturbed.set(connector, calls - beforeAnother);
+      const definition = builtInDefinition(connector);
+      const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
+        sink.rows(folder, connector, table),
+      );
+      expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });
+    }
+    if (file !== undefined) {
+      const db = new Database(file, { readonly: true });
+      expect(db.pragma('integrity_check', { simple: true })).toBe('ok');
+      db.close();
+    }
+    for (const [connector, { calls: used, kills: survived }] of firstChain) {
+      const allowed = 1.1 * (undisturbed.get(connector) ?? 0) + survived * 2 * concurrency;
+      console.log(
+        `${type} ${connector}: ${used} calls over ${survived} kills, undisturbed ${undisturbed.get(connector)}`,
+      );
+      expect({ seed, connector, tooMany: Math.max(0, Math.ceil(used - allowed)) }).toEqual({
+        seed,
+        connector,
+        tooMany: 0,
+      });
+    }
+    console.log(
+      `${type}: killed after ${[...phases].map(([phase, times]) => `${phase} ${times}`).join(', ')} (seed ${seed})`,
+    );
+  }, 400_000);
+});

@@ -1,0 +1,54 @@
+import { mkdtempSync, openSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { SyncError } from '../../../src/core/errors.ts';
+import { toSinkError } from '../../../src/sinks/ledger/sink-error.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sink-error-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+function failureOf(act: () => unknown): unknown {
+  try {
+    act();
+    return null;
+  } catch (error) {
+    return toSinkError(error, '/data/warehouse.db');
+  }
+}
+
+test('a database that another writer keeps locked is SINK_FAILED, and the message says who to look for', () => {
+  const first = new Database(join(folder, 'a.db'));
+  const second = new Database(join(folder, 'a.db'), { timeout: 0 });
+  first.exec('BEGIN IMMEDIATE');
+  const failure = failureOf(() => second.exec('BEGIN IMMEDIATE'));
+  first.close();
+  second.close();
+  expect(failure).toMatchObject({ code: 'SINK_FAILED', recovery: 'stop', context: { cause: 'SQLITE_BUSY' } });
+  expect(String(failure)).toContain('locked by another writer');
+});
+
+test('a database that may not grow is SINK_FULL', () => {
+  const db = new Database(join(folder, 'a.db'));
+  db.pragma('max_page_count = 2');
+  const failure = failureOf(() => db.exec('CREATE TABLE a (x); CREATE TABLE b (x)'));
+  db.close();
+  expect(failure).toMatchObject({ code: 'SINK_FULL', recovery: 'stop' });
+});
+
+test('a failed system call is SINK_FAILED and keeps its cause', () => {
+  const failure = failureOf(() => openSync(join(folder, 'none', 'a'), 'r'));
+  expect(failure).toMatchObject({ code: 'SINK_FAILED', cause: { code: 'ENOENT' } });
+});
+
+test('a SyncError and a programming error stay what they are', () => {
+  const known = new SyncError('known', { code: 'ACCOUNTING', recovery: 'stop' });
+  const bug = new TypeError('undefined is not a function');
+  expect([toSinkError(known, 'x'), toSinkError(bug, 'x')]).toEqual([known, bug]);
+});
