@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
-import { callCli, jsonLines, runCli } from '../support/run-cli.ts';
+import { callCli, jsonLines, main, runCli, startScript } from '../support/run-cli.ts';
 
 let folder: CliFolder;
 
@@ -133,3 +133,18 @@ it('config schema prints a JSON Schema', async () => {
   expect(schema.code).toBe(0);
   expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['api', 'sinks'] });
 });
+
+it.skipIf(!existsSync('/dev/full'))('ends with 1 when its result could not be written', async () => {
+  const result = await startScript(['-e', fullOutput], folder.path).result;
+  expect(result.code).toBe(1);
+  expect(result.stderr).toContain('Standard output cannot be written');
+});
+
+/** The program with its standard output on a device that is always full. */
+const fullOutput = `
+  const { spawn } = require('node:child_process');
+  const output = require('node:fs').openSync('/dev/full', 'w');
+  spawn(process.execPath, [...process.execArgv.slice(0, 2), ${JSON.stringify(main)}, 'config', 'schema'], {
+    stdio: ['ignore', output, 'inherit'],
+  }).on('exit', (code) => process.exit(code));
+`;

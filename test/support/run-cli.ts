@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { runCommandLine } from '../../src/cli/run-command-line.ts';
 import type { Output } from '../../src/cli/terminal.ts';
 
-const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** The program's entry, as a path. */
+export const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const typescriptLoader = import.meta.resolve('tsx');
 
 export interface CliOptions {

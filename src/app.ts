@@ -1,0 +1,121 @@
+import { existsSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { instant, type Clock } from './core/clock.ts';
+import type { OnRunEvent } from './core/events.ts';
+import type { ConnectorName } from './core/names.ts';
+import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
+import { selectEntities, type Selection } from './engine/select-entities.ts';
+import { syncConnector } from './engine/sync-connector.ts';
+import type { ConnectorSettings, Settings, SinkSettings } from './settings/settings.ts';
+import type { ConnectorStatus, LedgerReader } from './sinks/ledger-reader.ts';
+import { openHistory, openSink } from './sinks/registry.ts';
+import type { RunReport } from './sinks/sink.ts';
+import { openApiClient, type ApiClient } from './source/api/open-api-client.ts';
+import { openApiSource, type ApiSource } from './source/api/open-api-source.ts';
+
+export interface AppOptions {
+  readonly settings: Settings;
+  readonly clock: Clock;
+  /** Shown to whoever finds a connector busy: which command holds it. No arguments, they may name anything. */
+  readonly command: string;
+  /** Stands in the ledger for the API's address where that changes from run to run (a local service on a free port). */
+  readonly identityBaseUrl?: string;
+}
+
+export interface EntityGlobs {
+  /** Empty: every entity of the connector. */
+  readonly select: readonly string[];
+  readonly exclude: readonly string[];
+}
+
+export interface SyncRequest {
+  readonly globs: EntityGlobs;
+  readonly onEvent: OnRunEvent;
+  /** What the ledger knew before the run; null for a connector that it has never held. */
+  readonly onStatus?: (status: ConnectorStatus | null) => void;
+  /** Aborting it ends the run after a checkpoint, with the outcome `interrupted`. */
+  readonly signal: AbortSignal;
+}
+
+export interface PlannedSync extends Selection {
+  readonly estimates: readonly CallEstimate[];
+}
+
+/** The rooms wired together for one process. Connects to nothing before it is asked to. */
+export interface App extends AsyncDisposable {
+  readonly settings: Settings;
+  readonly client: ApiClient;
+  openSource(connector: ConnectorSettings, signal: AbortSignal, onEvent?: OnRunEvent): Promise<ApiSource>;
+  /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
+  sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
+  /** What a sync would read, without a call. */
+  plan(connector: ConnectorSettings, globs: EntityGlobs): PlannedSync;
+}
+
+export function openApp(options: AppOptions): App {
+  const { settings, clock } = options;
+  const client = openApiClient({ api: settings.api, clock });
+  const openSource: App['openSource'] = (connector, signal, onEvent = () => undefined) =>
+    openApiSource(client, {
+      definition: connector.definition,
+      address: connector.address,
+      concurrency: connector.concurrency,
+      requestsPerSecond: connector.requestsPerSecond,
+      onEvent,
+      signal,
+    });
+  return {
+    settings,
+    client,
+    openSource,
+    sync: async (connector, { globs, onEvent, onStatus, signal }) => {
+      const { definition } = connector;
+      const { entities } = selectEntities(definition, connector.entities, globs);
+      await using source = await openSource(connector, signal, onEvent);
+      await using sink = await openSink(connector.sink, { clock });
+      onStatus?.(statusOf(sink.history, connector.name));
+      return await syncConnector({
+        identity: {
+          connector: connector.name,
+          baseUrl: options.identityBaseUrl ?? settings.api.baseUrl,
+          connectorId: source.connectorId,
+          definition: definition.name,
+          definitionHash: definition.contentHash,
+          holder: {
+            pid: process.pid,
+            host: hostname(),
+            command: options.command,
+            since: instant(clock.now()),
+          },
+        },
+        definition,
+        entities,
+        source,
+        sink,
+        concurrency: connector.concurrency,
+        clock,
+        onEvent,
+        signal,
+      });
+    },
+    plan: (connector, globs) => {
+      const { definition } = connector;
+      const selection = selectEntities(definition, connector.entities, globs);
+      using history = openExistingHistory(connector.sink);
+      const status = history === null ? null : statusOf(history, connector.name);
+      return { ...selection, estimates: estimateCalls({ definition, entities: selection.entities, status }) };
+    },
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
+}
+
+/** A sink's ledger for reading; null when nothing has been synced into it yet. The caller disposes it. */
+export function openExistingHistory(sink: SinkSettings): (LedgerReader & Disposable) | null {
+  const file = sink.type === 'sqlite' ? sink.path : join(sink.directory, '_ledger.db');
+  return existsSync(file) ? openHistory(sink) : null;
+}
+
+export function statusOf(history: LedgerReader, connector: ConnectorName): ConnectorStatus | null {
+  return history.connectors().find((status) => status.connector === connector) ?? null;
+}

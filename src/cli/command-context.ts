@@ -1,0 +1,21 @@
+import type { Clock } from '../core/clock.ts';
+import type { Scrubber } from '../telemetry/scrubber.ts';
+import type { ExitCode } from './exit-codes.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What every command gets: the world it runs in. */
+export interface CommandContext {
+  readonly terminal: Terminal;
+  readonly scrubber: Scrubber;
+  readonly clock: Clock;
+  /** The environment, filled up from `.env` where that names something more. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** From `--config`; null where it was not given. */
+  readonly config: string | null;
+  /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs a command's work inside its context. Commander calls the action, this gives it the rest. */
+export type Enter = (work: (context: CommandContext) => Promise<ExitCode>) => Promise<void>;

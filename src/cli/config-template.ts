@@ -1,0 +1,47 @@
+export interface ConfigChoices {
+  /** Null: read from $CONNECTOR_API_URL. */
+  readonly baseUrl: string | null;
+  readonly workspace: string;
+  readonly sink: 'sqlite' | 'jsonl';
+}
+
+/** A config file with one connector of each built-in definition; texts are written as JSON, which YAML reads. */
+export function configText(choices: ConfigChoices): string {
+  const sink =
+    choices.sink === 'sqlite'
+      ? '{ type: sqlite, path: ../data/warehouse.db }'
+      : '{ type: jsonl, directory: ../data/lake }';
+  return `# Paths are relative to this file. "connector-sync config schema" prints the format.
+api:
+  baseUrl: ${JSON.stringify(choices.baseUrl ?? '${CONNECTOR_API_URL}')}
+  clientId: "\${CONNECTOR_API_CLIENT_ID}"
+  clientSecret: "\${CONNECTOR_API_CLIENT_SECRET}" # or "\${file:./secret}", a file that only you can read
+
+sinks:
+  main: ${sink}
+
+redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}" } # only "connector-sync worker" needs it
+
+connectors:
+  newsletter:
+    definition: email-marketing
+    workspace: ${JSON.stringify(choices.workspace)} # or id: "...", where a workspace has several
+    sink: main
+    schedule: { every: 30m }
+
+  wiki:
+    definition: workspace-notes
+    workspace: ${JSON.stringify(choices.workspace)}
+    sink: main
+    schedule: { every: 1h }
+`;
+}
+
+/** The lines of a \`.env\` that the config above needs. */
+export function environmentText(choices: ConfigChoices): string {
+  return [
+    ...(choices.baseUrl === null ? ['CONNECTOR_API_URL=https://...'] : []),
+    'CONNECTOR_API_CLIENT_ID=...',
+    'CONNECTOR_API_CLIENT_SECRET=...',
+  ].join('\n');
+}

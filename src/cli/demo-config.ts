@@ -1,0 +1,46 @@
+import type { ServedAccount } from '../service/local-connectors.ts';
+
+/** Where the demo's records came from, whatever port it was this time: else a second run would meet another identity. */
+export const demoBaseUrl = 'demo';
+export const demoDatabase = 'demo.db';
+
+/** Environment through which the demo's own config gets what changes from run to run. */
+export const demoVariables = {
+  url: 'CONNECTOR_SYNC_DEMO_URL',
+  secret: 'CONNECTOR_SYNC_DEMO_SECRET',
+} as const;
+
+export const demoAccounts: readonly ServedAccount[] = [
+  {
+    connectorId: 'demo-newsletter',
+    workspace: 'demo',
+    definitionName: 'email-marketing',
+    seed: 1,
+    size: 'small',
+  },
+  { connectorId: 'demo-wiki', workspace: 'demo', definitionName: 'workspace-notes', seed: 1, size: 'small' },
+];
+
+/** Limits are high because nobody else uses the local service. */
+export const demoConfigText = `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
+# use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
+api:
+  baseUrl: "\${${demoVariables.url}:-http://127.0.0.1:8787}"
+  clientId: demo
+  clientSecret: "\${${demoVariables.secret}:-not-running}"
+sinks:
+  demo: { type: sqlite, path: ./${demoDatabase}, durability: normal }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: demo-newsletter
+    sink: demo
+    concurrency: 8
+    rateLimit: { requestsPerSecond: 1000 }
+  wiki:
+    definition: workspace-notes
+    id: demo-wiki
+    sink: demo
+    concurrency: 8
+    rateLimit: { requestsPerSecond: 1000 }
+`;

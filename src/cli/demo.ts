@@ -1,0 +1,168 @@
+import { randomBytes } from 'node:crypto';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, relative, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { openApp } from '../app.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ColumnValue } from '../core/records.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
+import type { Service } from '../service/start-service.ts';
+import { loadSettings } from '../settings/load-settings.ts';
+import type { RunReport } from '../sinks/sink.ts';
+import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
+import { count, duration } from '../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import { demoAccounts, demoBaseUrl, demoConfigText, demoDatabase, demoVariables } from './demo-config.ts';
+import { demoQueries, type DemoQuery } from './demo-queries.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { registerSecrets } from './load-config.ts';
+import { syncShown } from './sync-shown.ts';
+import { rowsWritten } from './tables/run-report-text.ts';
+import { textTable } from './tables/text-table.ts';
+
+interface DemoFlags {
+  readonly directory: string;
+  readonly port: string;
+}
+
+interface DemoAnswer extends DemoQuery {
+  readonly rows: readonly Readonly<Record<string, ColumnValue>>[];
+}
+
+export function addDemo(program: Command, enter: Enter): void {
+  program
+    .command('demo')
+    .description(
+      'Look around without an account: a local service, a sync of both sample connectors, a database.',
+    )
+    .option('--directory <path>', 'where the database goes', './connector-sync-demo')
+    .option('--port <n>', 'of the local service; 0 for any free port', '0')
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ connector-sync demo && connector-sync demo   the second run has nothing to write',
+    )
+    .action((flags: DemoFlags) => enter((context) => runDemo(context, flags)));
+}
+
+async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
+  const { terminal, clock } = context;
+  const startedMs = clock.now();
+  const directory = resolve(context.cwd, flags.directory);
+  const secret = randomBytes(18).toString('base64url');
+  await using service = await startDemoService(flags.port, secret);
+  terminal.print(
+    `A local service answers at ${service.url}, with sample accounts of ${service.connectors.length} connectors.\n`,
+  );
+  const reports = await syncAll(context, directory, service, secret);
+  if (context.signal.aborted) {
+    terminal.note(
+      'Stopped; everything committed so far is kept. Run the same command again to go on from there.',
+    );
+    return exitCodes.interrupted;
+  }
+  const database = join(directory, demoDatabase);
+  const answers = demoQueries.map(({ question, sql }) => ({
+    question,
+    sql,
+    rows: querySqliteSink(database, sql),
+  }));
+  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
+  const ms = clock.now() - startedMs;
+  terminal.printJson({ kind: 'demo', database, written, ms, answers });
+  const lines = [
+    totalsLine(reports, written, ms),
+    ...answers.flatMap(answerText),
+    ...nextSteps(relative(context.cwd, database), relative(context.cwd, directory)),
+  ];
+  for (const line of lines) terminal.print(line);
+  return gravestExitCode(reports.map(exitCodeOfReport));
+}
+
+async function startDemoService(portText: string, clientSecret: string): Promise<Service> {
+  const port = Number(portText);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw usage(`--port: expected a whole number from 0 to 65535, got "${portText}".`);
+  }
+  const { startService } = await import('../service/start-service.ts');
+  return await startService({
+    port,
+    clientId: 'demo',
+    clientSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: demoAccounts,
+  }).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
+    throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
+  });
+}
+
+/** Through a config file of its own, as any other sync: what the demo shows is what the program does. */
+async function syncAll(
+  context: CommandContext,
+  directory: string,
+  service: Service,
+  secret: string,
+): Promise<readonly RunReport[]> {
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const file = join(directory, 'connector-sync.yaml');
+  await writeFile(file, demoConfigText);
+  const env = { ...context.env, [demoVariables.url]: service.url, [demoVariables.secret]: secret };
+  const settings = loadSettings({ file, env });
+  registerSecrets(settings, context);
+  await using app = openApp({
+    settings,
+    clock: context.clock,
+    command: 'connector-sync demo',
+    identityBaseUrl: demoBaseUrl,
+  });
+  const reports: RunReport[] = [];
+  for (const connector of settings.connectors.values()) {
+    if (context.signal.aborted) break;
+    reports.push(await syncShown(app, connector, { select: [], exclude: [] }, context));
+    context.terminal.print('');
+  }
+  return reports;
+}
+
+function totalsLine(reports: readonly RunReport[], written: number, ms: number): string {
+  const read = reports
+    .flatMap(({ entities }) => entities)
+    .reduce((sum, { counts }) => sum + counts.fetched, 0);
+  const calls = reports.reduce((sum, report) => sum + report.calls, 0);
+  const verdict =
+    written === 0
+      ? '0 rows written, because nothing has changed since the last run'
+      : `${count(written)} rows written`;
+  return `${count(read)} rows read in ${count(calls)} calls over HTTP, ${verdict}, all in ${duration(ms)}.`;
+}
+
+function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
+  const titles = Object.keys(rows[0] ?? {});
+  const columns = titles.map(
+    (title) =>
+      ({ title, align: rows.some((row) => typeof row[title] === 'string') ? 'left' : 'right' }) as const,
+  );
+  const cells = rows.map((row) => titles.map((title) => String(row[title] ?? '')));
+  return [
+    '',
+    question,
+    ...sql.split('\n').map((line) => `  ${line}`),
+    '',
+    ...textTable(columns, cells).map((line) => `    ${line}`),
+  ];
+}
+
+function nextSteps(database: string, directory: string): readonly string[] {
+  return [
+    '',
+    'Next:',
+    `  sqlite3 ${database} .tables                              every entity is a table`,
+    `  connector-sync status --config ${join(directory, 'connector-sync.yaml')}`,
+    '  connector-sync demo                                      again: nothing changed, so nothing is written',
+    '  connector-sync init                                      a config for your own connectors',
+  ];
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

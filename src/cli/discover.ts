@@ -1,0 +1,151 @@
+import type { Command } from 'commander';
+import { openApp, type App } from '../app.ts';
+import { isConnectorName } from '../core/names.ts';
+import type { Action, Definition, Entity, Parent } from '../definitions/definition.ts';
+import type { Settings } from '../settings/settings.ts';
+import { connectorNamed } from './chosen-connectors.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { loadConfig } from './load-config.ts';
+import { textTable } from './tables/text-table.ts';
+
+interface DiscoverFlags {
+  readonly workspace?: readonly string[];
+}
+
+interface DiscoveredConnector {
+  readonly workspace: string;
+  readonly id: string;
+  readonly name: string | null;
+  /** The name of our definition; null for a connector type that we have none for. */
+  readonly definition: string | null;
+}
+
+const defaultWorkspace = 'default';
+
+export function addDiscover(program: Command, enter: Enter): void {
+  program
+    .command('discover')
+    .description('The connectors behind the API; or the entities, fields, parents and parameters of one.')
+    .argument('[connector]', 'a connector of the config, or the name of a definition')
+    .option('--workspace <name...>', 'workspaces to look into (default: the config\'s, else "default")')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
+    )
+    .action((name: string | undefined, flags: DiscoverFlags) =>
+      enter((context) => runDiscover(context, name ?? null, flags)),
+    );
+}
+
+async function runDiscover(
+  context: CommandContext,
+  name: string | null,
+  flags: DiscoverFlags,
+): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  if (name !== null) return showDefinition(context, definitionOf(settings, name));
+  await using app = openApp({ settings, clock: context.clock, command: 'connector-sync discover' });
+  const workspaces = flags.workspace ?? workspacesOf(settings);
+  const found = await discover(app, workspaces, context.signal);
+  const { terminal } = context;
+  terminal.printJson({ connectors: found });
+  const rows = found.map(({ workspace, id, name: label, definition }) => [
+    workspace,
+    id,
+    definition ?? '?',
+    label ?? '',
+  ]);
+  if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
+  else for (const line of textTable(connectorColumns, rows)) terminal.print(line);
+  return exitCodes.ok;
+}
+
+async function discover(
+  app: App,
+  workspaces: readonly string[],
+  signal: AbortSignal,
+): Promise<readonly DiscoveredConnector[]> {
+  const definitionById = new Map([...app.settings.definitions.values()].map(({ id, name }) => [id, name]));
+  const found: DiscoveredConnector[] = [];
+  for (const workspace of workspaces) {
+    for (const { id, name, definitionId } of await app.client.findConnectors({ workspace }, signal)) {
+      const definition = definitionId === null ? undefined : definitionById.get(definitionId);
+      found.push({ workspace, id, name, definition: definition ?? null });
+    }
+  }
+  return found;
+}
+
+function workspacesOf(settings: Settings): readonly string[] {
+  const named = [...settings.connectors.values()].flatMap(({ address }) =>
+    address.kind === 'workspace' ? [address.workspace] : [],
+  );
+  return named.length === 0 ? [defaultWorkspace] : [...new Set(named)];
+}
+
+function definitionOf(settings: Settings, name: string): Definition {
+  const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
+  return configured ?? settings.definitions.get(name) ?? connectorNamed(settings, name).definition;
+}
+
+function showDefinition({ terminal }: CommandContext, definition: Definition): ExitCode {
+  const entities = [...definition.entities.values()];
+  terminal.printJson({
+    definition: { name: definition.name, title: definition.title, id: definition.id },
+    entities: entities.map(describeEntity),
+  });
+  terminal.print(`${definition.name} (${definition.title}), ${entities.length} entities`);
+  for (const entity of entities) for (const line of entityText(entity)) terminal.print(line);
+  return exitCodes.ok;
+}
+
+function describeEntity(entity: Entity): object {
+  const { explode } = entity;
+  return {
+    entity: entity.name,
+    fields: entity.fields,
+    key: entity.key,
+    parents: entity.parents.map(({ entity: parent, params, byDefault }) => ({
+      entity: parent,
+      params,
+      byDefault,
+    })),
+    pagination: entity.pagination.kind,
+    actions: Object.fromEntries([...entity.actions].map(([name, { params }]) => [name, { params }])),
+    ...(explode === null ? {} : { explodes: { field: explode.field, into: explode.into, key: explode.key } }),
+  };
+}
+
+function entityText(entity: Entity): readonly string[] {
+  const fields = [...entity.fields].map(([name, type]) => `${name} ${type}`).join(', ');
+  const actions = [...entity.actions].map(([name, action]) => `  ${name}(${paramsText(action)})`);
+  return [
+    '',
+    `${entity.name}  key ${entity.key.join(', ')}${entity.parents.map(parentText).join('')}`,
+    `  ${fields}`,
+    ...actions,
+    ...(entity.explode === null ? [] : [`  ${entity.explode.field} -> ${entity.explode.into}`]),
+  ];
+}
+
+function parentText({ entity, params, byDefault }: Parent): string {
+  const pairs = [...params].map(([param, field]) => `${param} = ${field}`).join(', ');
+  return `  of ${entity} (${pairs})${byDefault ? '' : ' if chosen'}`;
+}
+
+function paramsText({ params }: Action): string {
+  return [...params]
+    .map(
+      ([name, param]) =>
+        `${name}${param.required ? '' : '?'}: ${param.enum === null ? param.type : param.enum.join('|')}`,
+    )
+    .join(', ');
+}
+
+const connectorColumns = [
+  { title: 'workspace', align: 'left' },
+  { title: 'id', align: 'left' },
+  { title: 'definition', align: 'left' },
+  { title: 'name', align: 'left' },
+] as const;

@@ -1,0 +1,61 @@
+import { SyncError, type ErrorCode } from '../core/errors.ts';
+import type { RunReport } from '../sinks/sink.ts';
+
+/** What scripts and schedulers learn without reading a word. Documented: never renumber. */
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  degraded: 3,
+  authentication: 4,
+  busy: 5,
+  /** Deletes were withheld by a guard. */
+  guard: 6,
+  /** Interrupted after a checkpoint. */
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** Worst first: what a person must mend, then what is broken, then what may wait. */
+const gravest: readonly ExitCode[] = [2, 4, 1, 6, 5, 3, 130];
+
+/** The one code of several connectors. */
+export function gravestExitCode(codes: readonly ExitCode[]): ExitCode {
+  return gravest.find((code) => codes.includes(code)) ?? exitCodes.ok;
+}
+
+export function exitCodeOfReport(report: Pick<RunReport, 'outcome' | 'error'>): ExitCode {
+  switch (report.outcome) {
+    case 'ok':
+    case 'partial':
+      return exitCodes.ok;
+    case 'degraded':
+      return exitCodes.degraded;
+    case 'interrupted':
+      return exitCodes.interrupted;
+    case 'failed':
+      return report.error === null ? exitCodes.failed : exitCodeOfErrorCode(report.error.code);
+  }
+}
+
+export function exitCodeOfError(error: unknown): ExitCode {
+  return error instanceof SyncError ? exitCodeOfErrorCode(error.code) : exitCodes.failed;
+}
+
+function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
+  return codeByError[code] ?? exitCodes.failed;
+}
+
+/** What a person must mend, or may repeat; every other error is a failure. */
+const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
+  USAGE: exitCodes.usage,
+  CONFIG_INVALID: exitCodes.usage,
+  DEFINITION_INVALID: exitCodes.usage,
+  IDENTITY_CHANGED: exitCodes.usage,
+  // The config names a workspace where it would have to name an id.
+  CONNECTOR_AMBIGUOUS: exitCodes.usage,
+  AUTH_FAILED: exitCodes.authentication,
+  CONNECTOR_BUSY: exitCodes.busy,
+  INTERRUPTED: exitCodes.interrupted,
+};

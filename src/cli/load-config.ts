@@ -1,0 +1,47 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseEnv } from 'node:util';
+import { SyncError } from '../core/errors.ts';
+import { Secret } from '../core/secret.ts';
+import { loadSettings } from '../settings/load-settings.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { CommandContext } from './command-context.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export const defaultConfigFile = join('config', 'connector-sync.yaml');
+
+/** `--config`, else `$CONNECTOR_SYNC_CONFIG`, else the default place below the working directory; absolute. */
+export function configFile({ config, env, cwd }: Pick<CommandContext, 'config' | 'env' | 'cwd'>): string {
+  const fromEnv = env['CONNECTOR_SYNC_CONFIG'];
+  return resolve(cwd, config ?? (fromEnv === undefined || fromEnv === '' ? defaultConfigFile : fromEnv));
+}
+
+/** The settings; their secrets are known to the scrubber from here on. Throws `ProblemsError`. */
+export function loadConfig(context: CommandContext): Settings {
+  const file = configFile(context);
+  if (!existsSync(file)) {
+    throw new SyncError(
+      `Expected a config file at ${file}, there is none. Write one with "connector-sync init", name another with --config, or look around with "connector-sync demo".`,
+      { code: 'CONFIG_INVALID', recovery: 'stop', context: { file } },
+    );
+  }
+  const settings = loadSettings({ file, env: context.env });
+  registerSecrets(settings, context);
+  return settings;
+}
+
+export function registerSecrets(settings: Settings, { scrubber }: Pick<CommandContext, 'scrubber'>): void {
+  scrubber.register(settings.api.clientSecret);
+  // Without a password the address is no secret, and messages need it.
+  const { password } = new URL(settings.redis.url.reveal());
+  if (password === '') return;
+  scrubber.register(settings.redis.url);
+  scrubber.register(new Secret(password));
+}
+
+/** The environment, filled up from `.env` in the working directory; what is set already wins. */
+export function withDotEnv(env: Environment, cwd: string): Environment {
+  const file = join(cwd, '.env');
+  return existsSync(file) ? { ...parseEnv(readFileSync(file, 'utf8')), ...env } : env;
+}

@@ -1,0 +1,130 @@
+import { readFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import { Command, CommanderError } from 'commander';
+import { systemClock } from '../core/clock.ts';
+import { createScrubber } from '../telemetry/scrubber.ts';
+import { addCheck } from './check.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import { addConfig } from './config.ts';
+import { addDemo } from './demo.ts';
+import { addDiscover } from './discover.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { addInit } from './init.ts';
+import { withDotEnv } from './load-config.ts';
+import { addGet, addList } from './read-records.ts';
+import { reportError } from './report-error.ts';
+import { addRuns } from './runs.ts';
+import { addServe } from './serve.ts';
+import { addStatus } from './status.ts';
+import { addSync } from './sync.ts';
+import { openTerminal, type Output } from './terminal.ts';
+import { watchInterrupts } from './watch-interrupts.ts';
+import { addWorker } from './worker.ts';
+
+/** What a process has; tests and `main.ts` bring it. */
+export interface ProcessWorld {
+  /** Without the executable and the script. */
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly stdout: Output;
+  readonly stderr: Output;
+}
+
+const examples = `
+Examples:
+  $ connector-sync demo                             look around: a local service, a sync, a database
+  $ connector-sync init --base-url https://api.example.com
+  $ connector-sync check                            is everything in place?
+  $ connector-sync sync                             every connector of the config
+  $ connector-sync sync newsletter --select 'list*' one connector, some entities
+  $ connector-sync status --json | jq .connectors
+
+Exit codes: 0 ok or partial, 1 failed, 2 usage or config, 3 degraded, 4 authentication, 5 another run holds the
+connector, 6 a guard withheld deletes, 130 interrupted after a checkpoint.`;
+
+/** Parses the arguments and runs one command to its end. Never rejects: every failure becomes a message and an exit code. */
+export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
+  const scrubber = createScrubber();
+  const isJson = world.args.includes('--json');
+  const isDebug = world.args.includes('--debug');
+  const terminal = openTerminal({ ...world, scrubber, isJson });
+  using interrupts = watchInterrupts(() =>
+    terminal.note(
+      'Interrupted: ending in order, after what is in hand is stored. Press again to leave at once.',
+    ),
+  );
+  const program = newProgram(world, scrubber.scrub);
+  let exitCode: ExitCode = exitCodes.ok;
+  const enter: Enter = async (work) => {
+    const { config } = program.opts<{ config?: string }>();
+    const context: CommandContext = {
+      terminal,
+      scrubber,
+      clock: systemClock,
+      env: withDotEnv(world.env, world.cwd),
+      cwd: world.cwd,
+      config: config ?? null,
+      signal: interrupts.signal,
+    };
+    exitCode = await work(context);
+  };
+  for (const add of commands) add(program, enter);
+  try {
+    await program.parseAsync(world.args, { from: 'user' });
+    // An output's error comes a turn after the write that met it.
+    await setImmediate();
+    // A result that nobody got is no result, however well the work went.
+    return terminal.hasLostOutput() ? gravestExitCode([exitCode, exitCodes.failed]) : exitCode;
+  } catch (error) {
+    if (error instanceof CommanderError) {
+      if (error.exitCode !== 0) terminal.printJson({ error: { code: 'USAGE', message: error.message } });
+      return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    }
+    reportError(terminal, error, isDebug);
+    return exitCodeOfError(error);
+  }
+}
+
+const commands: readonly ((program: Command, enter: Enter) => void)[] = [
+  addDemo,
+  addInit,
+  addCheck,
+  addDiscover,
+  addSync,
+  addStatus,
+  addRuns,
+  addList,
+  addGet,
+  addServe,
+  addWorker,
+  addConfig,
+];
+
+function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
+  return new Command('connector-sync')
+    .description('Keeps a local, query-ready copy of everything behind a Connector Execution API.')
+    .version(programVersion(), '-V, --version')
+    .option(
+      '-c, --config <file>',
+      'config file (default: $CONNECTOR_SYNC_CONFIG, else config/connector-sync.yaml)',
+    )
+    .option('--json', 'machine-readable results on stdout: one JSON document, or one line per event')
+    .option('--debug', 'show the stack of an error')
+    .configureHelp({ showGlobalOptions: true })
+    .configureOutput({
+      writeOut: (text) => void world.stdout.write(scrub(text)),
+      writeErr: (text) => void world.stderr.write(scrub(text)),
+    })
+    .showHelpAfterError('(see --help)')
+    .exitOverride()
+    .addHelpText('after', examples);
+}
+
+function programVersion(): string {
+  // The same from src/ and from dist/.
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  const parsed: unknown = JSON.parse(text);
+  const hasVersion = typeof parsed === 'object' && parsed !== null && 'version' in parsed;
+  return hasVersion && typeof parsed.version === 'string' ? parsed.version : 'unknown';
+}

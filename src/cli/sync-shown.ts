@@ -1,0 +1,65 @@
+import type { App, EntityGlobs } from '../app.ts';
+import type { RunEvent } from '../core/events.ts';
+import type { EntityName } from '../core/names.ts';
+import { instant } from '../core/clock.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
+import type { RunReport } from '../sinks/sink.ts';
+import { logRunEvent } from '../telemetry/log-run-event.ts';
+import { openLog } from '../telemetry/log.ts';
+import { showProgress } from '../telemetry/show-progress.ts';
+import type { CommandContext } from './command-context.ts';
+import { runReportText } from './tables/run-report-text.ts';
+
+/**
+ * One run of one connector in front of a person (progress, then a table) or a program (an event per line, then the
+ * report). With $LOG_LEVEL set, events also go to stderr as log lines. Throws where no run could begin.
+ */
+export async function syncShown(
+  app: App,
+  connector: ConnectorSettings,
+  globs: EntityGlobs,
+  context: CommandContext,
+): Promise<RunReport> {
+  const { terminal, clock, env, signal } = context;
+  const log =
+    env['LOG_LEVEL'] === undefined ? null : openLog({ level: env['LOG_LEVEL'], write: addLine(context) });
+  const proofs = new Map<EntityName, Set<string>>();
+  const report = await withProgress(connector, context, (onEvent, onStatus) =>
+    app.sync(connector, {
+      globs,
+      onStatus,
+      onEvent: (event) => {
+        onEvent(event);
+        if (event.kind === 'walk-sealed') {
+          proofs.set(event.entity, (proofs.get(event.entity) ?? new Set()).add(event.proof));
+        }
+        if (log !== null) logRunEvent(log, connector.name, event);
+        terminal.printJson({ ...event, time: instant(clock.now()), connector: connector.name });
+      },
+      signal,
+    }),
+  );
+  terminal.printJson({ kind: 'run-report', connector: connector.name, report });
+  for (const line of runReportText(report, proofs)) terminal.print(line);
+  return report;
+}
+
+async function withProgress(
+  connector: ConnectorSettings,
+  { terminal, clock }: CommandContext,
+  run: (
+    onEvent: (event: RunEvent) => void,
+    onStatus: (status: ConnectorStatus | null) => void,
+  ) => Promise<RunReport>,
+): Promise<RunReport> {
+  await using progress = showProgress(connector.name, terminal, clock);
+  return await run(progress.onEvent, (status) => {
+    progress.expect(new Map((status?.entities ?? []).map(({ entity, rows }) => [entity, rows])));
+  });
+}
+
+/** Log lines bring their own line ends. */
+function addLine({ terminal }: CommandContext): (line: string) => void {
+  return (line) => terminal.note(line.trimEnd());
+}

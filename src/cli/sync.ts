@@ -1,0 +1,128 @@
+import type { Command } from 'commander';
+import { openApp, type App, type EntityGlobs } from '../app.ts';
+import type { CallEstimate } from '../engine/estimate-calls.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import { count } from '../telemetry/progress-text.ts';
+import { chosenConnectors } from './chosen-connectors.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import {
+  exitCodeOfError,
+  exitCodeOfReport,
+  exitCodes,
+  gravestExitCode,
+  type ExitCode,
+} from './exit-codes.ts';
+import { loadConfig } from './load-config.ts';
+import { errorDocument } from './report-error.ts';
+import { syncShown } from './sync-shown.ts';
+import { textTable } from './tables/text-table.ts';
+
+interface SyncFlags extends Partial<EntityGlobs> {
+  readonly dryRun?: boolean;
+}
+
+const examples = `
+Examples:
+  $ connector-sync sync                                  every connector, one after another
+  $ connector-sync sync newsletter wiki                  these two
+  $ connector-sync sync newsletter --select 'list*'      entities by name, with the parents they are found through
+  $ connector-sync sync newsletter --exclude email_activity
+  $ connector-sync sync --dry-run                        what would be read, and about how many calls it takes`;
+
+export function addSync(program: Command, enter: Enter): void {
+  program
+    .command('sync')
+    .description('Read connectors into their sinks, going on where the last run stopped.')
+    .argument('[connector...]', 'names from the config; all of them where none is given')
+    .option('--select <glob...>', 'only entities that match')
+    .option('--exclude <glob...>', 'no entities that match, nor what is found through them')
+    .option('--dry-run', 'print the plan with an estimate of calls, read nothing')
+    .addHelpText('after', examples)
+    .action((names: readonly string[], flags: SyncFlags) =>
+      enter((context) => runSync(context, names, flags)),
+    );
+}
+
+async function runSync(
+  context: CommandContext,
+  names: readonly string[],
+  flags: SyncFlags,
+): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  const connectors = chosenConnectors(settings, names);
+  await using app = openApp({ settings, clock: context.clock, command: 'connector-sync sync' });
+  const globs: EntityGlobs = { select: flags.select ?? [], exclude: flags.exclude ?? [] };
+  if (flags.dryRun === true) return showPlans(app, connectors, globs, context);
+  const codes: ExitCode[] = [];
+  for (const connector of connectors) {
+    if (context.signal.aborted) break;
+    codes.push(await syncOne(app, connector, globs, context));
+  }
+  if (!context.signal.aborted) return gravestExitCode(codes);
+  context.terminal.note(
+    'Stopped; everything committed so far is kept. Run the same command again to go on from there.',
+  );
+  return gravestExitCode([...codes, exitCodes.interrupted]);
+}
+
+/** A connector whose run cannot even begin does not keep the others from theirs. */
+async function syncOne(
+  app: App,
+  connector: ConnectorSettings,
+  globs: EntityGlobs,
+  context: CommandContext,
+): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  try {
+    return exitCodeOfReport(await syncShown(app, connector, globs, context));
+  } catch (error) {
+    // Before a run has begun an interrupt surfaces as whatever call it broke off.
+    if (signal.aborted) return exitCodes.interrupted;
+    const document = errorDocument(error);
+    terminal.printJson({ kind: 'run-error', connector: connector.name, error: document });
+    if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}`);
+    return exitCodeOfError(error);
+  }
+}
+
+function showPlans(
+  app: App,
+  connectors: readonly ConnectorSettings[],
+  globs: EntityGlobs,
+  { terminal }: CommandContext,
+): ExitCode {
+  const plans = connectors.map((connector) => ({ connector, plan: app.plan(connector, globs) }));
+  terminal.printJson({
+    connectors: plans.map(({ connector, plan }) => ({
+      connector: connector.name,
+      entities: plan.estimates,
+      addedParents: plan.addedParents,
+    })),
+  });
+  for (const { connector, plan } of plans) {
+    terminal.print(
+      `${connector.name}: would read ${plan.estimates.length} entities into ${connector.sink.name}`,
+    );
+    const rows = plan.estimates.map(({ entity, calls, basis }) => [
+      entity,
+      calls === null ? '?' : count(calls),
+      plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
+    ]);
+    for (const line of textTable(planColumns, rows)) terminal.print(`  ${line}`);
+    terminal.print(`  ${callsText(plan.estimates)}`);
+  }
+  return exitCodes.ok;
+}
+
+function callsText(estimates: readonly CallEstimate[]): string {
+  const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
+  if (known.length === 0) return 'how many calls that takes is known after the first run';
+  const sum = known.reduce((left, right) => left + right, 0);
+  return `about ${count(sum)} calls${known.length < estimates.length ? ', and those that are not known yet' : ''}`;
+}
+
+const planColumns = [
+  { title: 'entity', align: 'left' },
+  { title: 'calls', align: 'right' },
+  { title: 'basis', align: 'left' },
+] as const;

@@ -1,0 +1,29 @@
+import { SyncError } from '../core/errors.ts';
+import { exitCodes } from './exit-codes.ts';
+
+const signals = ['SIGINT', 'SIGTERM'] as const;
+
+export interface Interrupts extends Disposable {
+  /** Aborted by the first interrupt. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The first Ctrl-C or SIGTERM asks the command to end in order; the second ends the process at once, because a person
+ * who asks twice means it. Whatever was committed stays.
+ */
+export function watchInterrupts(onFirst: () => void): Interrupts {
+  const interrupted = new AbortController();
+  const onSignal = (name: string): void => {
+    if (interrupted.signal.aborted) process.exit(exitCodes.interrupted);
+    onFirst();
+    interrupted.abort(new SyncError(`interrupted by ${name}`, { code: 'INTERRUPTED', recovery: 'stop' }));
+  };
+  for (const name of signals) process.on(name, onSignal);
+  return {
+    signal: interrupted.signal,
+    [Symbol.dispose]: () => {
+      for (const name of signals) process.off(name, onSignal);
+    },
+  };
+}

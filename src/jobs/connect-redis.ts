@@ -1,0 +1,74 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import { SyncError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+
+export interface RedisConnection {
+  readonly redis: Redis;
+  /** Cuts this connection and every copy that the queue's client made of it, whether Redis answers or not. Idempotent. */
+  disconnect(): void;
+}
+
+const answerWithinMs = 2000;
+const longestPauseMs = 20_000;
+
+/**
+ * A connection that has answered once. Left alone, the client would retry forever and a person would wait without a
+ * word; so the first contact has two seconds. Later outages are waited out, with pauses growing to 20 s.
+ * Throws `SyncError` QUEUE_UNAVAILABLE. The caller disconnects.
+ */
+export async function connectRedis(
+  url: Secret,
+  options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout'>,
+): Promise<RedisConnection> {
+  const redis = new Redis(url.reveal(), {
+    ...options,
+    lazyConnect: true,
+    connectTimeout: answerWithinMs,
+    retryStrategy: (attempt: number) => Math.min(longestPauseMs, 2 ** Math.min(attempt, 10) * 100),
+  });
+  const disconnect = trackCopies(redis);
+  const deadline = AbortSignal.timeout(answerWithinMs);
+  try {
+    await Promise.race([redis.connect(), rejectWhenAborted(deadline)]);
+  } catch (error) {
+    disconnect();
+    throw unavailable(url, error);
+  }
+  return { redis, disconnect };
+}
+
+/** The worker makes a copy for its blocking reads and, while Redis is away, cannot be made to let go of it. */
+function trackCopies(redis: Redis): () => void {
+  const all = [redis];
+  // Whoever uses a connection listens to its errors; this listener only keeps the client from printing them by itself.
+  const ignore = (): void => undefined;
+  redis.on('error', ignore);
+  const duplicate = redis.duplicate.bind(redis);
+  redis.duplicate = (override) => {
+    const copy = duplicate(override);
+    copy.on('error', ignore);
+    all.push(copy);
+    return copy;
+  };
+  return () => {
+    for (const connection of all) connection.disconnect();
+  };
+}
+
+function rejectWhenAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error(`no answer within ${answerWithinMs} ms`)), {
+      once: true,
+    });
+  });
+}
+
+function unavailable(url: Secret, error: unknown): SyncError {
+  const { hostname, port } = new URL(url.reveal());
+  const place = `${hostname}:${port === '' ? '6379' : port}`;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new SyncError(
+    `Redis at ${place} should answer within ${answerWithinMs / 1000} s: ${reason}. Start it, or set redis.url to where it runs.`,
+    { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', context: { place }, cause: error },
+  );
+}

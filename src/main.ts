@@ -1,0 +1,14 @@
+#!/usr/bin/env node
+import { runCommandLine } from './cli/run-command-line.ts';
+
+const lingerMs = 1000;
+
+process.exitCode = await runCommandLine({
+  args: process.argv.slice(2),
+  env: process.env,
+  cwd: process.cwd(),
+  stdout: process.stdout,
+  stderr: process.stderr,
+});
+// Whatever a library may have left open must not keep a finished program alive.
+setTimeout(() => process.exit(), lingerMs).unref();

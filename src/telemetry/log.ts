@@ -1,0 +1,39 @@
+import { pino, type Logger } from 'pino';
+import { SyncError } from '../core/errors.ts';
+
+export type Log = Logger;
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/**
+ * Structured log lines, one JSON object each, handed to `write` at once: a line that was logged before a crash is out.
+ * An unknown level counts as `info`.
+ */
+export function openLog(options: { readonly level: string; readonly write: (line: string) => void }): Log {
+  return pino(
+    {
+      level: levels.includes(options.level) ? options.level : 'info',
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: describeError },
+    },
+    { write: options.write },
+  );
+}
+
+/**
+ * What of an error may be logged. An allow-list: clients hang configuration, headers and bodies on their errors, and a
+ * list of forbidden names would always be one name behind.
+ */
+export function describeError(error: unknown): Readonly<Record<string, unknown>> {
+  if (!(error instanceof Error)) return { type: typeof error, message: String(error) };
+  const code: unknown = 'code' in error ? error.code : undefined;
+  return {
+    type: error.name,
+    message: error.message,
+    ...(typeof code === 'string' ? { code } : {}),
+    ...(error instanceof SyncError ? { recovery: error.recovery, context: error.context } : {}),
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+  };
+}

@@ -1,0 +1,159 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import { describe, expect, it } from 'vitest';
+
+const root = resolve(import.meta.dirname, '..');
+
+/** What a room may import besides itself: rooms, or single files of a room. Deny by default. */
+const allowed: Readonly<Record<string, readonly string[]>> = {
+  core: [],
+  definitions: ['core'],
+  telemetry: ['core'],
+  settings: ['core', 'definitions'],
+  source: ['core', 'definitions'],
+  sinks: ['core', 'definitions'],
+  search: ['core', 'definitions', 'sinks/sqlite'],
+  engine: ['core', 'definitions', 'source/source.ts', 'sinks/sink.ts', 'sinks/ledger-reader.ts'],
+  jobs: ['core', 'settings', 'engine'],
+  service: ['core', 'settings', 'definitions', 'source', 'search', 'engine'],
+  cli: ['*'],
+  'app.ts': ['*'],
+  'main.ts': ['*'],
+};
+
+/** Each vendor library lives in one room; a library that is not here may not be imported at all. */
+const homes: Readonly<Record<string, readonly string[]>> = {
+  'better-sqlite3': ['sinks', 'search', 'service'],
+  undici: ['source'],
+  'p-retry': ['source'],
+  'p-queue': ['source'],
+  'lossless-json': ['source'],
+  yaml: ['definitions'],
+  fastify: ['service'],
+  bullmq: ['jobs'],
+  ioredis: ['jobs'],
+  commander: ['cli'],
+  pino: ['telemetry'],
+  zod: ['*'],
+};
+
+const sources = filesBelow('src').map(readSource);
+const tests = filesBelow('test').map(readSource);
+
+describe('the architecture', () => {
+  it('knows every room', () => {
+    expect([...new Set(sources.map(({ room }) => room))].filter((room) => !(room in allowed))).toEqual([]);
+  });
+
+  it('lets rooms import only what the table allows', () => {
+    const forbidden = sources.flatMap(({ path, room, imports }) =>
+      imports
+        .filter((name) => name.startsWith('.'))
+        .map((name) => relative(join(root, 'src'), resolve(root, path, '..', name)))
+        .filter((target) => !mayImport(room, target))
+        .map((target) => `${path} -> ${target}`),
+    );
+    expect(forbidden).toEqual([]);
+  });
+
+  it('keeps each vendor library in its room', () => {
+    const forbidden = sources.flatMap(({ path, room, imports }) =>
+      imports
+        .filter((name) => !name.startsWith('.') && !name.startsWith('node:'))
+        .filter((name) => !includesOrAll(homes[name], room))
+        .map((name) => `${path} -> ${name}`),
+    );
+    expect(forbidden).toEqual([]);
+  });
+
+  it('does no input or output in core', () => {
+    const used = sources.filter(({ room }) => room === 'core').flatMap(({ imports }) => imports);
+    expect(used.filter((name) => name.startsWith('node:') && name !== 'node:util')).toEqual([]);
+  });
+
+  it('writes relative imports with their extension', () => {
+    const bare = [...sources, ...tests].flatMap(({ path, imports }) =>
+      imports
+        .filter((name) => name.startsWith('.') && !name.endsWith('.ts'))
+        .map((name) => `${path} -> ${name}`),
+    );
+    expect(bare).toEqual([]);
+  });
+
+  it('keeps files short: 250 lines, tests 400', () => {
+    const long = [...sources.filter(({ lines }) => lines > 250), ...tests.filter(({ lines }) => lines > 400)];
+    expect(long.map(({ path, lines }) => `${path}: ${lines}`)).toEqual([]);
+  });
+
+  it('has no barrels, no default exports and no folders named by syntax', () => {
+    const barrels = sources.filter(
+      ({ path, text }) =>
+        path.endsWith('/index.ts') ||
+        /^export (\*|\{[^}]*\}) from /m.test(text) ||
+        /^export default /m.test(text),
+    );
+    expect(barrels.map(({ path }) => path)).toEqual([]);
+    const syntax = /\/(utils?|helpers?|common|types|interfaces|classes|managers?|services)\//;
+    expect(sources.map(({ path }) => path).filter((path) => syntax.test(path))).toEqual([]);
+  });
+
+  it('writes words to people only in the command line: nobody else prints', () => {
+    const printing = sources.filter(({ text }) => /\bconsole\.\w+\(|process\.std(out|err)[,.]/.test(text));
+    expect(printing.map(({ path }) => path)).toEqual(['src/main.ts']);
+  });
+});
+
+describe('the docs', () => {
+  const documents = ['README.md', ...filesBelow('docs', '.md')].filter((path) =>
+    existsSync(join(root, path)),
+  );
+
+  it.each(documents)('%s names only paths that exist', (document) => {
+    const text = readFileSync(join(root, document), 'utf8');
+    const quoted = [...text.matchAll(/(?<![\w/.-])((?:src|test|config|docs|bench|\.ci)\/[\w./-]*\w)/g)].map(
+      ([, path = '']) => path,
+    );
+    const missing = quoted.filter((path) => !existsSync(join(root, path)) && !writtenByUsers.has(path));
+    expect([...new Set(missing)]).toEqual([]);
+  });
+});
+
+/** Paths that come into being on the user's machine. */
+const writtenByUsers = new Set(['config/connector-sync.yaml']);
+
+interface SourceFile {
+  readonly path: string;
+  readonly room: string;
+  readonly text: string;
+  readonly lines: number;
+  readonly imports: readonly string[];
+}
+
+function readSource(path: string): SourceFile {
+  const text = readFileSync(join(root, path), 'utf8');
+  const found = text.matchAll(
+    /(?:^|\n)(?:import|export)\s[^;'"]*?from\s+'([^']+)'|(?:^|\n)import\s+'([^']+)'|\bimport\('([^']+)'\)/g,
+  );
+  const imports = [...found].map(([, from, bare, dynamic]) => from ?? bare ?? dynamic ?? '');
+  return { path, room: path.split('/')[1] ?? '', text, lines: text.trimEnd().split('\n').length, imports };
+}
+
+function mayImport(room: string, target: string): boolean {
+  const rules = allowed[room] ?? [];
+  return (
+    target.split('/')[0] === room ||
+    rules.includes('*') ||
+    rules.some((rule) => target === rule || (!rule.endsWith('.ts') && target.startsWith(`${rule}/`)))
+  );
+}
+
+function includesOrAll(rooms: readonly string[] | undefined, room: string): boolean {
+  return rooms !== undefined && (rooms.includes(room) || rooms.includes('*'));
+}
+
+function filesBelow(folder: string, extension = '.ts'): readonly string[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith(extension))
+    .map((name) => `${folder}/${name}`)
+    .sort();
+}

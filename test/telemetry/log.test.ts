@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest';
+import { SyncError } from '../../src/core/errors.ts';
+import type { RunEvent } from '../../src/core/events.ts';
+import {
+  isConnectorName,
+  isDeclaredName,
+  type ConnectorName,
+  type EntityName,
+} from '../../src/core/names.ts';
+import { logRunEvent } from '../../src/telemetry/log-run-event.ts';
+import { openLog } from '../../src/telemetry/log.ts';
+
+describe('log lines', () => {
+  it('carry of an error only what an allow-list names, however much a client hangs on it', () => {
+    const lines = collect('trace');
+    const hostile = Object.assign(new Error('call failed'), {
+      code: 'ECONNRESET',
+      config: { headers: { Authorization: 'Bearer planted-1' } },
+      options: { auth: 'planted-2' },
+      response: { body: ['planted-3'] },
+    });
+    lines.log.error({ err: hostile }, 'x');
+    const failure = new SyncError('refused', {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      context: { status: 500 },
+      cause: hostile,
+    });
+    lines.log.error({ err: failure }, 'x');
+    expect(lines.written.join('')).not.toContain('planted');
+    expect(lines.parsed()).toMatchObject([
+      { level: 'error', err: { type: 'Error', code: 'ECONNRESET', message: 'call failed' } },
+      { err: { type: 'SyncError', code: 'UPSTREAM', recovery: 'retry', context: { status: 500 } } },
+    ]);
+  });
+
+  it('stay one line each, whatever remote text holds', () => {
+    const lines = collect('info');
+    logRunEvent(lines.log, newsletter, {
+      kind: 'walk-set-aside',
+      entity: lists,
+      params: { id: 'a\nb' },
+      code: 'UPSTREAM',
+      message: 'x\n{"level":"fatal"}\u001b[31m',
+    });
+    expect(lines.written).toHaveLength(1);
+    expect(lines.written[0]?.trimEnd()).not.toMatch(/\p{Cc}/u);
+    expect(lines.parsed()).toMatchObject([{ level: 'warn', event: 'walk-set-aside', connector: newsletter }]);
+  });
+
+  it.each<[RunEvent, string]>([
+    [{ kind: 'throttled', waitMs: 5 }, 'warn'],
+    [{ kind: 'commit-finished', pages: 1, ms: 1 }, 'debug'],
+    [finished('ok'), 'info'],
+    [finished('degraded'), 'warn'],
+    [finished('failed'), 'error'],
+  ])('have the level that says who must look: %o', (event, level) => {
+    const lines = collect('trace');
+    logRunEvent(lines.log, newsletter, event);
+    expect(lines.parsed()).toMatchObject([{ level }]);
+  });
+
+  it('below the chosen level are not written; an unknown level counts as info', () => {
+    for (const level of ['info', 'loud']) {
+      const lines = collect(level);
+      logRunEvent(lines.log, newsletter, { kind: 'commit-finished', pages: 1, ms: 1 });
+      expect(lines.written).toEqual([]);
+    }
+  });
+});
+
+const newsletter = connectorName('newsletter');
+const lists = entityName('lists');
+
+function finished(outcome: string): RunEvent {
+  return { kind: 'run-finished', connector: connectorName('newsletter'), run: 'r' as never, outcome, ms: 1 };
+}
+
+function collect(level: string): {
+  readonly log: ReturnType<typeof openLog>;
+  readonly written: string[];
+  parsed(): readonly unknown[];
+} {
+  const written: string[] = [];
+  const log = openLog({ level, write: (line) => written.push(line) });
+  return { log, written, parsed: () => written.map((line) => JSON.parse(line) as unknown) };
+}
+
+function connectorName(text: string): ConnectorName {
+  if (!isConnectorName(text)) throw new Error(`${text} should be a connector name`);
+  return text;
+}
+
+function entityName(text: string): EntityName {
+  if (!isDeclaredName(text)) throw new Error(`${text} should be an entity name`);
+  return text;
+}
