@@ -191,6 +191,22 @@ describe('JSONL files', () => {
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, updated: 2 }));
   });
 
+  test('hold nothing past the committed length when they get their final name', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    appendFileSync(join(directory(), '1-1.jsonl.open'), '{"id":"9"}\n');
+    const entities = [entityReport(members, { fetched: 1, inserted: 1 })];
+    await sink.finish(started.lease, started.run, report(started, { entities }));
+    expect(names()).toEqual(['1-1.jsonl']);
+    expect(
+      bench()
+        .rows()
+        .map((row) => row['id']),
+    ).toEqual(['1']);
+  });
+
   test('hold nothing of a commit that failed, and go on behind the last good one', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');

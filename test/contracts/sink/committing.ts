@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
@@ -115,6 +116,7 @@ export function committing(kind: SinkKind): void {
     await sink.commit(started.lease, [first, last]);
     bench().clock.advance(hourMs);
     const [again, end] = await sink.commit(started.lease, [first, last]);
+    await sink.commit(started.lease, [first]);
     expect(again).toEqual({
       counts: [{ entity: members, counts: counts({ fetched: 1, duplicate: 1 }) }],
       newlyDue: 0,
@@ -122,7 +124,12 @@ export function committing(kind: SinkKind): void {
     expect(end?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
     expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
     expect(bench().rows()).toHaveLength(2);
-    expect(sink.history.connectors()[0]?.entities[0]?.lastSealedAt).toBe(instant(start));
+    const status = sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
+    expect(status?.lastSealedAt).toBe(instant(start));
+    const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    const sealed = ledger.prepare('SELECT position, listed FROM _sync_partitions WHERE id = ?').get(id);
+    ledger.close();
+    expect(sealed).toEqual({ position: null, listed: 0 });
   });
 
   test('keeps a refused record whole and once, however often it comes', async () => {

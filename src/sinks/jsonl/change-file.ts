@@ -1,0 +1,145 @@
+import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../ledger/private-file.ts';
+import type { FileList, FileOwner } from './file-list.ts';
+import { closedName, growingName, type FileNumber } from './file-name.ts';
+
+export interface ChangeFileOptions extends FileOwner {
+  readonly files: FileList;
+  /** Where this entity's files lie. */
+  readonly directory: string;
+  readonly epoch: number;
+  readonly isDurable: boolean;
+}
+
+/** A file is closed after the commit that brings it to this size. */
+export const maxFileBytes = 64 * 1024 * 1024;
+
+interface GrowingFile extends FileNumber {
+  readonly descriptor: number;
+  /** Committed; what lies behind it is cut or written over. */
+  length: number;
+  isNew: boolean;
+}
+
+/** The lines of one entity, appended to a file that only this writer's epoch has. Follows `RecordStore`'s order of calls. */
+export class ChangeFile {
+  readonly #options: ChangeFileOptions;
+  #file: GrowingFile | null = null;
+  #lastNumber = 0;
+  #lines: string[] = [];
+  #firstSeq = 0;
+  #lastSeq = 0;
+  /** What this transaction makes of the file; it counts once the ledger has committed. */
+  #grownTo: number | null = null;
+  #isEnding = false;
+
+  constructor(options: ChangeFileOptions) {
+    this.#options = options;
+  }
+
+  append(line: string, seq: number): void {
+    if (this.#lines.length === 0) {
+      this.#firstSeq = seq;
+    }
+    this.#lastSeq = seq;
+    this.#lines.push(line);
+  }
+
+  /** Writes the appended lines behind the committed ones and notes the new length in the ledger. */
+  flush(): void {
+    if (this.#lines.length > 0) {
+      const file = this.#file ?? this.#create();
+      const bytes = Buffer.from(this.#lines.join(''));
+      writeFully(file.descriptor, bytes, file.length);
+      if (this.#options.isDurable) {
+        fdatasyncSync(file.descriptor);
+      }
+      this.#grownTo = file.length + bytes.length;
+      const size = { length: this.#grownTo, firstSeq: this.#firstSeq, lastSeq: this.#lastSeq };
+      this.#options.files.grow(this.#options, file, size);
+      this.#isEnding ||= this.#grownTo >= maxFileBytes;
+    }
+    if (this.#isEnding && this.#file !== null) {
+      ftruncateSync(this.#file.descriptor, this.#grownTo ?? this.#file.length);
+      fdatasyncSync(this.#file.descriptor);
+      this.#options.files.close(this.#options, this.#file);
+    }
+  }
+
+  /** The file is closed by this transaction: readers may take it afterwards. */
+  end(): void {
+    this.#isEnding = true;
+  }
+
+  /** After the ledger's commit. A rename that fails here is made up for at the next acquire, which finds it undone. */
+  settle(): void {
+    const file = this.#file;
+    if (file !== null) {
+      file.length = this.#grownTo ?? file.length;
+      file.isNew = false;
+      if (this.#isEnding) {
+        this.close();
+        quietly(() => {
+          const { directory } = this.#options;
+          renameSync(join(directory, growingName(file)), join(directory, closedName(file)));
+          syncDirectory(directory);
+        });
+      }
+    }
+    this.#forget();
+  }
+
+  /** After a rollback. Bytes that cannot be cut off here lie behind the committed length: they are written over or cut later. */
+  discard(): void {
+    const file = this.#file;
+    if (file !== null && this.#lines.length > 0) {
+      quietly(() => ftruncateSync(file.descriptor, file.length));
+    }
+    if (file?.isNew === true) {
+      this.close();
+      quietly(() => unlinkSync(join(this.#options.directory, growingName(file))));
+    }
+    this.#forget();
+  }
+
+  close(): void {
+    if (this.#file !== null) {
+      closeSync(this.#file.descriptor);
+      this.#file = null;
+    }
+  }
+
+  #create(): GrowingFile {
+    const { directory, epoch } = this.#options;
+    createPrivateDirectory(directory);
+    this.#lastNumber += 1;
+    const number = { epoch, number: this.#lastNumber };
+    const descriptor = openPrivateFile(join(directory, growingName(number)));
+    this.#file = { ...number, descriptor, length: 0, isNew: true };
+    syncDirectory(directory);
+    return this.#file;
+  }
+
+  #forget(): void {
+    this.#lines = [];
+    this.#grownTo = null;
+    this.#isEnding = false;
+  }
+}
+
+/** A full disk answers with a short write first and with an error only at the next one. */
+function writeFully(descriptor: number, bytes: Buffer, position: number): void {
+  let written = 0;
+  while (written < bytes.length) {
+    written += writeSync(descriptor, bytes, written, bytes.length - written, position + written);
+  }
+}
+
+function quietly(act: () => void): void {
+  try {
+    act();
+  } catch {
+    // The ledger alone says what counts; recovery at the next acquire brings the files in line with it.
+  }
+}

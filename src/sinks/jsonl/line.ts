@@ -1,0 +1,55 @@
+import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
+import type { WriteStamp } from '../ledger/record-store.ts';
+import { writeNumber } from '../ledger/json-text.ts';
+import { isJsonColumn } from '../ledger/tables.ts';
+
+export type LineWriter = (record: PreparedRecord, seq: number, stamp: WriteStamp) => string;
+
+/**
+ * A change as one JSON object on one line: every declared field (absent ones as null), `_extra` where there is one, then
+ * `_op`, `_seq`, `_changed_at` and `_run_id`. The last line of a key is its current state.
+ */
+export function lineWriter(table: EntityTable): LineWriter {
+  const writers = table.columns.map(columnWriter);
+  return (record, seq, { now, run }) => {
+    let line = '{';
+    let index = 0;
+    for (const write of writers) {
+      line += write(record.values[index] ?? null);
+      index += 1;
+    }
+    if (record.extra !== null) {
+      line += `"_extra":${onOneLine(record.extra)},`;
+    }
+    return `${line}"_op":"upsert","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
+  };
+}
+
+/** Writes one member and the comma behind it; one always follows. */
+function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
+  const start = `${JSON.stringify(name)}:`;
+  const write = valueWriter(type);
+  return (value) => (value === null ? `${start}null,` : `${start}${write(value)},`);
+}
+
+function valueWriter(type: Column['type']): (value: string | number | bigint) => string {
+  if (isJsonColumn(type)) {
+    return (value) => (typeof value === 'string' ? onOneLine(value) : scalar(value));
+  }
+  if (type === 'boolean') {
+    return (value) => (Number(value) === 0 ? 'false' : 'true');
+  }
+  return scalar;
+}
+
+function scalar(value: string | number | bigint): string {
+  if (typeof value === 'string') {
+    return JSON.stringify(value);
+  }
+  return typeof value === 'number' ? writeNumber(value) : value.toString();
+}
+
+/** In JSON text a raw line break can only be white space between tokens. */
+function onOneLine(json: string): string {
+  return json.includes('\n') || json.includes('\r') ? json.replace(/[\n\r]+/g, ' ') : json;
+}

@@ -1,0 +1,127 @@
+import {
+  existsSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  truncateSync,
+  unlinkSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type Database from 'better-sqlite3';
+import { z } from 'zod';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { syncDirectory } from '../ledger/private-file.ts';
+import type { FileList, ListedFile } from './file-list.ts';
+import { closedName, entityDirectory, growingName, readFileName } from './file-name.ts';
+import { keyTableName } from './key-table.ts';
+
+/**
+ * Inside acquire's transaction: brings every file that was growing to its committed length and marks it closed (the new
+ * holder writes files of its own). A file shorter than that has lost acknowledged lines (a power loss without
+ * durability, or a person's hand): the hashes of their keys are forgotten, so that the records are written again.
+ */
+export function cutTails(
+  db: Database.Database,
+  files: FileList,
+  directory: string,
+  connector: ConnectorName,
+): { readonly hasLostRows: boolean } {
+  let hasLostRows = false;
+  for (const file of files.all(connector)) {
+    if (file.isClosed === 1) {
+      continue;
+    }
+    const owner = { connector, entity: file.entity };
+    const path = join(entityDirectory(directory, connector, file.entity), growingName(file));
+    const size = existsSync(path) ? statSync(path).size : 0;
+    let length = file.length;
+    if (size < length) {
+      hasLostRows = true;
+      const kept = readKept(path, size);
+      length = kept.length;
+      forgetHashes(db, connector, file, kept.lastSeq);
+      files.cut(owner, file, length);
+    }
+    if (size > length) {
+      truncateSync(path, length);
+    }
+    if (length === 0) {
+      files.drop(owner, file);
+    } else {
+      files.close(owner, file);
+    }
+  }
+  return { hasLostRows };
+}
+
+/**
+ * After acquire's commit: files that the ledger does not know (their transaction never ended) go, closed ones get their
+ * final name. Other names are not ours and stay. What fails here is done at the next acquire.
+ */
+export function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
+  const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
+  try {
+    for (const entity of readNames(join(directory, connector))) {
+      tidyEntity(join(directory, connector, entity), (name) => listed.get(`${entity}/${name}`));
+    }
+  } catch {
+    // Untidy files change nothing: readers are told to take closed names only, and the ledger says what counts.
+  }
+}
+
+function tidyEntity(directory: string, find: (name: string) => ListedFile | undefined): void {
+  const names = readNames(directory);
+  for (const name of names) {
+    const file = readFileName(name);
+    if (file === null) {
+      continue;
+    }
+    if (find(closedName(file)) === undefined) {
+      unlinkSync(join(directory, name));
+    } else if (file.isGrowing) {
+      renameSync(join(directory, name), join(directory, closedName(file)));
+    }
+  }
+  if (names.length > 0) {
+    syncDirectory(directory);
+  }
+}
+
+function readNames(directory: string): readonly string[] {
+  return existsSync(directory) && statSync(directory).isDirectory() ? readdirSync(directory) : [];
+}
+
+/** The whole lines left in a file that is too short. */
+function readKept(path: string, size: number): { readonly length: number; readonly lastSeq: number } {
+  if (size === 0) {
+    return { length: 0, lastSeq: 0 };
+  }
+  const bytes = readFileSync(path);
+  const length = bytes.lastIndexOf(10) + 1;
+  const lastStart = length < 2 ? 0 : bytes.lastIndexOf(10, length - 2) + 1;
+  const lastSeq = readSeq(bytes.toString('utf8', lastStart, length));
+  return lastSeq === null ? { length: 0, lastSeq: 0 } : { length, lastSeq };
+}
+
+const sequenced = z.object({ _seq: z.number().int() });
+
+function readSeq(line: string): number | null {
+  try {
+    return sequenced.parse(JSON.parse(line))._seq;
+  } catch {
+    // Not one of our lines (zeros after a power loss, say): nothing in the file can be trusted.
+    return null;
+  }
+}
+
+function forgetHashes(
+  db: Database.Database,
+  connector: ConnectorName,
+  file: ListedFile & { readonly entity: EntityName },
+  lastSeq: number,
+): void {
+  db.prepare<[number, number]>(
+    `UPDATE ${keyTableName(connector, file.entity)} SET hash = '' WHERE seq BETWEEN ? AND ?`,
+  ).run(Math.max(file.firstSeq, lastSeq + 1), file.lastSeq);
+}

@@ -1,0 +1,71 @@
+import { SyncError } from '../../core/errors.ts';
+import type { RunId } from '../../core/names.ts';
+import { ConnectorBusyError, IdentityChangedError, type IdentityDifference } from '../acquire-errors.ts';
+import type { ConnectorIdentity } from '../sink.ts';
+import type { HeldConnector, Ledger } from './ledger.ts';
+import { takeLock, type Lock } from './lock.ts';
+import { toSinkError } from './sink-error.ts';
+import { inTransaction } from './transact.ts';
+
+/** Rows are never written while a connector is only being taken, so no run stands beside them. */
+const noRun = '' as RunId;
+
+/**
+ * Takes the connector's lock, raises its epoch, repairs what a killed holder left and marks its runs `interrupted`.
+ * Throws `ConnectorBusyError`, `IdentityChangedError`.
+ */
+export function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): HeldConnector {
+  const { connector } = identity;
+  const lock = lockConnector(ledger, identity);
+  try {
+    const epoch = inTransaction(ledger, noRun, () => {
+      checkIdentity(ledger, identity);
+      const { hasLostRows } = ledger.store.recover(connector);
+      ledger.runs.interruptRunning(connector);
+      if (hasLostRows) {
+        ledger.runs.forbidContinuing(connector);
+      }
+      return ledger.connectors.hold(identity);
+    });
+    return { connector, epoch, definitionHash: identity.definitionHash, lock, run: null };
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
+function lockConnector(ledger: Ledger, { connector }: ConnectorIdentity): Lock {
+  let lock: Lock | null;
+  try {
+    lock = takeLock(`${ledger.file}.${connector}.lock`);
+  } catch (error) {
+    throw toSinkError(error, ledger.file);
+  }
+  if (lock === null) {
+    throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
+  }
+  return lock;
+}
+
+function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
+  const rival = ledger.connectors.rival(given.connector);
+  if (rival !== undefined) {
+    throw new SyncError(
+      `Connectors "${given.connector}" and "${rival}" would share tables in this sink. Rename one of them.`,
+      { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector: given.connector, rival } },
+    );
+  }
+  const stored = ledger.connectors.identity(given.connector);
+  if (stored === undefined) {
+    return;
+  }
+  const all: readonly IdentityDifference[] = [
+    { what: 'base URL', stored: stored.baseUrl, given: given.baseUrl },
+    { what: 'connector id', stored: stored.connectorId, given: given.connectorId },
+    { what: 'definition', stored: stored.definition, given: given.definition },
+  ];
+  const differences = all.filter((one) => one.stored !== one.given);
+  if (differences.length > 0) {
+    throw new IdentityChangedError(given.connector, differences);
+  }
+}

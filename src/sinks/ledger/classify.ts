@@ -1,0 +1,41 @@
+import type { Instant } from '../../core/clock.ts';
+import type { PreparedRecord } from '../../core/records.ts';
+import type { RecordTable, WriteStamp } from './record-store.ts';
+
+/** What a record turned out to be. The order of the checks is part of the promise: see `storeRecord`. */
+export type Classified = 'inserted' | 'updated' | 'duplicate' | 'unchanged';
+
+export interface Classifying {
+  readonly table: RecordTable;
+  readonly stamp: WriteStamp;
+  /** Notes the row as met by the chain; true when it had been met before. */
+  readonly markSeen: (row: number) => boolean;
+  /** Exploded rows: what is stored is never replaced. */
+  readonly isInsertOnly: boolean;
+  /** A row that differs only in volatile fields is written again when it was last written at or before this. */
+  readonly staleBefore: Instant;
+}
+
+/**
+ * Stores a record and says what it was: inserted (new key), updated (another hash, or it was tombstoned), duplicate
+ * (already met by this chain), unchanged. The last two cost no row write, save for stale volatile fields.
+ */
+export function storeRecord(record: PreparedRecord, how: Classifying): Classified {
+  const { table, stamp } = how;
+  const stored = table.find(record);
+  if (stored === undefined) {
+    how.markSeen(table.insert(record, stamp));
+    return 'inserted';
+  }
+  const wasSeen = how.markSeen(stored.row);
+  const isDifferent = stored.hash !== record.hash && !how.isInsertOnly;
+  if (isDifferent || stored.deletedAt !== null) {
+    table.update(stored.row, record, stamp);
+    return 'updated';
+  }
+  const hasVolatileChange = stored.volatileHash !== record.volatileHash && !how.isInsertOnly;
+  if (hasVolatileChange && stored.changedAt <= how.staleBefore) {
+    table.update(stored.row, record, stamp);
+  }
+  return wasSeen ? 'duplicate' : 'unchanged';
+}

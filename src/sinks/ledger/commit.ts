@@ -1,0 +1,97 @@
+import type { EntityName } from '../../core/names.ts';
+import { noCounts, type PageCounts } from '../../core/records.ts';
+import type { CommittedPage, PageCommit } from '../sink.ts';
+import { checkCounts } from './counts.ts';
+import type { Commit, HeldConnector, Ledger } from './ledger.ts';
+import type { PartitionRow } from './partitions.ts';
+import { storeRows } from './store-rows.ts';
+import { inRun } from './transact.ts';
+
+/**
+ * Stores whole pages in one transaction. A page committed a second time (after a crash, the engine asks for it again)
+ * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
+ */
+export function commitPages(
+  ledger: Ledger,
+  held: HeldConnector,
+  pages: readonly PageCommit[],
+): readonly CommittedPage[] {
+  const [first] = pages;
+  if (first === undefined) {
+    return [];
+  }
+  const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
+  return inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
+    const committed = pages.map((page) => commitPage({ ledger, held, current, stamp }, page));
+    current.seen.save();
+    return committed;
+  });
+}
+
+function commitPage(commit: Commit, page: PageCommit): CommittedPage {
+  const { ledger, held, current } = commit;
+  const partition = ledger.partitions.get(held.connector, page.walk.partition);
+  const counts = storePage(commit, page, partition.entity);
+  for (const one of counts) {
+    checkCounts(one.entity, one.counts);
+    ledger.counts.add(current.run, one.entity, one.counts);
+  }
+  for (const refused of page.refused) {
+    ledger.quarantine.keep(held.connector, refused, commit.stamp);
+  }
+  const newlyDue = findChildren(commit, page);
+  moveOn(commit, page, partition);
+  return { counts, newlyDue };
+}
+
+/** The walk's own entity comes first; what its records were exploded into follows. */
+function storePage(commit: Commit, page: PageCommit, entity: EntityName): CommittedPage['counts'] {
+  const tally = new Map<EntityName, PageCounts>([
+    [entity, { ...noCounts, fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign }],
+  ]);
+  const countsOf = (one: EntityName): PageCounts => tally.get(one) ?? noCounts;
+  for (const { entity: refused } of page.refused) {
+    const before = countsOf(refused);
+    tally.set(refused, {
+      ...before,
+      fetched: before.fetched + (refused === entity ? 0 : 1),
+      quarantined: before.quarantined + 1,
+    });
+  }
+  for (const rows of page.rows) {
+    const isExploded = rows.entity !== entity;
+    const before = countsOf(rows.entity);
+    const stored = storeRows(commit, rows, isExploded);
+    tally.set(rows.entity, {
+      ...before,
+      fetched: before.fetched + (isExploded ? rows.records.length : 0),
+      inserted: before.inserted + stored.inserted,
+      updated: before.updated + stored.updated,
+      duplicate: before.duplicate + stored.duplicate,
+      unchanged: before.unchanged + stored.unchanged,
+    });
+  }
+  return [...tally].map(([one, counts]) => ({ entity: one, counts }));
+}
+
+function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
+  let newlyDue = 0;
+  for (const child of page.children) {
+    const isRead = current.entities.has(child.entity);
+    const finding = { connector: held.connector, origin: current.origin, now: stamp.now, isRead };
+    newlyDue += ledger.partitions.find(child, finding) ? 1 : 0;
+  }
+  return newlyDue;
+}
+
+/** A listing that this chain has already read to its end stays as it is, whatever page of it comes again. */
+function moveOn({ ledger, current, stamp }: Commit, page: PageCommit, partition: PartitionRow): void {
+  if (partition.dueSince === null || partition.listed === 1) {
+    return;
+  }
+  if (page.seal === null) {
+    ledger.partitions.advance(partition.id, page.position);
+  } else {
+    ledger.trees.seal(partition, current.run, page.seal, stamp.now);
+  }
+}

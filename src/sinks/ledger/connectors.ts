@@ -1,0 +1,67 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName } from '../../core/names.ts';
+import type { ConnectorIdentity, Holder } from '../sink.ts';
+import { writeJson } from './json-text.ts';
+import { parseHolder } from './ledger-json.ts';
+
+export interface StoredIdentity {
+  readonly baseUrl: string;
+  readonly connectorId: string;
+  readonly definition: string;
+}
+
+/** `_sync_connectors`: who each connector is and who held it last. */
+export interface Connectors {
+  identity(connector: ConnectorName): StoredIdentity | undefined;
+  /** 0 for an unknown connector. */
+  epoch(connector: ConnectorName): number;
+  holder(connector: ConnectorName): Holder | null;
+  /** Another connector whose table names would be the same (`a-b` and `a_b`). */
+  rival(connector: ConnectorName): string | undefined;
+  /** Writes the new holder and definition hash and raises the epoch; gives the new one. */
+  hold(identity: ConnectorIdentity): number;
+}
+
+export function prepareConnectors(db: Database.Database): Connectors {
+  const identity = db.prepare<[string], StoredIdentity>(
+    'SELECT base_url AS baseUrl, connector_id AS connectorId, definition FROM _sync_connectors WHERE connector = ?',
+  );
+  const epoch = db
+    .prepare<[string], number>('SELECT epoch FROM _sync_connectors WHERE connector = ?')
+    .pluck();
+  const holder = db
+    .prepare<[string], string>('SELECT holder FROM _sync_connectors WHERE connector = ?')
+    .pluck();
+  const rival = db
+    .prepare<[string, string], string>(
+      "SELECT connector FROM _sync_connectors WHERE connector <> ? AND replace(connector, '-', '_') = replace(?, '-', '_')",
+    )
+    .pluck();
+  const hold = db
+    .prepare<[string, string, string, string, string, string], number>(
+      `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
+       VALUES (?, ?, ?, ?, ?, 1, ?)
+       ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = epoch + 1,
+         holder = excluded.holder
+       RETURNING epoch`,
+    )
+    .pluck();
+  return {
+    identity: (connector) => identity.get(connector),
+    epoch: (connector) => epoch.get(connector) ?? 0,
+    holder: (connector) => {
+      const text = holder.get(connector);
+      return text === undefined ? null : parseHolder(text);
+    },
+    rival: (connector) => rival.get(connector, connector),
+    hold: (who) =>
+      hold.get(
+        who.connector,
+        who.baseUrl,
+        who.connectorId,
+        who.definition,
+        who.definitionHash,
+        writeJson(who.holder),
+      ) ?? 0,
+  };
+}

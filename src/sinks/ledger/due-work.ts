@@ -1,0 +1,62 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+
+/** What is due at the start of a run: the rest of an unfinished chain, or nothing yet. */
+export interface DueWork {
+  /** Whether the chain left partitions due. */
+  isLeft(connector: ConnectorName, origin: number, entities: readonly EntityName[]): boolean;
+  /** Makes what the chain set aside ready again; positions stay. */
+  tryAgain(connector: ConnectorName, origin: number, entities: readonly EntityName[]): void;
+  /** For a fresh start: forgets what was due, half-read trees and what the connector's chains have met. */
+  clear(connector: ConnectorName, entities: readonly EntityName[]): void;
+  /** Partitions that the run would now walk. */
+  count(connector: ConnectorName): number;
+  /** What a finished chain had met is needed no more. */
+  dropSeen(connector: ConnectorName): void;
+}
+
+const ofEntities = 'connector = ? AND entity IN (SELECT value FROM json_each(?)) AND due_since IS NOT NULL';
+
+export function prepareDueWork(db: Database.Database): DueWork {
+  const isLeft = db
+    .prepare<[string, string, number], number>(
+      `SELECT 1 FROM _sync_partitions WHERE ${ofEntities} AND origin = ? LIMIT 1`,
+    )
+    .pluck();
+  const rest = db.prepare<[string]>(
+    'UPDATE _sync_partitions SET ready = 0 WHERE connector = ? AND ready = 1',
+  );
+  const tryAgain = db.prepare<[string, string, number]>(
+    `UPDATE _sync_partitions INDEXED BY _sync_partitions_set_aside SET ready = 1, set_aside_run = NULL
+     WHERE ${ofEntities} AND origin = ? AND listed = 0 AND set_aside_run IS NOT NULL`,
+  );
+  // The index holds the few listings inside trees; any other would lead through all partitions.
+  const dropInner = db.prepare<[string, string]>(
+    `DELETE FROM _sync_partitions INDEXED BY _sync_partitions_tree
+     WHERE connector = ? AND tree IS NOT NULL AND entity IN (SELECT value FROM json_each(?))`,
+  );
+  const clear = db.prepare<[string, string]>(
+    `UPDATE _sync_partitions SET due_since = NULL, ready = 0, listed = 0, position = NULL, set_aside_run = NULL,
+       failure = NULL, failed_at = NULL
+     WHERE ${ofEntities}`,
+  );
+  const dropSeen = db.prepare<[string]>('DELETE FROM _sync_seen WHERE connector = ?');
+  const count = db
+    .prepare<[string], number>('SELECT count(*) FROM _sync_partitions WHERE connector = ? AND ready = 1')
+    .pluck();
+  return {
+    isLeft: (connector, origin, entities) =>
+      isLeft.get(connector, JSON.stringify(entities), origin) !== undefined,
+    tryAgain: (connector, origin, entities) => {
+      tryAgain.run(connector, JSON.stringify(entities), origin);
+    },
+    clear: (connector, entities) => {
+      dropInner.run(connector, JSON.stringify(entities));
+      clear.run(connector, JSON.stringify(entities));
+      rest.run(connector);
+      dropSeen.run(connector);
+    },
+    count: (connector) => count.get(connector) ?? 0,
+    dropSeen: (connector) => void dropSeen.run(connector),
+  };
+}

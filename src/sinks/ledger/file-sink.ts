@@ -1,0 +1,133 @@
+import type Database from 'better-sqlite3';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { LedgerReader } from '../ledger-reader.ts';
+import type {
+  CommittedPage,
+  ConnectorIdentity,
+  Lease,
+  PageCommit,
+  Partition,
+  RunPlan,
+  RunReport,
+  Sink,
+  StartedRun,
+  WalkFailure,
+  WalkRef,
+} from '../sink.ts';
+import type { RunId } from '../../core/names.ts';
+import { acquireConnector } from './acquire.ts';
+import { commitPages } from './commit.ts';
+import { finishRun } from './finish.ts';
+import { openLedgerReader } from './history.ts';
+import { prepareLedger, type HeldConnector, type Ledger } from './ledger.ts';
+import { openDatabase, openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
+import type { RecordStore } from './record-store.ts';
+import { setAside } from './set-aside.ts';
+import { startRun } from './start-run.ts';
+import { checkEpoch } from './transact.ts';
+
+export interface FileSinkOptions extends Omit<DatabaseOptions, 'now'> {
+  readonly clock: Clock;
+  /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
+  readonly openStore: (db: Database.Database) => RecordStore;
+}
+
+/** A sink whose records land in files: the ledger over a SQLite file, around a record store. */
+export function openFileSink(options: FileSinkOptions): Sink {
+  const { file, clock } = options;
+  const db = openDatabase({ ...options, now: instant(clock.now()) });
+  try {
+    const ledger = prepareLedger({ file, db, clock, store: options.openStore(db) });
+    const id = db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
+    return new FileSink(id, ledger);
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/** Reads the ledger of a file sink without being able to write it. */
+export function openFileHistory(options: Pick<DatabaseOptions, 'file' | 'kind'>): LedgerReader & Disposable {
+  const db = openReadonlyDatabase(options);
+  return { ...openLedgerReader(db, options.file), [Symbol.dispose]: () => void db.close() };
+}
+
+class FileSink implements Sink {
+  readonly id: string;
+  readonly history: LedgerReader;
+  readonly #ledger: Ledger;
+  readonly #heldByLease = new Map<Lease, HeldConnector>();
+
+  constructor(id: string, ledger: Ledger) {
+    this.id = id;
+    this.#ledger = ledger;
+    this.history = openLedgerReader(ledger.db, ledger.file);
+  }
+
+  async acquire(identity: ConnectorIdentity): Promise<Lease> {
+    const held = acquireConnector(this.#ledger, identity);
+    const { connector, epoch } = held;
+    const lease: Lease = {
+      connector,
+      epoch,
+      [Symbol.asyncDispose]: async () => this.#release(lease),
+    };
+    this.#heldByLease.set(lease, held);
+    return lease;
+  }
+
+  async startRun(lease: Lease, plan: RunPlan): Promise<StartedRun> {
+    return startRun(this.#ledger, this.#held(lease), plan);
+  }
+
+  async nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]> {
+    const held = this.#held(lease);
+    checkEpoch(this.#ledger, held);
+    return held.run === null ? [] : this.#ledger.nextPartitions(held.connector, limit);
+  }
+
+  async commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
+    return commitPages(this.#ledger, this.#held(lease), pages);
+  }
+
+  async setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void> {
+    setAside(this.#ledger, this.#held(lease), walk, why);
+  }
+
+  async finish(lease: Lease, run: RunId, report: RunReport): Promise<void> {
+    finishRun(this.#ledger, this.#held(lease), run, report);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const lease of this.#heldByLease.keys()) {
+      this.#release(lease);
+    }
+    this.#ledger.db.close();
+  }
+
+  #held(lease: Lease): HeldConnector {
+    const held = this.#heldByLease.get(lease);
+    if (held === undefined) {
+      throw releasedError(lease.connector);
+    }
+    return held;
+  }
+
+  #release(lease: Lease): void {
+    const held = this.#heldByLease.get(lease);
+    if (held !== undefined) {
+      this.#heldByLease.delete(lease);
+      this.#ledger.store.release(held.connector);
+      held.lock.release();
+    }
+  }
+}
+
+function releasedError(connector: ConnectorName): SyncError {
+  return new SyncError(
+    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector } },
+  );
+}

@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import type { Params } from '../../core/records.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { Holder, Position, RunReport, WalkFailure } from '../sink.ts';
+import { readJson } from './json-text.ts';
+
+/** JSON columns of the ledger, read back. Each throws `SyncError` SINK_FAILED when the text is not what was written. */
+export function parseHolder(text: string): Holder {
+  return check(holder, text, 'who held a connector');
+}
+
+export function parseReport(text: string): RunReport {
+  return check(report, text, 'a run report') as unknown as RunReport;
+}
+
+export function parseFailure(text: string): WalkFailure {
+  return check(failure, text, 'why a walk failed') as WalkFailure;
+}
+
+export function parseParams(text: string): Params {
+  return readObject(text, 'an object of parameters');
+}
+
+export function parsePosition(text: string): Position {
+  const value = readObject(text, 'a position');
+  if (typeof value['kind'] !== 'string') {
+    throw damaged('a position with a kind');
+  }
+  return value as Position;
+}
+
+const holder = z.object({ pid: z.number(), host: z.string(), command: z.string(), since: z.string() });
+const report = z.looseObject({
+  run: z.string(),
+  connector: z.string(),
+  outcome: z.enum(['ok', 'partial', 'degraded', 'failed', 'interrupted']),
+  startedAt: z.string(),
+  finishedAt: z.string(),
+  entities: z.array(z.looseObject({ entity: z.string() })),
+  failures: z.array(z.looseObject({ entity: z.string() })),
+});
+const failure = z.object({
+  code: z.string(),
+  recovery: z.string(),
+  message: z.string(),
+  at: z.string(),
+  dropPosition: z.boolean(),
+});
+
+function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {
+  const checked = schema.safeParse(readJson(text));
+  if (!checked.success) {
+    throw damaged(expected, checked.error);
+  }
+  return checked.data;
+}
+
+function readObject(text: string, expected: string): JsonObject {
+  const value: JsonValue = readJson(text);
+  if (!isJsonObject(value)) {
+    throw damaged(expected);
+  }
+  return value;
+}
+
+function damaged(expected: string, cause?: unknown): SyncError {
+  return new SyncError(
+    `The ledger should hold ${expected} but holds something else. Restore it from a backup.`,
+    {
+      code: 'SINK_FAILED',
+      recovery: 'stop',
+      cause,
+    },
+  );
+}

@@ -1,0 +1,86 @@
+import type Database from 'better-sqlite3';
+import type { Clock } from '../../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import { prepareConnectors, type Connectors } from './connectors.ts';
+import { prepareCounts, type Counts } from './counts.ts';
+import type { Lock } from './lock.ts';
+import { preparePartitions, type Partitions } from './partitions.ts';
+import { prepareNextPartitions, type NextPartitions } from './next-partitions.ts';
+import { prepareQuarantine, type Quarantine } from './quarantine.ts';
+import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
+import { prepareRetention, type Retention } from './retention.ts';
+import { prepareRuns, type Runs } from './runs.ts';
+import type { SeenRows } from './seen-rows.ts';
+import { prepareDueWork, type DueWork } from './due-work.ts';
+import { prepareSequence, type Sequence } from './sequence.ts';
+import { prepareTables, type Tables } from './tables.ts';
+import { prepareTrees, type Trees } from './trees.ts';
+
+/** An open ledger: its database, the store of the records, and the prepared statements of each table. */
+export interface Ledger {
+  readonly file: string;
+  readonly db: Database.Database;
+  readonly store: RecordStore;
+  readonly clock: Clock;
+  readonly sequence: Sequence;
+  readonly connectors: Connectors;
+  readonly runs: Runs;
+  readonly tables: Tables;
+  readonly partitions: Partitions;
+  readonly trees: Trees;
+  readonly dueWork: DueWork;
+  readonly nextPartitions: NextPartitions;
+  readonly counts: Counts;
+  readonly quarantine: Quarantine;
+  readonly retention: Retention;
+}
+
+/** A connector that this process holds. */
+export interface HeldConnector {
+  readonly connector: ConnectorName;
+  readonly epoch: number;
+  readonly definitionHash: string;
+  readonly lock: Lock;
+  run: CurrentRun | null;
+}
+
+/** The run that a lease is in. `origin` is the number of the first run of its chain. */
+export interface CurrentRun {
+  readonly run: RunId;
+  readonly origin: number;
+  readonly entities: ReadonlySet<EntityName>;
+  readonly tables: ReadonlyMap<EntityName, PlannedTable>;
+  readonly seen: SeenRows;
+}
+
+export interface PlannedTable {
+  readonly table: RecordTable;
+  /** Columns of the plan's table: what every record must have been prepared for. */
+  readonly width: number;
+}
+
+/** What every step of a commit works with. */
+export interface Commit {
+  readonly ledger: Ledger;
+  readonly held: HeldConnector;
+  readonly current: CurrentRun;
+  readonly stamp: WriteStamp;
+}
+
+export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clock'>): Ledger {
+  const { db } = parts;
+  return {
+    ...parts,
+    sequence: prepareSequence(db),
+    connectors: prepareConnectors(db),
+    runs: prepareRuns(db),
+    tables: prepareTables(db),
+    partitions: preparePartitions(db),
+    trees: prepareTrees(db),
+    dueWork: prepareDueWork(db),
+    nextPartitions: prepareNextPartitions(db),
+    counts: prepareCounts(db),
+    quarantine: prepareQuarantine(db),
+    retention: prepareRetention(db),
+  };
+}

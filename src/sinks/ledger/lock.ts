@@ -1,0 +1,31 @@
+import Database from 'better-sqlite3';
+import { createPrivateFile } from './private-file.ts';
+import { isBusy } from './sink-error.ts';
+
+export interface Lock {
+  /** Idempotent. */
+  release(): void;
+}
+
+/**
+ * Takes the exclusive lock that `file` stands for, or gives null when somebody else holds it. It never waits.
+ * The file is an empty SQLite database held in an exclusive transaction: the kernel frees it when the process dies,
+ * however it dies, so there is no stale lock and no expiry. The file itself is left in place: removing it would let two
+ * processes lock two files of one name.
+ */
+export function takeLock(file: string): Lock | null {
+  createPrivateFile(file);
+  const db = new Database(file, { timeout: 0 });
+  try {
+    db.pragma('journal_mode = DELETE');
+    db.pragma('locking_mode = EXCLUSIVE');
+    db.exec('BEGIN EXCLUSIVE');
+    return { release: () => void db.close() };
+  } catch (error) {
+    db.close();
+    if (isBusy(error)) {
+      return null;
+    }
+    throw error;
+  }
+}

@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { SyncError } from '../../core/errors.ts';
+import type { Instant } from '../../core/clock.ts';
+import { createPrivateFile } from './private-file.ts';
+import { applicationId, schemaSql, schemaVersion } from './schema.ts';
+import { toSinkError } from './sink-error.ts';
+
+export interface DatabaseOptions {
+  readonly file: string;
+  /** What the file is for; a SQLite sink cannot be opened as the ledger of a JSONL sink, nor the other way round. */
+  readonly kind: 'sqlite' | 'jsonl';
+  readonly durability: 'full' | 'normal';
+  readonly now: Instant;
+}
+
+const pageBytes = 16_384;
+const walBytes = 64 * 1024 * 1024;
+const cacheKiB = 64 * 1024;
+/** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
+const oldestSqlite = [3, 51, 3] as const;
+
+/**
+ * Opens (or creates, mode 0600) the database that holds a sink's ledger.
+ * Throws `SyncError` SINK_INCOMPATIBLE, leaving the file as it was, when it belongs to something else or to a newer version.
+ */
+export function openDatabase(options: DatabaseOptions): Database.Database {
+  return connect(options.file, {}, (db) => {
+    const isNew = inspect(db, options) === 'empty';
+    if (isNew) {
+      db.pragma(`page_size = ${pageBytes}`);
+    }
+    setPragmas(db, options.durability);
+    if (isNew) {
+      createSchema(db, options);
+    }
+  });
+}
+
+/** Opens an existing sink's database for reading. Throws `SyncError` SINK_FAILED when there is none. */
+export function openReadonlyDatabase(
+  options: Omit<DatabaseOptions, 'durability' | 'now'>,
+): Database.Database {
+  if (!existsSync(options.file)) {
+    throw new SyncError(
+      `There is no sink at ${options.file} yet. Check the path in the settings, or run a sync first.`,
+      { code: 'SINK_FAILED', recovery: 'stop', context: { file: options.file } },
+    );
+  }
+  return connect(options.file, { readonly: true }, (db) => {
+    if (inspect(db, options) === 'empty') {
+      throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
+    }
+    db.pragma('trusted_schema = OFF');
+  });
+}
+
+function connect(
+  file: string,
+  access: { readonly readonly?: true },
+  prepare: (db: Database.Database) => void,
+): Database.Database {
+  let db: Database.Database | null = null;
+  try {
+    if (access.readonly !== true) {
+      createPrivateFile(file);
+    }
+    db = new Database(file, { ...access, fileMustExist: true, timeout: 5_000 });
+    checkSqliteVersion(db);
+    prepare(db);
+    return db;
+  } catch (error) {
+    db?.close();
+    if (error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB') {
+      throw incompatible(file, 'it is not a SQLite database', 'Name another path.', error);
+    }
+    throw toSinkError(error, file);
+  }
+}
+
+function checkSqliteVersion(db: Database.Database): void {
+  const version = db.prepare<[], string>('SELECT sqlite_version()').pluck().get() ?? '';
+  const parts = version.split('.').map(Number);
+  for (const [index, oldest] of oldestSqlite.entries()) {
+    const part = parts[index] ?? 0;
+    if (part > oldest) {
+      return;
+    }
+    if (part < oldest) {
+      throw new SyncError(
+        `SQLite ${oldestSqlite.join('.')} or later is needed, but better-sqlite3 brings ${version}. Reinstall it.`,
+        { code: 'SINK_FAILED', recovery: 'stop', context: { version } },
+      );
+    }
+  }
+}
+
+/** Reads only, so that a foreign file stays byte for byte what it was. */
+function inspect(
+  db: Database.Database,
+  { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>,
+): 'empty' | 'ours' {
+  const owner = Number(db.pragma('application_id', { simple: true }));
+  const version = Number(db.pragma('user_version', { simple: true }));
+  const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
+  if (owner === 0 && version === 0 && tables === 0) {
+    return 'empty';
+  }
+  if (owner !== applicationId) {
+    throw incompatible(file, 'it is a database of another program', 'Name another path.');
+  }
+  if (version > schemaVersion) {
+    throw incompatible(
+      file,
+      `it has schema version ${version} and this version of connector-sync knows ${schemaVersion}`,
+      'Use a newer connector-sync.',
+    );
+  }
+  const stored = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() ?? 'nothing';
+  if (stored !== kind) {
+    throw incompatible(file, `it belongs to a sink of type ${stored}, not ${kind}`, 'Name another path.');
+  }
+  return 'ours';
+}
+
+function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void {
+  db.pragma('journal_mode = WAL');
+  db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
+  db.pragma('trusted_schema = OFF');
+  db.pragma('cell_size_check = ON');
+  db.pragma(`cache_size = -${cacheKiB}`);
+  db.pragma(`journal_size_limit = ${walBytes}`);
+  const pageSize = Number(db.pragma('page_size', { simple: true }));
+  db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
+}
+
+/** In one transaction, and only when no other process was faster. */
+function createSchema(db: Database.Database, options: DatabaseOptions): void {
+  db.transaction(() => {
+    if (inspect(db, options) === 'ours') {
+      return;
+    }
+    db.exec(schemaSql);
+    db.prepare('INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)').run(
+      randomUUID(),
+      options.kind,
+      options.now,
+    );
+    db.pragma(`application_id = ${applicationId}`);
+    db.pragma(`user_version = ${schemaVersion}`);
+  }).immediate();
+}
+
+function incompatible(file: string, found: string, advice: string, cause?: unknown): SyncError {
+  return new SyncError(`${file} cannot be used as a sink: ${found}. ${advice}`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { file },
+    cause,
+  });
+}

@@ -1,0 +1,76 @@
+import type Database from 'better-sqlite3';
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { RunOutcome } from '../sink.ts';
+
+export interface NewRun {
+  readonly run: RunId;
+  readonly connector: ConnectorName;
+  readonly startedAt: Instant;
+  /** What the run reads, as text: a run is gone on with only by one of the same scope. */
+  readonly scope: string;
+}
+
+/** The newest run of a connector, as the next one needs to know it. */
+export interface EarlierRun {
+  readonly run: RunId;
+  readonly origin: number;
+  readonly chainStartedAt: Instant;
+  readonly scope: string;
+  readonly state: RunOutcome;
+  readonly canContinue: number;
+}
+
+/** `_sync_runs`. */
+export interface Runs {
+  newest(connector: ConnectorName): EarlierRun | undefined;
+  /** Begins a chain of its own, or goes on with `earlier`; gives the number of the chain's first run. */
+  start(run: NewRun, earlier: EarlierRun | null): number;
+  finish(run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void;
+  interruptRunning(connector: ConnectorName): void;
+  forbidContinuing(connector: ConnectorName): void;
+}
+
+export function prepareRuns(db: Database.Database): Runs {
+  const newest = db.prepare<[string], EarlierRun>(
+    `SELECT run, origin, chain_started_at AS chainStartedAt, scope, state, can_continue AS canContinue
+     FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1`,
+  );
+  const insert = db.prepare(
+    `INSERT INTO _sync_runs (run, connector, origin, chain_started_at, scope, continues, can_continue, state, started_at)
+     VALUES (?, ?, ?, ?, ?, ?, 1, 'running', ?)`,
+  );
+  const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
+  const finish = db.prepare<[string, string, string, string]>(
+    'UPDATE _sync_runs SET state = ?, finished_at = ?, report = ? WHERE run = ?',
+  );
+  const interrupt = db.prepare<[string]>(
+    "UPDATE _sync_runs SET state = 'interrupted' WHERE connector = ? AND state = 'running'",
+  );
+  const forbid = db.prepare<[string]>('UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?');
+  return {
+    newest: (connector) => newest.get(connector),
+    start: ({ run, connector, startedAt, scope }, earlier) => {
+      const chainStartedAt = earlier?.chainStartedAt ?? startedAt;
+      const origin = earlier?.origin ?? 0;
+      const continues = earlier?.run ?? null;
+      const { lastInsertRowid } = insert.run(
+        run,
+        connector,
+        origin,
+        chainStartedAt,
+        scope,
+        continues,
+        startedAt,
+      );
+      if (earlier !== null) {
+        return earlier.origin;
+      }
+      ownOrigin.run(lastInsertRowid);
+      return Number(lastInsertRowid);
+    },
+    finish: (run, state, finishedAt, report) => void finish.run(state, finishedAt, report, run),
+    interruptRunning: (connector) => void interrupt.run(connector),
+    forbidContinuing: (connector) => void forbid.run(connector),
+  };
+}

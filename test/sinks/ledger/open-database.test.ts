@@ -1,0 +1,45 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'database-'));
+});
+afterEach(() => {
+  rmSync(folder, { recursive: true });
+});
+
+test.each([
+  ['full', 2],
+  ['normal', 1],
+] as const)(
+  'durability %s sets synchronous to %i, and every guard and size that was measured',
+  (durability, synchronous) => {
+    const options = {
+      file: join(folder, 'a.db'),
+      kind: 'sqlite',
+      durability,
+      now: '2026-03-01T10:00:00.000Z',
+    } as const;
+    for (let round = 0; round < 2; round += 1) {
+      const db = openDatabase(options);
+      const names = [
+        'synchronous',
+        'trusted_schema',
+        'cell_size_check',
+        'wal_autocheckpoint',
+        'cache_size',
+        'journal_size_limit',
+        'mmap_size',
+      ];
+      const values = names.map((name) => db.pragma(name, { simple: true }) ?? 0);
+      const isEmptyBefore = db.prepare('SELECT seq FROM _sync_meta').pluck().get();
+      db.close();
+      expect(values).toEqual([synchronous, 0, 1, 4_096, -65_536, 67_108_864, 0]);
+      expect(isEmptyBefore).toBe(0);
+    }
+  },
+);
