@@ -80,7 +80,7 @@ async function syncMembers(
   const rows = sampleSinks.sqlite.rows(folder, 'email-marketing', entityNamed(mailing, 'list_members').table);
   return {
     report,
-    stored: new Set([...rows.values()].map(({ columns }) => String(columns['id']))),
+    stored: new Set([...rows.values()].map(({ columns }) => idOf(columns))),
     calls: server.calls.length,
   };
 }
@@ -258,12 +258,16 @@ describe('a sync with many walks', () => {
   });
 });
 
+function idOf({ id }: JsonObject): string {
+  return typeof id === 'string' ? id : '';
+}
+
 describe('a sync from a service whose rows move between pages', () => {
   const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
   it(`never claims proof and misses a row that was there throughout (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     for (let trial = 0; trial < 25; trial += 1) {
-      const throughout = new Set(members.map(({ id }) => String(id)));
+      const throughout = new Set(members.map(idOf));
       const violence = Math.floor(random() * 14);
       let fresh = 0;
       const service = pagedRows(members, {
@@ -273,7 +277,7 @@ describe('a sync from a service whose rows move between pages', () => {
           for (let change = Math.floor(random() * (violence + 1)); change > 0; change -= 1) {
             const [row] = rows.splice(Math.floor(random() * rows.length), 1);
             const stamp = new Date(Date.UTC(2025, 0, 1) + (fresh += 1) * 1000).toISOString();
-            if (row === undefined || random() < 0.5) throughout.delete(String(row?.['id']));
+            if (row === undefined || random() < 0.5) throughout.delete(row === undefined ? '' : idOf(row));
             else rows.push({ ...row, last_changed: stamp });
             if (random() < 0.3) rows.push({ id: `fresh-${fresh}`, last_changed: stamp });
           }

@@ -194,7 +194,7 @@ describe('prepareRecord', () => {
     ['key-type', { id: 7 }],
     ['key-type', { id: { a: 1 } }],
   ] as const)('refuses %s: %j, and keeps it whole', (reason, raw) => {
-    const quarantined = refused(raw as JsonValue);
+    const quarantined = refused(raw);
     expect(quarantined.reason).toBe(reason);
     expect(JSON.parse(quarantined.record)).toEqual(raw);
   });
