@@ -1,13 +1,13 @@
 import Database from 'better-sqlite3';
-import { loadDefinitions, builtInDefinitionsFolder } from '../src/definitions/load-definitions.ts';
+import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import type { EntityName } from '../src/core/names.ts';
 
 /**
  * What somebody writes in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints, no
- * account of anything. `node bare-script.ts <base url> <database> <synchronous>`; prints what it did as JSON.
+ * account of anything. `node bare-script.js <base url> <database> <synchronous>`; prints what it did as JSON.
  */
 const [baseUrl = '', path = '', synchronous = 'NORMAL'] = process.argv.slice(2);
-const members = loadDefinitions([builtInDefinitionsFolder])
+const members = loadDefinitions(['config/definitions'])
   .get('email-marketing')
   ?.entities.get('list_members' as EntityName);
 if (members === undefined) throw new Error('no definition of list_members');

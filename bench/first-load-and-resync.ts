@@ -22,7 +22,7 @@ interface Outcome {
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
-const server = spawn(process.execPath, ['--import', 'tsx', programme('member-server.ts'), String(members)], {
+const server = spawn(process.execPath, [programme('member-server'), String(members)], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 const results = new Map<string, Outcome[]>();
@@ -32,12 +32,8 @@ try {
   for (let round = 1; round <= rounds; round += 1) {
     for (const synchronous of ['NORMAL', 'FULL']) {
       const file = path.join(folder, `bare-${synchronous}-${round}.db`);
-      await measure(`bare script, ${synchronous}, first load`, 'bare-script.ts', [
-        baseUrl,
-        file,
-        synchronous,
-      ]);
-      await measure(`bare script, ${synchronous}, again`, 'bare-script.ts', [baseUrl, file, synchronous]);
+      await measure(`bare script, ${synchronous}, first load`, 'bare-script', [baseUrl, file, synchronous]);
+      await measure(`bare script, ${synchronous}, again`, 'bare-script', [baseUrl, file, synchronous]);
     }
     for (const durability of ['normal', 'full']) {
       const sqlite = {
@@ -54,8 +50,8 @@ try {
       };
       for (const sink of [sqlite, jsonl]) {
         const name = `connector-sync, ${sink.type}, ${durability}`;
-        await measure(`${name}, first load`, 'sync-once.ts', [baseUrl, JSON.stringify(sink)]);
-        await measure(`${name}, re-sync`, 'sync-once.ts', [baseUrl, JSON.stringify(sink)]);
+        await measure(`${name}, first load`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
+        await measure(`${name}, re-sync`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
       }
     }
     process.stderr.write(`round ${round} of ${rounds} done\n`);
@@ -67,7 +63,7 @@ try {
 print();
 
 async function measure(name: string, file: string, args: readonly string[]): Promise<void> {
-  const child = spawn(process.execPath, ['--import', 'tsx', programme(file), ...args], {
+  const child = spawn(process.execPath, [programme(file), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let output = '';
@@ -111,5 +107,5 @@ function median(outcomes: readonly Outcome[], part: keyof Outcome): number {
 }
 
 function programme(file: string): string {
-  return fileURLToPath(new URL(file, import.meta.url));
+  return fileURLToPath(new URL(`${file}.js`, import.meta.url));
 }

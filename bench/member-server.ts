@@ -4,7 +4,7 @@ import { createSampleAccount } from '../src/service/sample/sample-account.ts';
 
 /**
  * A server that costs as little as one can, so that the clients are what is measured: every member is written as JSON
- * once, a page is a join of such texts. `node member-server.ts <members>`; prints its port.
+ * once, a page is a join of such texts. `node member-server.js <members>`; prints its port.
  */
 const members = Number(process.argv[2]);
 const account = createSampleAccount({ definitionName: 'email-marketing', seed: 7, size: { members } });

@@ -2,15 +2,15 @@ import { hostname } from 'node:os';
 import { systemClock, instant } from '../src/core/clock.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../src/core/names.ts';
 import { Secret } from '../src/core/secret.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../src/definitions/load-definitions.ts';
+import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
 import { openSink, type SinkOptions } from '../src/sinks/registry.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
 
-/** One sync of lists and list_members with all promises. `node sync-once.ts <base url> <sink options as JSON>`; prints what it did as JSON. */
+/** One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints what it did as JSON. */
 const [baseUrl = '', sinkOptions = '{}'] = process.argv.slice(2);
-const definition = loadDefinitions([builtInDefinitionsFolder]).get('email-marketing');
+const definition = loadDefinitions(['config/definitions']).get('email-marketing');
 if (definition === undefined) throw new Error('no definition email-marketing');
 
 const startedMs = performance.now();

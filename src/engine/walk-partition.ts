@@ -6,10 +6,10 @@ import type { RunId } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { PageCommit, Partition, Position, Proof, WalkFailure } from '../sinks/sink.ts';
 import type { Source, SourcePage } from '../source/source.ts';
-import { fetchPage } from './fetch-page.ts';
+import { fetchPage, type Fetched } from './fetch-page.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { Advance, Pagination } from './pagination/pagination.ts';
-import type { PreparePage } from './prepare/prepare-page.ts';
+import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
 import type { RunTally } from './run-tally.ts';
 
 /** Beginnings of one walk in one run, after the first. */
@@ -52,7 +52,7 @@ interface Standing {
  * at the last committed page.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const { pagination, commits, tally, onEvent, signal, clock } = context;
+  const { pagination, commits, tally, onEvent, inFlight } = context;
   const { entity, params } = partition;
   let standing: Standing = {
     position: partition.position ?? pagination.begin(),
@@ -60,59 +60,84 @@ export async function walkPartition(context: WalkContext, partition: Partition):
     restarts: 0,
   };
   onEvent({ kind: 'walk-started', entity, params, resumed: partition.position !== null });
-  let fetching = fetchPage(context, partition, standing.position);
+  let fetching: Promise<Fetched> | null = null;
 
   for (;;) {
-    const fetched = await fetching;
-    signal.throwIfAborted();
-    if (fetched.kind === 'error') {
-      const next = afterFailure(context, standing, fetched.error);
-      if (next.kind === 'set-aside') return next;
-      standing = next.standing;
-      if (next.restartedBecause !== null)
-        onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
-      fetching = fetchPage(context, partition, standing.position);
-      continue;
-    }
-    const { page } = fetched;
-    const prepared = context.preparePage(partition, page.records, standing.read);
-    const advance = pagination.advance(standing.position, {
-      marks: prepared.marks,
-      next: page.next,
-      nowMs: clock.now(),
-    });
-    const next = afterPage(context, standing, page, advance);
-    context.inFlight.bytes += page.bytes;
-    const mayPrefetch = next.kind === 'continue' && context.inFlight.bytes < context.inFlight.maxBytes;
-    if (mayPrefetch) fetching = fetchPage(context, partition, next.standing.position);
-    const commit: PageCommit = {
-      walk: { partition: partition.id, run: context.run },
-      fetched: page.fetched,
-      filtered: prepared.filtered,
-      foreign: prepared.foreign,
-      refused: prepared.refused,
-      children: prepared.children,
-      rows: prepared.rows,
-      position: { ...next.standing.position, read: next.standing.read },
-      seal: next.kind === 'end' ? next.proof : null,
-    };
-    const committed = await commits.submit(commit).finally(() => (context.inFlight.bytes -= page.bytes));
-    tally.pageCommitted(partition, prepared, page.fetched, committed);
-    for (const { entity: landedIn, counts } of committed.counts) {
-      onEvent({
-        kind: 'page-committed',
-        entity: landedIn,
-        counts,
-        newlyDue: landedIn === entity ? committed.newlyDue : 0,
-      });
+    const taken = await takePage(
+      context,
+      partition,
+      standing,
+      fetching ?? fetchPage(context, partition, standing.position),
+    );
+    fetching = null;
+    const { next, page } = taken;
+    if (page !== null) {
+      inFlight.bytes += page.bytes;
+      if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
+        fetching = fetchPage(context, partition, next.standing.position);
+      }
+      const committed = await commits.submit(page.commit).finally(() => (inFlight.bytes -= page.bytes));
+      tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
+      for (const { entity: landedIn, counts } of committed.counts) {
+        onEvent({
+          kind: 'page-committed',
+          entity: landedIn,
+          counts,
+          newlyDue: landedIn === entity ? committed.newlyDue : 0,
+        });
+      }
     }
     if (next.kind === 'end') return { kind: 'sealed', proof: next.proof };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null)
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
     standing = next.standing;
-    if (!mayPrefetch) fetching = fetchPage(context, partition, standing.position);
   }
+}
+
+interface Taken {
+  readonly next: Next;
+  /** Null where the fetch failed. */
+  readonly page: {
+    readonly prepared: PreparedPage;
+    readonly commit: PageCommit;
+    readonly bytes: number;
+  } | null;
+}
+
+/**
+ * Waits for a page and makes ready what is to be stored of it. What came raw is let go with this call: while a page is
+ * stored, only what is stored is held.
+ */
+async function takePage(
+  context: WalkContext,
+  partition: Partition,
+  standing: Standing,
+  fetching: Promise<Fetched>,
+): Promise<Taken> {
+  const fetched = await fetching;
+  context.signal.throwIfAborted();
+  if (fetched.kind === 'error') return { next: afterFailure(context, standing, fetched.error), page: null };
+  const { page } = fetched;
+  const prepared = context.preparePage(partition, page.records, standing.read);
+  const advance = context.pagination.advance(standing.position, {
+    marks: prepared.marks,
+    next: page.next,
+    nowMs: context.clock.now(),
+  });
+  const next = afterPage(context, standing, page, advance);
+  const commit: PageCommit = {
+    walk: { partition: partition.id, run: context.run },
+    fetched: page.fetched,
+    filtered: prepared.filtered,
+    foreign: prepared.foreign,
+    refused: prepared.refused,
+    children: prepared.children,
+    rows: prepared.rows,
+    position: { ...next.standing.position, read: next.standing.read },
+    seal: next.kind === 'end' ? next.proof : null,
+  };
+  return { next, page: { prepared, commit, bytes: page.bytes } };
 }
 
 type Next =

@@ -66,7 +66,7 @@ export function compilePrepare(
       injectedFrom = inject;
     }
     const values = [...injected.values];
-    const extra = new Map<string, JsonValue>();
+    let extra: Map<string, JsonValue> | null = null;
     const volatile: VolatileField[] = [];
     for (const name of Object.keys(raw)) {
       if (shape.ignored.has(name)) continue;
@@ -74,18 +74,18 @@ export function compilePrepare(
       if (name === shape.explodedField && (value === null || Array.isArray(value))) continue;
       const slot = slots.get(name);
       if (slot === undefined) {
-        extra.set(name, value);
+        (extra ??= new Map<string, JsonValue>()).set(name, value);
         continue;
       }
       const fitting = toColumnValue(slot.type, value);
       if (injected.isFilled[slot.index] === true) {
-        if (fitting !== values[slot.index]) extra.set(name, value);
+        if (fitting !== values[slot.index]) (extra ??= new Map<string, JsonValue>()).set(name, value);
         continue;
       }
       if (fitting === undefined) {
         if (slot.isKey)
           return refuse(table.entity, 'key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`, raw);
-        extra.set(name, value);
+        (extra ??= new Map<string, JsonValue>()).set(name, value);
         continue;
       }
       values[slot.index] = fitting;
@@ -112,7 +112,7 @@ export function compilePrepare(
         raw,
       );
     }
-    const extraFields = extra.size === 0 ? null : withoutPrototype(extra);
+    const extraFields = extra === null ? null : withoutPrototype(extra);
     const extraText = extraFields === null ? null : canonicalJson(extraFields);
     const stableExtra =
       extraFields === null || shape.volatile.length === 0
@@ -126,7 +126,7 @@ export function compilePrepare(
       return refuse(table.entity, 'too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     return {
       kind: 'record',
-      extraFields: extra.size,
+      extraFields: extra?.size ?? 0,
       record: {
         keyText: keyTextOf(keySlots.map(({ slot }) => values[slot.index] ?? null)),
         hash: shortHash(text),

@@ -10,24 +10,30 @@ export interface VolatileField {
   readonly stableText: string;
 }
 
-/**
- * Everything of a record that counts as content, as one text. Lengths stand before texts, so that no two different
- * records make the same one.
- */
+/** Everything of a record that counts as content, as one text: no two different records make the same one. */
 export function hashedText(
   values: readonly ColumnValue[],
   volatile: readonly VolatileField[],
   extra: string | null,
 ): string {
-  let text = '';
-  for (let index = 0; index < values.length; index += 1) {
-    let value = values[index];
-    for (const field of volatile) if (field.index === index) value = field.stableText;
-    if (value === null || value === undefined) text += 'n;';
-    else if (typeof value === 'string') text += `s${value.length}:${value}`;
-    else text += `i${value};`;
+  let counted: readonly ColumnValue[] = values;
+  if (volatile.length > 0) {
+    const copy = [...values];
+    for (const { index, stableText } of volatile) if (index < copy.length) copy[index] = stableText;
+    counted = copy;
   }
-  return extra === null ? text : `${text}x${extra}`;
+  const text = hasBigint(counted) ? JSON.stringify(counted.map(tellBigint)) : JSON.stringify(counted);
+  return extra === null ? text : text + extra;
+}
+
+function hasBigint(values: readonly ColumnValue[]): boolean {
+  for (const value of values) if (typeof value === 'bigint') return true;
+  return false;
+}
+
+/** As an object, which no other value is: 1n and '1' are different contents. */
+function tellBigint(value: ColumnValue): ColumnValue | { readonly bigint: string } {
+  return typeof value === 'bigint' ? { bigint: String(value) } : value;
 }
 
 /** The volatile columns alone, as one text. */
