@@ -133,7 +133,7 @@ function totalsLine(reports: readonly RunReport[], written: number, ms: number):
     written === 0
       ? '0 rows written, because nothing has changed since the last run'
       : `${count(written)} rows written`;
-  return `${count(read)} rows read in ${count(calls)} calls over HTTP, ${verdict}, all in ${duration(ms)}.`;
+  return `${count(read)} records read in ${count(calls)} calls over HTTP, ${verdict}, all in ${duration(ms)}.`;
 }
 
 function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
@@ -156,11 +156,21 @@ function nextSteps(database: string, directory: string): readonly string[] {
   return [
     '',
     'Next:',
-    `  sqlite3 ${database} .tables                              every entity is a table`,
-    `  connector-sync status --config ${join(directory, 'connector-sync.yaml')}`,
-    '  connector-sync demo                                      again: nothing changed, so nothing is written',
-    '  connector-sync init                                      a config for your own connectors',
+    ...aligned([
+      [`sqlite3 ${database} .tables`, 'every entity is a table'],
+      [
+        `npx connector-sync status --config ${join(directory, 'connector-sync.yaml')}`,
+        'what is stored, and when it was read',
+      ],
+      ['npx connector-sync demo', 'again: nothing has changed, so nothing is written'],
+      ['npx connector-sync init', 'a config for connectors of your own'],
+    ]),
   ];
+}
+
+function aligned(lines: readonly (readonly [string, string])[]): readonly string[] {
+  const width = Math.max(...lines.map(([command]) => command.length));
+  return lines.map(([command, why]) => `  ${command.padEnd(width)}   ${why}`);
 }
 
 function usage(message: string): SyncError {

@@ -1,6 +1,5 @@
 import type { App, EntityGlobs } from '../app.ts';
 import type { RunEvent } from '../core/events.ts';
-import type { EntityName } from '../core/names.ts';
 import { instant } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
@@ -24,16 +23,12 @@ export async function syncShown(
   const { terminal, clock, env, signal } = context;
   const log =
     env['LOG_LEVEL'] === undefined ? null : openLog({ level: env['LOG_LEVEL'], write: addLine(context) });
-  const proofs = new Map<EntityName, Set<string>>();
   const report = await withProgress(connector, context, (onEvent, onStatus) =>
     app.sync(connector, {
       globs,
       onStatus,
       onEvent: (event) => {
         onEvent(event);
-        if (event.kind === 'walk-sealed') {
-          proofs.set(event.entity, (proofs.get(event.entity) ?? new Set()).add(event.proof));
-        }
         if (log !== null) logRunEvent(log, connector.name, event);
         terminal.printJson({ ...event, time: instant(clock.now()), connector: connector.name });
       },
@@ -41,7 +36,7 @@ export async function syncShown(
     }),
   );
   terminal.printJson({ kind: 'run-report', connector: connector.name, report });
-  for (const line of runReportText(report, proofs)) terminal.print(line);
+  for (const line of runReportText(report)) terminal.print(line);
   return report;
 }
 

@@ -67,7 +67,7 @@ export function runTally(order: readonly EntityName[]): RunTally {
     },
     sealed: (partition, proof) => {
       const tally = of(partition.entity);
-      tally.sealed += 1;
+      tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + 1 };
       if (!proof.isOrdered) tally.unordered += 1;
     },
     setAside: (partition, failure) => {
@@ -97,7 +97,7 @@ export function runTally(order: readonly EntityName[]): RunTally {
         ({ setAside, depthLimited, counts }) => setAside > 0 || depthLimited > 0 || isOverQuarantined(counts),
       ),
     nothingRead: () =>
-      [...tallies.values()].every(({ sealed }) => sealed === 0) &&
+      [...tallies.values()].every(({ proofs }) => proofs.single + proofs.seam + proofs.token === 0) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
   };
 }
@@ -106,7 +106,7 @@ function emptyTally(): EntityTally {
   return {
     counts: noCounts,
     pages: 0,
-    sealed: 0,
+    proofs: { single: 0, seam: 0, token: 0 },
     setAside: 0,
     unordered: 0,
     extraFields: 0,

@@ -180,7 +180,8 @@ export interface EntityReport {
   readonly entity: EntityName;
   readonly counts: PageCounts;
   readonly pages: number;
-  readonly sealed: number;
+  /** Walks read to their end, by the kind of their proof. */
+  readonly proofs: Readonly<Record<ProofKind, number>>;
   readonly setAside: number;
   /** Of the sealed walks, those without proof of a known order. */
   readonly unordered: number;

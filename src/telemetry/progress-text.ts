@@ -23,7 +23,7 @@ export function progressSummary(progress: Progress, nowMs: number): string {
   const rows = Array.from(progress.entities.values()).reduce((sum, entity) => sum + entity.rows, 0);
   const open = Array.from(progress.entities).filter(([, entity]) => entity.open > 0);
   const reading = open.length === 0 ? '' : `, reading ${open.map(([name]) => printable(name)).join(', ')}`;
-  return `${heading(progress, nowMs)}: ${count(rows)} rows, ${totals(progress, nowMs)}${reading}`;
+  return `${heading(progress, nowMs)}: ${count(rows)} records, ${totals(progress, nowMs)}${reading}`;
 }
 
 /** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
@@ -51,7 +51,7 @@ function entityLine(name: string, nameWidth: number, entity: EntityProgress, sty
       ? ''
       : ` of ~${count(entity.expectedRows)}`;
   const parts = [
-    `${count(entity.rows)}${expected} rows`,
+    `${count(entity.rows)}${expected} records`,
     `${count(entity.pages)} pages`,
     ...(entity.waitedMs > 0 ? [`waited ${duration(entity.waitedMs)}`] : []),
     ...(entity.setAside > 0 ? [`${count(entity.setAside)} set aside`] : []),

@@ -34,7 +34,7 @@ describe('sync', () => {
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: ok in .+$/m);
     expect(stdout).toMatch(/^wiki: ok in .+$/m);
-    expect(stdout).toMatch(/^ {2}lists +\d+ +\d+ +\d+ +0 +0 +\w+/m);
+    expect(stdout).toMatch(/^ {2}lists +\d+ +\d+ +0 +0 +\d+ +\d+ +\d+ +\w+/m);
     expect(stdout + stderr).not.toContain('\u001b');
   });
 

@@ -64,11 +64,11 @@ describe('progress', () => {
       }
     }
     expect(progressLines(progress, 1000, { columns: 120, hasColor: false }).join('\n')).toContain(
-      '1,200 of ~3,000 rows',
+      '1,200 of ~3,000 records',
     );
     expect(progressLines(progress, 1000, { columns: 120, hasColor: true })[0]).toContain('\u001b[1m');
     expect(progressSummary(progress, 1000)).toBe(
-      'newsletter  1.0 s: 1,200 rows, walks 0 of 0 known, 1 pages, 0.0 requests/s, reading list_members',
+      'newsletter  1.0 s: 1,200 records, walks 0 of 0 known, 1 pages, 0.0 requests/s, reading list_members',
     );
   });
 
@@ -115,7 +115,7 @@ describe('progress', () => {
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 10_000)).toBe(true);
-    expect(lines[0]).toContain('newsletter  10.0 s: 0 rows');
+    expect(lines[0]).toContain('newsletter  10.0 s: 0 records');
   });
 });
 

@@ -1,4 +1,3 @@
-import type { EntityName } from '../../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
 import type { EntityReport, FailureReport, RunReport } from '../../sinks/sink.ts';
 import { printable } from '../../telemetry/printable.ts';
@@ -6,30 +5,27 @@ import { count, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from '../json-text.ts';
 import { textTable, type TableColumn } from './text-table.ts';
 
-/** The kinds of proof with which an entity's walks were sealed in this run, as events told them. */
-export type ProofsByEntity = ReadonlyMap<EntityName, ReadonlySet<string>>;
-
 const shownFailures = 10;
 
+/** The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. */
 const columns: readonly TableColumn[] = [
   { title: 'entity', align: 'left' },
-  { title: 'rows', align: 'right' },
-  { title: 'pages', align: 'right' },
+  { title: 'read', align: 'right' },
   { title: 'inserted', align: 'right' },
   { title: 'updated', align: 'right' },
   { title: 'unchanged', align: 'right' },
+  { title: 'duplicate', align: 'right' },
+  { title: 'pages', align: 'right' },
+  { title: 'walks', align: 'right' },
   { title: 'proof', align: 'left' },
   { title: 'notes', align: 'left' },
 ];
 
 /** A run for people: one line, a table by entity, what failed. */
-export function runReportText(report: RunReport, proofs: ProofsByEntity = new Map()): readonly string[] {
+export function runReportText(report: RunReport): readonly string[] {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
-  const rows = [
-    ...report.entities.map((entity) => entityRow(entity, proofs.get(entity.entity))),
-    ['total', ...numbers(total, pages), '', ''],
-  ];
+  const rows = [...report.entities.map(entityRow), ['total', ...numbers(total, pages), '', '', '']];
   return [
     heading(report),
     ...textTable(columns, rows).map((line) => `  ${line}`),
@@ -50,18 +46,25 @@ function heading(report: RunReport): string {
   return `${report.connector}: ${report.outcome} in ${duration(ms)}${error}  run ${report.run}${goesOn}`;
 }
 
-function entityRow(entity: EntityReport, proofs: ReadonlySet<string> | undefined): readonly string[] {
-  return [entity.entity, ...numbers(entity.counts, entity.pages), proofText(entity, proofs), notes(entity)];
+function entityRow(entity: EntityReport): readonly string[] {
+  const { counts, pages, proofs } = entity;
+  const kinds = Object.entries(proofs).filter(([, walks]) => walks > 0);
+  const walks = kinds.reduce((sum, [, ended]) => sum + ended, 0);
+  return [
+    entity.entity,
+    // Rows made of an entity's elements have no pages and no walks of their own.
+    ...numbers(counts, pages).map((text, index) => (index === 5 && pages === 0 ? '' : text)),
+    walks === 0 ? '' : count(walks),
+    kinds.map(([kind]) => kind).join(', '),
+    notes(entity),
+  ];
 }
 
-function numbers(counts: PageCounts, pages: number): readonly string[] {
-  return [counts.fetched, pages, counts.inserted, counts.updated, counts.unchanged].map(count);
-}
-
-function proofText(entity: EntityReport, proofs: ReadonlySet<string> | undefined): string {
-  if (entity.sealed === 0) return '';
-  const kinds = proofs === undefined || proofs.size === 0 ? 'sealed' : [...proofs].sort().join(' + ');
-  return entity.sealed === 1 ? kinds : `${kinds} (${count(entity.sealed)} walks)`;
+function numbers(
+  { fetched, inserted, updated, unchanged, duplicate }: PageCounts,
+  pages: number,
+): readonly string[] {
+  return [fetched, inserted, updated, unchanged, duplicate, pages].map(count);
 }
 
 function notes({ counts, ...entity }: EntityReport): string {
@@ -69,9 +72,8 @@ function notes({ counts, ...entity }: EntityReport): string {
     [entity.setAside, 'set aside'],
     [entity.unordered, 'in unknown order'],
     [counts.quarantined, 'quarantined'],
-    [counts.duplicate, 'duplicate'],
     [counts.filtered, 'filtered'],
-    [entity.extraFields, 'extra fields'],
+    [entity.extraFields, 'fields in _extra'],
     [entity.depthLimited, 'below the depth limit'],
   ];
   return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');

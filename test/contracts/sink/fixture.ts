@@ -251,6 +251,13 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
 }
 
 export function entityReport(entity: EntityName, change: Partial<PageCounts>): RunReport['entities'][number] {
-  const none = { pages: 1, sealed: 1, setAside: 0, unordered: 0, extraFields: 0, depthLimited: 0 };
+  const none = {
+    pages: 1,
+    proofs: { single: 1, seam: 0, token: 0 },
+    setAside: 0,
+    unordered: 0,
+    extraFields: 0,
+    depthLimited: 0,
+  };
   return { ...none, entity, counts: counts(change) };
 }
