@@ -20,6 +20,11 @@ export function estimateCalls(options: {
   return [...options.entities.keys()].flatMap((name): CallEstimate[] => {
     const entity = options.definition.entities.get(name);
     if (entity === undefined) return [];
+    const last = options.status?.lastRun;
+    const pages = last?.report?.entities.find((report) => report.entity === name)?.pages ?? 0;
+    if (last?.state === 'ok' && last.continues === null && pages > 0) {
+      return [{ entity: name, calls: pages, basis: 'as in the last run' }];
+    }
     const known = options.status?.entities.find((status) => status.entity === name);
     if (known === undefined || known.lastSealedAt === null) {
       return [

@@ -21,8 +21,17 @@ export function planRun(definition: Definition, chosen: ChosenEntities, nowMs: n
     roots: entities
       .filter((entity) => entity.parents.length === 0)
       .flatMap((entity) => rootsOf(entity, chosen)),
+    choices: JSON.stringify(
+      entities.map(({ name }) => [name, chosen.get(name)?.variants, chosen.get(name)?.parents]),
+    ),
+    leaves: entities.map(({ name }) => name).filter((name) => !isParent(definition, chosen, name)),
     continueAfter: instant(nowMs - continueWithinMs),
   };
+}
+
+function isParent(definition: Definition, chosen: ChosenEntities, name: EntityName): boolean {
+  const entity = definition.entities.get(name);
+  return entity?.recursive !== null || [...chosen.values()].some(({ parents }) => parents.includes(name));
 }
 
 function rootsOf(entity: Entity, chosen: ChosenEntities): readonly FoundPartition[] {

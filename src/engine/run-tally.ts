@@ -60,6 +60,7 @@ export function runTally(order: readonly EntityName[]): RunTally {
       receive(partition.entity, fetched);
       own.pages += 1;
       own.depthLimited += page.depthLimited;
+      own.foreign += page.foreign;
       for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
       for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
       for (const { entity, counts } of committed.counts)
@@ -111,6 +112,7 @@ function emptyTally(): EntityTally {
     unordered: 0,
     extraFields: 0,
     depthLimited: 0,
+    foreign: 0,
   };
 }
 

@@ -8,6 +8,7 @@ import { compilePreparePage } from './prepare/prepare-page.ts';
 import type { RunTally } from './run-tally.ts';
 import type { SyncOptions } from './sync-connector.ts';
 import type { InFlight, WalkContext } from './walk-partition.ts';
+import type { Silence } from './watch-silence.ts';
 import type { Wake } from './work-partitions.ts';
 
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
@@ -22,6 +23,7 @@ export function walkContexts(
     readonly commits: GroupCommits;
     readonly signal: AbortSignal;
     readonly wake: Wake;
+    readonly silence: Silence;
   },
 ): (entity: EntityName) => WalkContext {
   const contexts = new Map<EntityName, WalkContext>();
@@ -49,7 +51,10 @@ export function walkContexts(
       inFlight,
       clock: options.clock,
       onEvent: (event) => {
-        if (event.kind === 'page-committed' && event.newlyDue > 0) shared.wake.wake();
+        if (event.kind === 'page-committed') {
+          shared.silence.pageStored(event.entity);
+          if (event.newlyDue > 0) shared.wake.wake();
+        }
         options.onEvent(event);
       },
       signal: shared.signal,

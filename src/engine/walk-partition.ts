@@ -1,19 +1,15 @@
 import type { Clock } from '../core/clock.ts';
-import { instant } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { PageCommit, Partition, Position, Proof, WalkFailure } from '../sinks/sink.ts';
-import type { Source, SourcePage } from '../source/source.ts';
+import type { Source } from '../source/source.ts';
 import { fetchPage, type Fetched } from './fetch-page.ts';
+import { afterFailure, afterPage, type Next, type Standing } from './next-step.ts';
 import type { GroupCommits } from './group-commits.ts';
-import type { Advance, Pagination } from './pagination/pagination.ts';
+import type { Pagination } from './pagination/pagination.ts';
 import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
 import type { RunTally } from './run-tally.ts';
-
-/** Beginnings of one walk in one run, after the first. */
-const maxRestarts = 3;
 
 export interface WalkContext {
   readonly run: RunId;
@@ -38,13 +34,6 @@ export interface InFlight {
 export type WalkEnd =
   | { readonly kind: 'sealed'; readonly proof: Proof }
   | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
-
-/** A position with what the walk itself adds to it: the records read so far, and the beginnings of this run. */
-interface Standing {
-  readonly position: Position;
-  readonly read: number;
-  readonly restarts: number;
-}
 
 /**
  * Reads one partition to its end: fetch, prepare, commit, and the next page is fetched while this one is stored.
@@ -122,6 +111,7 @@ async function takePage(
   const prepared = context.preparePage(partition, page.records, standing.read);
   const advance = context.pagination.advance(standing.position, {
     marks: prepared.marks,
+    bytes: page.bytes,
     next: page.next,
     nowMs: context.clock.now(),
   });
@@ -138,97 +128,6 @@ async function takePage(
     seal: next.kind === 'end' ? next.proof : null,
   };
   return { next, page: { prepared, commit, bytes: page.bytes } };
-}
-
-type Next =
-  | { readonly kind: 'continue'; readonly standing: Standing; readonly restartedBecause: string | null }
-  | { readonly kind: 'end'; readonly standing: Standing; readonly proof: Proof }
-  | { readonly kind: 'set-aside'; readonly standing: Standing; readonly failure: WalkFailure };
-
-function afterPage(context: WalkContext, standing: Standing, page: SourcePage, advance: Advance): Next {
-  const read = standing.read + page.fetched;
-  switch (advance.kind) {
-    case 'continue':
-      return {
-        kind: 'continue',
-        standing: { ...standing, position: advance.position, read },
-        restartedBecause: null,
-      };
-    case 'end':
-      return {
-        kind: 'end',
-        standing: { ...standing, position: advance.position, read },
-        proof: advance.proof,
-      };
-    case 'restart':
-      return restart(
-        context,
-        standing,
-        new SyncError(advance.why, { code: advance.code, recovery: 'restart-walk' }),
-      );
-    case 'broken': {
-      const failure = failureOf(
-        context,
-        new SyncError(advance.why, { code: advance.code, recovery: 'skip-partition' }),
-        true,
-      );
-      return {
-        kind: 'set-aside',
-        standing: { ...standing, position: context.pagination.begin(), read: 0 },
-        failure,
-      };
-    }
-  }
-}
-
-function afterFailure(
-  context: WalkContext,
-  standing: Standing,
-  error: unknown,
-): Exclude<Next, { kind: 'end' }> {
-  if (!(error instanceof SyncError) || error.recovery === 'stop') throw error;
-  switch (error.recovery) {
-    case 'restart-walk':
-      return restart(context, standing, error);
-    case 'smaller-page': {
-      const position = context.pagination.halve(standing.position);
-      if (position !== null)
-        return { kind: 'continue', standing: { ...standing, position }, restartedBecause: null };
-      return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };
-    }
-    case 'retry':
-    case 'throttle':
-    case 'skip-partition':
-    case 'skip-entity':
-      return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };
-  }
-}
-
-function restart(context: WalkContext, standing: Standing, error: SyncError): Exclude<Next, { kind: 'end' }> {
-  const position = context.pagination.begin();
-  const restarts = standing.restarts + 1;
-  if (restarts > maxRestarts) {
-    const failure = failureOf(
-      context,
-      new SyncError(`${error.message}; begun again ${maxRestarts} times`, {
-        code: error.code,
-        recovery: error.recovery,
-      }),
-      true,
-    );
-    return { kind: 'set-aside', standing: { position, read: 0, restarts }, failure };
-  }
-  return { kind: 'continue', standing: { position, read: 0, restarts }, restartedBecause: error.message };
-}
-
-function failureOf(context: WalkContext, error: SyncError, dropPosition: boolean): WalkFailure {
-  return {
-    code: error.code,
-    recovery: error.recovery,
-    message: error.message,
-    at: instant(context.clock.now()),
-    dropPosition,
-  };
 }
 
 /** A stored position carries the number of records read, beside what its pagination keeps. */

@@ -38,6 +38,7 @@ export async function workPartitions(options: WorkOptions, wake: Wake): Promise<
       options.onFatal(error);
     } finally {
       open.delete(partition.id);
+      wake.wake();
     }
   }
 
@@ -49,7 +50,8 @@ export async function workPartitions(options: WorkOptions, wake: Wake): Promise<
     for (const partition of due.filter(({ id }) => !open.has(id)).slice(0, free))
       open.set(partition.id, work(partition));
     if (open.size === 0) return;
-    await Promise.race([woken, ...open.values()]);
+    // Not a race over the walks: each one would keep a reaction per turn for as long as the longest walk lasts.
+    await woken;
   }
   await Promise.all(open.values());
 }

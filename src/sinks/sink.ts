@@ -69,7 +69,14 @@ export interface RunPlan {
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */
   readonly roots: readonly FoundPartition[];
-  /** An unfinished run of the same entities is gone on with when it began after this. */
+  /** How they are read (variants, parents), as text: a run is gone on with only by one that reads the same. */
+  readonly choices: string;
+  /**
+   * Entities that lead to no others: a partition of theirs that a run since `continueAfter` set aside goes on from where it
+   * stopped even in a fresh start.
+   */
+  readonly leaves: readonly EntityName[];
+  /** An unfinished run of the same choices is gone on with when it began after this. */
   readonly continueAfter: Instant;
 }
 
@@ -189,6 +196,8 @@ export interface EntityReport {
   readonly extraFields: number;
   /** Listings not entered because they lie below the definition's depth limit. */
   readonly depthLimited: number;
+  /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
+  readonly foreign: number;
 }
 
 export interface FailureReport {

@@ -5,12 +5,12 @@ import type { Advance, PageSeen, Pagination } from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
-/** Requested page size -> the largest page that came for it, over all partitions of an entity in this run. */
-export type LargestPages = Map<number, number>;
+/** Requested page size -> the most records and the most bytes that came for it, over all partitions of an entity in this run. */
+export type LargestPages = Map<number, { readonly records: number; readonly bytes: number }>;
 
 /** Rows asked for again at the head of each page: they must be known, or rows have moved under the walk. */
-const overlap = 10;
-const stepBack = 2 * overlap;
+const fullOverlap = 10;
+const stepBack = 2 * fullOverlap;
 /** Keys that a page's first record may match. */
 const rememberedKeys = 100;
 
@@ -27,6 +27,12 @@ const positionSchema = z.object({
   /** Rows at the head of the page asked for that are expected to be known. */
   expected: z.number().int().min(0),
   steppedBack: z.boolean(),
+  /** Rows by which the last overlapping page overlapped. */
+  overlap: z.number().int().min(0),
+  /** Asks for what lies right behind the newest record: nothing is expected there. */
+  isProbe: z.boolean(),
+  /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
+  isSingle: z.boolean(),
 });
 type OffsetPosition = z.infer<typeof positionSchema>;
 
@@ -45,19 +51,20 @@ export function offsetPagination(
   function advance(stored: unknown, page: PageSeen): Advance {
     const position = positionSchema.parse(stored);
     const received = page.marks.length;
-    const isFirst = position.pages === 0;
-    if (isFirst) {
-      const largest = largestPages.get(position.size) ?? 0;
-      largestPages.set(position.size, Math.max(largest, received));
-      // A server may cap the page size silently, so only a page shorter than one it gave before is known to be the last.
-      if (received < largest || received === 0) return endOf(position, page, 'single');
-      return { kind: 'continue', position: stepForward(position, page) };
+    const largest = largestPages.get(position.size) ?? { records: 0, bytes: 0 };
+    largestPages.set(position.size, {
+      records: Math.max(largest.records, received),
+      bytes: Math.max(largest.bytes, page.bytes),
+    });
+    if (position.pages === 0) {
+      return received === 0 || isFarBelow(page, largest)
+        ? endOf({ ...position, isSingle: true }, page)
+        : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
     }
-    if (received === 0) {
-      return position.expected === 0 ? endOf(position, page, proofKind(position)) : seamLost(position);
-    }
+    if (received === 0) return position.expected === 0 ? endOf(position, page) : seamLost(position);
+    if (position.expected === 0) return behindTheEnd(position);
     const known = new Set(position.recent);
-    if (position.expected > 0 && !known.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
+    if (!known.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
     if (pageMark(page.marks) === position.pageMark) {
       return {
         kind: 'restart',
@@ -65,24 +72,31 @@ export function offsetPagination(
         why: 'another offset brought exactly the same page: the service seems to ignore paging',
       };
     }
-    const largest = Math.max(largestPages.get(position.size) ?? 0, received);
-    largestPages.set(position.size, largest);
+    const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
     const hasNewKey = page.marks.some((mark) => !known.has(shortMark(mark)));
     // A full page of known records may end just where unread ones begin.
-    return !hasNewKey && received < largest && endsWhereTheWalkStands(position, page)
-      ? endOf(position, page, proofKind(position))
-      : { kind: 'continue', position: stepForward(position, page) };
+    if (hasNewKey || received >= largest.records || !endsWhereTheWalkStands(position, page)) {
+      return { kind: 'continue', position: next };
+    }
+    if (isFarBelow(page, largest)) return endOf(next, page);
+    // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
+    return {
+      kind: 'continue',
+      position: {
+        ...next,
+        offset: position.offset + received,
+        expected: 0,
+        overlap: position.overlap,
+        isProbe: true,
+      },
+    };
   }
 
-  function proofKind(position: OffsetPosition): 'single' | 'seam' {
-    return position.pages === 1 ? 'single' : 'seam';
-  }
-
-  function endOf(position: OffsetPosition, page: PageSeen, kind: 'single' | 'seam'): Advance {
+  function endOf(position: OffsetPosition, page: PageSeen): Advance {
     return {
       kind: 'end',
       position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
-      proof: { kind, isOrdered: kind === 'single' || isOrdered },
+      proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
     };
   }
 
@@ -97,6 +111,9 @@ export function offsetPagination(
       lastMark: '',
       expected: 0,
       steppedBack: false,
+      overlap: 0,
+      isProbe: false,
+      isSingle: false,
     }),
     request: (stored) => {
       const { offset, size } = positionSchema.parse(stored);
@@ -106,9 +123,52 @@ export function offsetPagination(
     halve: (stored) => {
       const position = positionSchema.parse(stored);
       // Below the overlap a page could not bring anything new any more.
-      return position.size <= 2 * overlap ? null : { ...position, size: Math.floor(position.size / 2) };
+      return position.size <= 2 * fullOverlap ? null : { ...position, size: Math.floor(position.size / 2) };
     },
     expired: () => null,
+  };
+}
+
+/**
+ * Less than half of the largest page in records and in bytes: a service that caps its pages silently, by whichever of
+ * the two, would have given more.
+ */
+function isFarBelow(page: PageSeen, largest: { readonly records: number; readonly bytes: number }): boolean {
+  return page.marks.length * 2 < largest.records && page.bytes * 2 < largest.bytes;
+}
+
+/** True when the page shows nothing but the end of what was read, in the same order. */
+function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
+  const tail = position.recent.slice(-position.expected);
+  return (
+    page.marks.length === tail.length &&
+    tail.every((mark, index) => mark === shortMark(page.marks[index] ?? ''))
+  );
+}
+
+/**
+ * Records where none were expected: the overlapping page was cut just behind its known records. They are read again
+ * with half the overlap in front of them.
+ */
+function behindTheEnd(position: OffsetPosition): Advance {
+  const expected = Math.floor(position.overlap / 2);
+  if (!position.isProbe || expected === 0) {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: 'the service gives one record a page: pages that cannot overlap cannot be fitted together',
+    };
+  }
+  return {
+    kind: 'continue',
+    position: {
+      ...position,
+      offset: position.offset - expected,
+      expected,
+      overlap: expected,
+      isProbe: false,
+      isSingle: false,
+    },
   };
 }
 
@@ -125,7 +185,7 @@ function endsWhereTheWalkStands(position: OffsetPosition, page: PageSeen): boole
 function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
   const received = page.marks.length;
   // One row less than the page, so that the walk moves even where a server gives tiny pages.
-  const expected = Math.max(0, Math.min(overlap, received - 1));
+  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
   const tail = page.marks.slice(-rememberedKeys).map(shortMark);
   const tailSet = new Set(tail);
   return {
@@ -136,7 +196,9 @@ function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
     pageMark: pageMark(page.marks),
     lastMark: tail.at(-1) ?? '',
     expected,
+    overlap: expected,
     steppedBack: false,
+    isProbe: false,
   };
 }
 

@@ -5,6 +5,10 @@ import type { Advance, PageSeen, Pagination } from './pagination.ts';
 
 type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 
+/** A position, which holds the token as JSON, may take 64 KiB in the ledger. */
+const maxTokenChars = 10_000;
+const maxEmptyPages = 1000;
+
 const positionSchema = z.object({
   kind: z.literal('pageToken'),
   token: z.string().nullable(),
@@ -15,6 +19,10 @@ const positionSchema = z.object({
   pageMark: z.string(),
   /** The token of page 1, 2, 4, 8...: meeting it again means that the tokens go in a circle. */
   milestone: z.string(),
+  /** The records of that page: fresh tokens may lead in a circle too. */
+  milestonePage: z.string().default(''),
+  /** Empty pages in a row. */
+  empty: z.number().int().default(0),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -29,6 +37,8 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
       pages: 0,
       pageMark: '',
       milestone: '',
+      milestonePage: '',
+      empty: 0,
     }),
     request: (stored) => {
       const { token, size } = positionSchema.parse(stored);
@@ -79,6 +89,13 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       why: 'the response says that more follows and gives no page token',
     };
   }
+  if (token.length > maxTokenChars) {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: `a page token of ${token.length} characters, at most ${maxTokenChars} can be kept`,
+    };
+  }
   const tokenMark = shortMark(token);
   if (token === position.token || tokenMark === position.milestone) {
     return {
@@ -91,6 +108,21 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
   if (thisPage !== '' && thisPage === position.pageMark) {
     return { kind: 'broken', code: 'PAGING_BROKEN', why: 'another page token brought exactly the same page' };
   }
+  if (thisPage !== '' && thisPage === position.milestonePage) {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: 'fresh page tokens lead back to a page read before',
+    };
+  }
+  const empty = thisPage === '' ? position.empty + 1 : 0;
+  if (empty > maxEmptyPages) {
+    return {
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+      why: `${maxEmptyPages} empty pages in a row, and more is said to follow`,
+    };
+  }
   const isPowerOfTwo = (pages & (pages - 1)) === 0;
   return {
     kind: 'continue',
@@ -101,6 +133,8 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       pages,
       pageMark: thisPage,
       milestone: isPowerOfTwo ? tokenMark : position.milestone,
+      milestonePage: isPowerOfTwo ? thisPage : position.milestonePage,
+      empty,
     },
   };
 }

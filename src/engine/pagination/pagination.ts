@@ -27,6 +27,7 @@ export interface Pagination {
 export interface PageSeen {
   /** One mark per record in the response's order: equal marks mean the same record. */
   readonly marks: readonly string[];
+  readonly bytes: number;
   readonly next: NextPage | null;
   readonly nowMs: number;
 }

@@ -10,7 +10,7 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
-import { hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
+import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
 import { wholeJson } from './whole-json.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
@@ -48,6 +48,7 @@ export function compilePrepare(
   shape: RecordShape,
 ): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
   const { table } = shape;
+  const columns = hashedColumns(table.columns);
   const slots = new Map(
     table.columns.map((column, index) => [column.name, slotOf(shape, column.name, column.type, index)]),
   );
@@ -121,7 +122,7 @@ export function compilePrepare(
     if (extraText !== null && stableExtra !== null && stableExtra !== extraText) {
       volatile.push({ index: values.length, text: extraText, stableText: stableExtra });
     }
-    const text = hashedText(values, volatile, stableExtra);
+    const text = hashedText(columns, values, volatile, stableExtra);
     if (text.length > maxRecordChars)
       return refuse(table.entity, 'too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     return {

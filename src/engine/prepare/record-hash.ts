@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { ColumnValue } from '../../core/records.ts';
+import type { Column, ColumnValue } from '../../core/records.ts';
 
 /** A column of which all or part is left out of the record's hash. */
 export interface VolatileField {
@@ -10,30 +10,45 @@ export interface VolatileField {
   readonly stableText: string;
 }
 
+/** A column as the hash meets it. */
+export interface HashedColumn {
+  readonly index: number;
+  readonly name: string;
+}
+
+/** By name, so that neither the order of a definition nor a field that a record lacks is a change of the record. */
+export function hashedColumns(columns: readonly Column[]): readonly HashedColumn[] {
+  return columns
+    .map(({ name }, index) => ({ index, name }))
+    .toSorted((left, right) => (left.name < right.name ? -1 : 1));
+}
+
 /** Everything of a record that counts as content, as one text: no two different records make the same one. */
 export function hashedText(
+  columns: readonly HashedColumn[],
   values: readonly ColumnValue[],
   volatile: readonly VolatileField[],
   extra: string | null,
 ): string {
-  let counted: readonly ColumnValue[] = values;
-  if (volatile.length > 0) {
-    const copy = [...values];
-    for (const { index, stableText } of volatile) if (index < copy.length) copy[index] = stableText;
-    counted = copy;
+  const counted = volatile.length === 0 ? values : withoutVolatile(values, volatile);
+  const parts: (ColumnValue | { readonly bigint: string })[] = [];
+  for (const { index, name } of columns) {
+    const value = counted[index];
+    if (value === null || value === undefined) continue;
+    // A bigint as an object, which no other value is: 1n and '1' are different contents.
+    parts.push(name, typeof value === 'bigint' ? { bigint: String(value) } : value);
   }
-  const text = hasBigint(counted) ? JSON.stringify(counted.map(tellBigint)) : JSON.stringify(counted);
+  const text = JSON.stringify(parts);
   return extra === null ? text : text + extra;
 }
 
-function hasBigint(values: readonly ColumnValue[]): boolean {
-  for (const value of values) if (typeof value === 'bigint') return true;
-  return false;
-}
-
-/** As an object, which no other value is: 1n and '1' are different contents. */
-function tellBigint(value: ColumnValue): ColumnValue | { readonly bigint: string } {
-  return typeof value === 'bigint' ? { bigint: String(value) } : value;
+function withoutVolatile(
+  values: readonly ColumnValue[],
+  volatile: readonly VolatileField[],
+): readonly ColumnValue[] {
+  const copy = [...values];
+  for (const { index, stableText } of volatile) if (index < copy.length) copy[index] = stableText;
+  return copy;
 }
 
 /** The volatile columns alone, as one text. */

@@ -78,7 +78,8 @@ function tidyEntity(directory: string, find: (name: string) => ListedFile | unde
       continue;
     }
     if (find(closedName(file)) === undefined) {
-      unlinkSync(join(directory, name));
+      // Only a growing file can be of a transaction that never ended; a closed one was committed by somebody.
+      if (file.isGrowing) unlinkSync(join(directory, name));
     } else if (file.isGrowing) {
       renameSync(join(directory, name), join(directory, closedName(file)));
     }

@@ -1,4 +1,5 @@
 import type Database from 'better-sqlite3';
+import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 
 /** What is due at the start of a run: the rest of an unfinished chain, or nothing yet. */
@@ -7,12 +8,20 @@ export interface DueWork {
   isLeft(connector: ConnectorName, origin: number, entities: readonly EntityName[]): boolean;
   /** Makes what the chain set aside ready again; positions stay. */
   tryAgain(connector: ConnectorName, origin: number, entities: readonly EntityName[]): void;
-  /** For a fresh start: forgets what was due, half-read trees and what the connector's chains have met. */
-  clear(connector: ConnectorName, entities: readonly EntityName[]): void;
+  /**
+   * For a fresh start: forgets what was due, half-read trees and what the connector's chains have met. Only a partition
+   * of `leaves` that was set aside after `keepAfter` keeps its position, for when it is found again.
+   */
+  clear(connector: ConnectorName, entities: readonly EntityName[], keep: KeptPositions): void;
   /** Partitions that the run would now walk. */
   count(connector: ConnectorName): number;
   /** What a finished chain had met is needed no more. */
   dropSeen(connector: ConnectorName): void;
+}
+
+export interface KeptPositions {
+  readonly leaves: readonly EntityName[];
+  readonly after: Instant;
 }
 
 const ofEntities = 'connector = ? AND entity IN (SELECT value FROM json_each(?)) AND due_since IS NOT NULL';
@@ -35,9 +44,11 @@ export function prepareDueWork(db: Database.Database): DueWork {
     `DELETE FROM _sync_partitions INDEXED BY _sync_partitions_tree
      WHERE connector = ? AND tree IS NOT NULL AND entity IN (SELECT value FROM json_each(?))`,
   );
-  const clear = db.prepare<[string, string]>(
-    `UPDATE _sync_partitions SET due_since = NULL, ready = 0, listed = 0, position = NULL, set_aside_run = NULL,
-       failure = NULL, failed_at = NULL
+  const clear = db.prepare<[string, string, string, string]>(
+    `UPDATE _sync_partitions SET due_since = NULL, ready = 0, listed = 0, set_aside_run = NULL, failure = NULL,
+       failed_at = NULL,
+       position = CASE WHEN set_aside_run IS NOT NULL AND failed_at > ? AND entity IN (SELECT value FROM json_each(?))
+                       THEN position END
      WHERE ${ofEntities}`,
   );
   const dropSeen = db.prepare<[string]>('DELETE FROM _sync_seen WHERE connector = ?');
@@ -50,9 +61,9 @@ export function prepareDueWork(db: Database.Database): DueWork {
     tryAgain: (connector, origin, entities) => {
       tryAgain.run(connector, JSON.stringify(entities), origin);
     },
-    clear: (connector, entities) => {
+    clear: (connector, entities, { leaves, after }) => {
       dropInner.run(connector, JSON.stringify(entities));
-      clear.run(connector, JSON.stringify(entities));
+      clear.run(after, JSON.stringify(leaves), connector, JSON.stringify(entities));
       rest.run(connector);
       dropSeen.run(connector);
     },

@@ -46,7 +46,8 @@ export function preparePartitions(db: Database.Database): Partitions {
      ON CONFLICT (connector, entity, params) DO UPDATE SET
        inject = excluded.inject, rank = excluded.rank, tree = excluded.tree, tree_depth = excluded.tree_depth,
        origin = excluded.origin, found_at = excluded.found_at, due_since = excluded.due_since,
-       ready = excluded.ready, listed = 0, position = NULL, set_aside_run = NULL, failure = NULL, failed_at = NULL
+       ready = excluded.ready, listed = 0,
+       position = CASE WHEN due_since IS NULL THEN position END, set_aside_run = NULL, failure = NULL, failed_at = NULL
      WHERE origin <> excluded.origin`,
   );
   const advance = db.prepare<[string, number]>('UPDATE _sync_partitions SET position = ? WHERE id = ?');

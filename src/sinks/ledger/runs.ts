@@ -15,7 +15,7 @@ export interface NewRun {
 export interface EarlierRun {
   readonly run: RunId;
   readonly origin: number;
-  readonly chainStartedAt: Instant;
+  readonly startedAt: Instant;
   readonly scope: string;
   readonly state: RunOutcome;
   readonly canContinue: number;
@@ -33,12 +33,12 @@ export interface Runs {
 
 export function prepareRuns(db: Database.Database): Runs {
   const newest = db.prepare<[string], EarlierRun>(
-    `SELECT run, origin, chain_started_at AS chainStartedAt, scope, state, can_continue AS canContinue
+    `SELECT run, origin, started_at AS startedAt, scope, state, can_continue AS canContinue
      FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1`,
   );
   const insert = db.prepare(
-    `INSERT INTO _sync_runs (run, connector, origin, chain_started_at, scope, continues, can_continue, state, started_at)
-     VALUES (?, ?, ?, ?, ?, ?, 1, 'running', ?)`,
+    `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at)
+     VALUES (?, ?, ?, ?, ?, 1, 'running', ?)`,
   );
   const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
   const finish = db.prepare<[string, string, string, string]>(
@@ -51,18 +51,9 @@ export function prepareRuns(db: Database.Database): Runs {
   return {
     newest: (connector) => newest.get(connector),
     start: ({ run, connector, startedAt, scope }, earlier) => {
-      const chainStartedAt = earlier?.chainStartedAt ?? startedAt;
       const origin = earlier?.origin ?? 0;
       const continues = earlier?.run ?? null;
-      const { lastInsertRowid } = insert.run(
-        run,
-        connector,
-        origin,
-        chainStartedAt,
-        scope,
-        continues,
-        startedAt,
-      );
+      const { lastInsertRowid } = insert.run(run, connector, origin, scope, continues, startedAt);
       if (earlier !== null) {
         return earlier.origin;
       }

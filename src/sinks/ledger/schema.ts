@@ -7,7 +7,8 @@ export const schemaVersion = 1;
 /**
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
  *
- * Invariants of a partition: `position`, `failure` and `ready` are set only while it is due; `ready` says that this
+ * Invariants of a partition: `failure` and `ready` are set only while it is due, and so is `position`, unless a fresh
+ * start has kept it for when the partition is found again; `ready` says that this
  * chain of runs still has to walk the listing (not set aside, not listed to its end); `listed` says that the own
  * listing of a tree is read while inner listings (`tree`) are not; `origin` is the number of the first run of the
  * chain that found it last.
@@ -46,7 +47,6 @@ CREATE TABLE _sync_runs (
   run TEXT NOT NULL UNIQUE,
   connector TEXT NOT NULL,
   origin INTEGER NOT NULL,
-  chain_started_at TEXT NOT NULL,
   scope TEXT NOT NULL,
   continues TEXT,
   can_continue INTEGER NOT NULL,

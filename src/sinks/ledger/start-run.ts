@@ -20,7 +20,7 @@ export function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): St
     const earlier = unfinishedRun(ledger, held, plan);
     const origin = beginRun(ledger, held, plan, earlier);
     if (earlier === null) {
-      ledger.dueWork.clear(held.connector, plan.entities);
+      ledger.dueWork.clear(held.connector, plan.entities, { leaves: plan.leaves, after: plan.continueAfter });
     } else {
       ledger.dueWork.tryAgain(held.connector, origin, plan.entities);
     }
@@ -61,8 +61,7 @@ function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Earl
   }
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  const fits =
-    wasCutShort && newest.chainStartedAt > plan.continueAfter && newest.scope === scopeOf(held, plan);
+  const fits = wasCutShort && newest.startedAt > plan.continueAfter && newest.scope === scopeOf(held, plan);
   return fits && ledger.dueWork.isLeft(held.connector, newest.origin, plan.entities) ? newest : null;
 }
 
@@ -101,6 +100,7 @@ function startedRun(
 function scopeOf(held: HeldConnector, plan: RunPlan): string {
   return writeJson({
     definition: held.definitionHash,
+    choices: plan.choices,
     entities: [...plan.entities].sort(),
     roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
   });

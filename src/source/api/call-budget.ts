@@ -1,15 +1,13 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import type { SourceStats } from '../source.ts';
-import { CallFailure } from './call-failure.ts';
 import { openCallPace } from './call-pace.ts';
-import { openCircuitBreaker, type AttemptOutcome } from './circuit-breaker.ts';
 
-/** The rate and concurrency that all calls of one source share, what they cost, and the breaker in front of them. */
+/** The rate and concurrency that all calls of one source share, and what they cost. */
 export interface CallBudget {
   /**
-   * Runs one attempt when concurrency, rate, pauses and the breaker let it. Rejects at once when the signal is
-   * aborted, also from the queue.
+   * Runs one attempt when concurrency, rate and pauses let it. Rejects at once when the signal is aborted, also from
+   * the queue.
    */
   run<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T>;
   slowDown(waitMs: number): void;
@@ -28,7 +26,6 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
   const { clock } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
-  const breaker = openCircuitBreaker(clock);
   const sums = { calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0 };
 
   const count: CallBudget['count'] = (part) => {
@@ -44,19 +41,8 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
-          const leave = breaker.enter();
-          let outcome: AttemptOutcome = 'unknown';
-          try {
-            await pace.turn(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
-            const result = await attempt();
-            outcome = 'alive';
-            return result;
-          } catch (error) {
-            if (error instanceof CallFailure) outcome = error.isOutage ? 'down' : 'alive';
-            throw error;
-          } finally {
-            leave(outcome);
-          }
+          await pace.turn(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
+          return await attempt();
         },
         { signal },
       );

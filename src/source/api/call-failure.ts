@@ -19,14 +19,11 @@ export class CallFailure extends Error {
   override readonly name = 'CallFailure';
   readonly error: SyncError;
   readonly retry: RetryRule | null;
-  /** Counts towards the circuit breaker: the service itself is in trouble. */
-  readonly isOutage: boolean;
 
-  constructor(error: SyncError, retry: RetryRule | null, isOutage: boolean) {
+  constructor(error: SyncError, retry: RetryRule | null) {
     super(error.message);
     this.error = error;
     this.retry = retry;
-    this.isOutage = isOutage;
   }
 }
 

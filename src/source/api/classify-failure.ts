@@ -32,7 +32,6 @@ export function classifyAnswer(
         context: { status, namesConnector: said.isJson && connectorWords.test(said.text) },
       }),
       rule,
-      rule === backOff,
     );
   const throttle = (): CallFailure =>
     new CallFailure(
@@ -42,7 +41,6 @@ export function classifyAnswer(
         { context: { status } },
       ),
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs },
-      false,
     );
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
@@ -124,7 +122,6 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
     new CallFailure(
       new SyncError(`${facts.label}: ${why}`, { code, recovery, context: { cause: codeIn(error) } }),
       rule,
-      rule !== null,
     );
   const tooLarge = (): CallFailure =>
     fail(
@@ -185,7 +182,7 @@ export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 
     code: 'BODY_INVALID',
     recovery,
   });
-  return recovery === 'retry' ? new CallFailure(error, backOff, true) : new CallFailure(error, null, false);
+  return new CallFailure(error, recovery === 'retry' ? backOff : null);
 }
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {

@@ -24,7 +24,13 @@ export function readUpstreamMessage(body: string): UpstreamMessage {
   for (const name of ['message', 'detail', 'error', 'errors', 'result']) {
     if (Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
   }
-  return { text: parts.length > 0 ? parts.join('; ') : body.slice(0, 2_000), isJson: true };
+  return { text: parts.length > 0 ? withoutRepeats(parts).join('; ') : body.slice(0, 2_000), isJson: true };
+}
+
+/** Services say one sentence in several members, and quote it in longer ones: the longest form once is enough. */
+function withoutRepeats(parts: readonly string[]): readonly string[] {
+  const texts = [...new Set(parts.map((part) => part.trim()))];
+  return texts.filter((text) => !texts.some((other) => other !== text && other.includes(text)));
 }
 
 function collect(value: JsonValue | undefined, parts: string[], depth: number): void {

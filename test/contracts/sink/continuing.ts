@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import type { Lease, RunOutcome, RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
+import type { Lease, Position, RunOutcome, RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,
@@ -109,17 +109,17 @@ export function continuing(kind: SinkKind): void {
     },
   );
 
-  test('starts afresh when the chain began before the plan allows, counted from its first run', async () => {
+  test('starts afresh when the newest run began before the plan allows, and goes on with a chain however long it has lasted', async () => {
     const { sink, started } = await halfRun(bench());
     const began = instant(bench().clock.now());
     bench().clock.advance(hourMs);
-    const later = instant(bench().clock.now() - 1);
     expect(
       await sink.startRun(
         started.lease,
         bench().plan('r2', { continueAfter: instant(Date.parse(began) - 1) }),
       ),
     ).toMatchObject(continued);
+    const later = instant(bench().clock.now());
     expect(await sink.startRun(started.lease, bench().plan('r3', { continueAfter: later }))).toMatchObject(
       fresh,
     );
@@ -166,6 +166,24 @@ export function continuing(kind: SinkKind): void {
     const next = { ...started, run: 'r2' as Started['run'] };
     await sink.commit(started.lease, [page(next, id, [], { seal: proof })]);
     expect(sink.history.failures(news, 5)).toEqual([]);
+  });
+
+  test.each<[string, Partial<RunPlan>, (Position | null)[]]>([
+    ['goes on where a set-aside walk stopped', { leaves: [members] }, [{ kind: 'offset', offset: 7 }]],
+    ['begins a set-aside walk anew where it leads to other entities', { leaves: [] }, [null]],
+    [
+      'begins a set-aside walk anew that failed too long ago',
+      { leaves: [members], continueAfter: '2999-01-01T00:00:00.000Z' },
+      [null],
+    ],
+  ])('%s, in a fresh start', async (_what, change, expected) => {
+    const { sink, started, id } = await halfRun(bench());
+    const at = instant(bench().clock.now());
+    const why = { code: 'UPSTREAM', recovery: 'retry', message: '500', at, dropPosition: false } as const;
+    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
+    await sink.finish(started.lease, started.run, half(started, 'degraded'));
+    expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
+    expect(await positions(sink, started.lease)).toEqual(expected);
   });
 
   test('drops the position of a partition set aside because its walk cannot go on from there', async () => {

@@ -161,8 +161,8 @@ export function finishing(kind: SinkKind): void {
     const lease = await sink.acquire(identity());
     const ledger = new Database(kind.ledgerFile(bench().folder));
     const insert = ledger.prepare(
-      `INSERT INTO _sync_runs (run, connector, origin, chain_started_at, scope, can_continue, state, started_at)
-       VALUES ('old' || ?, 'news', 1, '', '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
+      `INSERT INTO _sync_runs (run, connector, origin, scope, can_continue, state, started_at)
+       VALUES ('old' || ?, 'news', 1, '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
     );
     ledger.transaction(() => {
       for (let index = 0; index < 1_500; index += 1) insert.run(String(index));

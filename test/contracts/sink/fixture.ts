@@ -177,6 +177,8 @@ export class Bench {
       tables: [membersTable, opensTable],
       entities: [members],
       roots: [rootOf(members)],
+      choices: '',
+      leaves: [],
       continueAfter: instant(start - dayMs),
       ...change,
     };
@@ -258,6 +260,7 @@ export function entityReport(entity: EntityName, change: Partial<PageCounts>): R
     unordered: 0,
     extraFields: 0,
     depthLimited: 0,
+    foreign: 0,
   };
   return { ...none, entity, counts: counts(change) };
 }

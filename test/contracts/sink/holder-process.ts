@@ -35,6 +35,8 @@ await sink.startRun(lease, {
   tables: [membersTable, opensTable],
   entities: [members],
   roots: [rootOf(members)],
+  choices: '',
+  leaves: [],
   continueAfter: '2026-01-01T00:00:00.000Z',
 });
 const { id } = await onlyPartition(sink, lease);

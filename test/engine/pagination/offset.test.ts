@@ -39,7 +39,7 @@ function walk(
     const marks =
       options.page?.(offset, count) ?? server.rows.slice(offset, offset + Math.min(count, server.cap));
     for (const mark of marks) seen.add(keyOf(mark));
-    const advance = pagination.advance(position, { marks, next: null, nowMs: 0 });
+    const advance = pagination.advance(position, { marks, bytes: marks.length * 100, next: null, nowMs: 0 });
     if (advance.kind === 'end') return { seen, calls, end: { kind: 'proof', proof: advance.proof } };
     if (advance.kind === 'broken') return { seen, calls, end: { kind: 'failed', code: advance.code } };
     if (advance.kind === 'restart') {
@@ -101,6 +101,22 @@ describe('offset pagination', () => {
       kind: 'proof',
       proof: { kind: 'single', isOrdered: true },
     });
+  });
+
+  it('does not take two pages for one when a row moved in front of the walk between them', () => {
+    const server = { rows: numbered(101), cap: 100 };
+    const walked = walk(server, {
+      isOrdered: false,
+      between: (call) => {
+        if (call === 2) server.rows.unshift(...server.rows.splice(100, 1));
+      },
+    });
+    expect(walked.end.kind === 'proof' && walked.seen.size < 101 && walked.end.proof.isOrdered).toBe(false);
+  });
+
+  it('says that pages of one record cannot be fitted together', () => {
+    expect(walk({ rows: numbered(5), cap: 1 }).end).toEqual({ kind: 'failed', code: 'PAGING_BROKEN' });
+    expect(walk({ rows: numbered(1), cap: 1 }).seen.size).toBe(1);
   });
 
   it('notices a server that ignores the offset', () => {

@@ -18,7 +18,7 @@ function walk(pages: readonly { marks: readonly string[]; next: NextPage | null 
   const pagination = pageTokenPagination(rules);
   let position = pagination.begin();
   for (const page of pages) {
-    const advance = pagination.advance(position, { ...page, nowMs: 1000 });
+    const advance = pagination.advance(position, { ...page, bytes: 100, nowMs: 1000 });
     if (advance.kind !== 'continue') return advance;
     position = advance.position;
   }
@@ -42,7 +42,12 @@ describe('page token pagination', () => {
   it('sends the token back and asks for the largest page', () => {
     const pagination = pageTokenPagination(rules);
     expect(pagination.request(pagination.begin())).toEqual({ page_size: 100 });
-    const advance = pagination.advance(pagination.begin(), { marks: ['a'], next: more('t'), nowMs: 5 });
+    const advance = pagination.advance(pagination.begin(), {
+      marks: ['a'],
+      next: more('t'),
+      bytes: 100,
+      nowMs: 5,
+    });
     expect(advance.kind === 'continue' && pagination.request(advance.position)).toEqual({
       page_size: 100,
       start_cursor: 't',
@@ -89,9 +94,31 @@ describe('page token pagination', () => {
     });
   });
 
+  it('notices fresh tokens that lead in a circle, and empty pages without end', () => {
+    const circle = Array.from({ length: 100 }, (_, index) => ({
+      marks: [`row-${index % 3}`],
+      next: more(`token-${index}`),
+    }));
+    expect(walk(circle)).toMatchObject({ kind: 'broken', code: 'PAGING_BROKEN' });
+    const empty = Array.from({ length: 2000 }, (_, index) => ({ marks: [], next: more(`token-${index}`) }));
+    expect(walk(empty)).toMatchObject({ kind: 'broken', code: 'PAGING_BROKEN' });
+  });
+
+  it('refuses a token that is too long to be kept', () => {
+    expect(walk([{ marks: ['a'], next: more('t'.repeat(70_000)) }])).toMatchObject({
+      kind: 'broken',
+      code: 'PAGING_BROKEN',
+    });
+  });
+
   it('knows when a token is too old to be sent', () => {
     const pagination = pageTokenPagination(rules);
-    const advance = pagination.advance(pagination.begin(), { marks: ['a'], next: more('t'), nowMs: 1000 });
+    const advance = pagination.advance(pagination.begin(), {
+      marks: ['a'],
+      next: more('t'),
+      bytes: 100,
+      nowMs: 1000,
+    });
     if (advance.kind !== 'continue') throw new Error(advance.kind);
     expect(pagination.expired(advance.position, 61_000)).toBeNull();
     expect(pagination.expired(advance.position, 61_001)).toContain('60 s');

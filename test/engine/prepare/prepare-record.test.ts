@@ -155,6 +155,23 @@ describe('prepareRecord', () => {
     expect(new Set([base.hash, ...hashes]).size).toBe(others.length + 1);
   });
 
+  it('hashes the same when the definition declares another field, or its fields in another order', () => {
+    const hashWith = (names: readonly string[]) => {
+      const columns = names.map((name) => ({ name, type: 'string' }) as const);
+      const shape = {
+        table: { entity: 'e' as EntityName, columns, key: ['id'] },
+        ignored: new Set<string>(),
+        volatile: [],
+        explodedField: null,
+      };
+      const prepared = compilePrepare(shape)({ id: 'a', name: 'n' }, {});
+      return prepared.kind === 'record' ? prepared.record.hash : prepared.refused.detail;
+    };
+    expect(hashWith(['name', 'id'])).toBe(hashWith(['id', 'name']));
+    expect(hashWith(['id', 'name', 'added'])).toBe(hashWith(['id', 'name']));
+    expect(hashWith(['id'])).not.toBe(hashWith(['id', 'name']));
+  });
+
   it('leaves volatile paths out of the hash and notices them in a hash of their own', () => {
     const one = stored({
       id: 'a',

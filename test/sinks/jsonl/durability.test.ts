@@ -55,6 +55,8 @@ async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly stri
     tables: [membersTable, opensTable],
     entities: [members],
     roots: [rootOf(members)],
+    choices: '',
+    leaves: [],
     continueAfter: '2026-01-01T00:00:00.000Z',
   });
   const { id } = await onlyPartition(sink, started.lease);

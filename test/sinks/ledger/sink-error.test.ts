@@ -45,6 +45,7 @@ test('a database that may not grow is SINK_FULL', () => {
 test('a failed system call is SINK_FAILED and keeps its cause', () => {
   const failure = failureOf(() => openSync(join(folder, 'none', 'a'), 'r'));
   expect(failure).toMatchObject({ code: 'SINK_FAILED', cause: { code: 'ENOENT' } });
+  expect(String(failure).match(/ENOENT/g)).toHaveLength(1);
 });
 
 test('a SyncError and a programming error stay what they are', () => {

@@ -1,9 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
-import { stallBeforeHeaders } from '../../support/hostile/broken-replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
-import { apiError, held, html, success, throttled } from '../../support/hostile/replies.ts';
+import { apiError, html, success, throttled } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import {
   failureOf,
@@ -162,58 +161,5 @@ describe('the budget', () => {
     });
     expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'THROTTLED' });
     expect(server.calls).toHaveLength(3);
-  });
-});
-
-describe('a service that is down', () => {
-  it('gets a bounded number of requests, then one probe at a time, and is found again', async () => {
-    const clock = instantClock();
-    let isDown = true;
-    let release = (): void => undefined;
-    const probed = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const { source, server } = await start({
-      respond: () => (isDown ? apiError(503, 'down') : held(probed, success([]))),
-      clock,
-      limits: { retries: 4 },
-    });
-    for (let call = 0; call < 50; call += 1) {
-      expect(await failureOf(source.list(request, never))).toMatchObject({
-        code: 'UPSTREAM',
-        recovery: 'retry',
-      });
-    }
-    expect(server.calls.length).toBeGreaterThanOrEqual(20);
-    // 20 to open, and a probe now and then as back-offs moved the clock.
-    expect(server.calls.length).toBeLessThanOrEqual(24);
-
-    isDown = false;
-    clock.advance(60_000);
-    const before = server.calls.length;
-    const calls = Array.from({ length: 5 }, () => source.list(request, never));
-    const refused = await Promise.all(calls.slice(1).map((call) => failureOf(call)));
-    expect(refused.map(({ code }) => code)).toEqual(['UPSTREAM', 'UPSTREAM', 'UPSTREAM', 'UPSTREAM']);
-    release();
-    await calls[0];
-    expect(server.calls.length).toBe(before + 1);
-    await Promise.all(Array.from({ length: 5 }, () => source.list(request, never)));
-    expect(server.calls.length).toBe(before + 6);
-  });
-
-  it('is not seen as down because calls were aborted or refused', async () => {
-    const { source, server } = await start({
-      respond: ({ index }) =>
-        index < 25 ? stallBeforeHeaders : index < 50 ? apiError(404, 'no') : success([]),
-    });
-    for (let call = 0; call < 25; call += 1) {
-      const controller = new AbortController();
-      const listing = source.list(request, controller.signal);
-      await server.arrived(call + 1);
-      controller.abort(new Error('enough'));
-      await expect(listing).rejects.toThrow('enough');
-    }
-    for (let call = 0; call < 25; call += 1) await failureOf(source.list(request, never));
-    expect((await source.list(request, never)).fetched).toBe(0);
   });
 });

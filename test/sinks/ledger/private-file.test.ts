@@ -1,0 +1,76 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
+import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'private-'));
+});
+afterEach(() => {
+  chmodSync(folder, 0o700);
+  rmSync(folder, { recursive: true });
+});
+
+test('makes every folder that is missing for its owner alone, and is content with one that is there', () => {
+  const deep = join(folder, 'a', 'b', 'c');
+  createPrivateDirectory(deep);
+  createPrivateDirectory(deep);
+  const modes = ['a', 'a/b', 'a/b/c'].map((name) => statSync(join(folder, name)).mode & 0o777);
+  expect(modes).toEqual([0o700, 0o700, 0o700]);
+});
+
+test('goes into a folder behind a link', () => {
+  mkdirSync(join(folder, 'real'));
+  symlinkSync(join(folder, 'real'), join(folder, 'link'));
+  createPrivateDirectory(join(folder, 'link', 'a'));
+  expect(existsSync(join(folder, 'real', 'a'))).toBe(true);
+});
+
+test.skipIf(!existsSync('/proc/self'))(
+  'gives up where a folder is there and yet nothing can be made in it',
+  () => {
+    expect(() => createPrivateDirectory('/proc/nope/deep')).toThrow('ENOENT');
+  },
+);
+
+test('gives up below a link that leads nowhere', () => {
+  symlinkSync(join(folder, 'gone'), join(folder, 'link'));
+  expect(() => createPrivateDirectory(join(folder, 'link', 'a'))).toThrow('ENOENT');
+});
+
+test.each(['file', 'file/a', 'file/a/b'])('says that %s is or lies below a file', (name) => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  expect(() => createPrivateDirectory(join(folder, name))).toThrow(`${file} is a file, expected a folder`);
+});
+
+test('tells a sink that is not there from one that is something else', () => {
+  writeFileSync(join(folder, 'file'), '');
+  expect(isSinkThere(join(folder, 'none', 'a.db'))).toBe(false);
+  expect(isSinkThere(join(folder, 'file'))).toBe(true);
+  expect(() => isSinkThere(folder)).toThrow(`${folder} was expected to be a regular file`);
+  expect(() => isSinkThere(join(folder, 'file', '_ledger.db'))).toThrow('is a file, expected a folder');
+});
+
+test('says on the read path too that a path is a folder', () => {
+  const options = { type: 'sqlite', name: 'main', path: folder, durability: 'full' } as const;
+  expect(() => openHistory(options)).toThrow(`${folder} was expected to be a regular file`);
+});
+
+test.skipIf(process.getuid?.() === 0)('takes a folder that may not be entered for no empty one', () => {
+  chmodSync(folder, 0o000);
+  expect(() => isSinkThere(join(folder, 'a.db'))).toThrow('EACCES');
+});

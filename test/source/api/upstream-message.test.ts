@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest';
+import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
+
+test('says once what a service says in several members', () => {
+  const body = {
+    message: 'List not found',
+    detail: 'List not found ',
+    errors: [{ message: 'List not found', details: 'List not found: a1' }, { message: 'Try another' }],
+  };
+  expect(readUpstreamMessage(JSON.stringify(body))).toEqual({
+    text: 'List not found: a1; Try another',
+    isJson: true,
+  });
+});
