@@ -76,17 +76,18 @@ async function measure(name: string, file: string, args: readonly string[]): Pro
 }
 
 function print(): void {
-  const base = median(results.get('bare script, NORMAL, first load') ?? [], 'ms');
+  const base = { NORMAL: bare('NORMAL'), FULL: bare('FULL') };
   process.stdout.write(
     `${members} members, ${rounds} rounds, ${cpus().length} cores, Node ${process.version}; medians\n\n`,
   );
-  const head = ['', 'records/s', 'ratio', 'rows written', 'CPU s', 'peak RSS MiB'];
+  const head = ['', 'records/s', 'to bare NORMAL', 'to bare FULL', 'rows written', 'CPU s', 'peak RSS MiB'];
   const rows = [...results].map(([name, outcomes]) => {
     const ms = median(outcomes, 'ms');
     return [
       name,
       String(Math.round((members / ms) * 1000)),
-      `${(base / ms).toFixed(2)}x`,
+      `${(base.NORMAL / ms).toFixed(2)}x`,
+      `${(base.FULL / ms).toFixed(2)}x`,
       String(median(outcomes, 'written')),
       (median(outcomes, 'cpuMs') / 1000).toFixed(1),
       String(Math.round(median(outcomes, 'rssMiB'))),
@@ -98,7 +99,34 @@ function print(): void {
       `${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0))).join('  ')}\n`,
     );
   }
-  process.stdout.write('\nratio: against the bare script with synchronous = NORMAL, first load\n');
+  process.stdout.write('\nTargets\n');
+  for (const durability of ['normal', 'full'] as const) {
+    const first = results.get(`connector-sync, sqlite, ${durability}, first load`) ?? [];
+    const again = results.get(`connector-sync, sqlite, ${durability}, re-sync`) ?? [];
+    const ratio = base[durability === 'full' ? 'FULL' : 'NORMAL'] / median(first, 'ms');
+    const faster = median(first, 'ms') / median(again, 'ms');
+    const rss = Math.max(median(first, 'rssMiB'), median(again, 'rssMiB'));
+    target(
+      `first load at least 1.0x of the bare script (sqlite, both ${durability})`,
+      `${ratio.toFixed(2)}x`,
+      ratio >= 1,
+    );
+    target(`re-sync faster than the first load (sqlite, ${durability})`, `${faster.toFixed(2)}x`, faster > 1);
+    target(
+      `re-sync writes no row (sqlite, ${durability})`,
+      `${median(again, 'written')}`,
+      median(again, 'written') === 0,
+    );
+    target(`peak RSS under 250 MiB (sqlite, ${durability})`, `${Math.round(rss)} MiB`, rss < 250);
+  }
+}
+
+function bare(synchronous: 'NORMAL' | 'FULL'): number {
+  return median(results.get(`bare script, ${synchronous}, first load`) ?? [], 'ms');
+}
+
+function target(what: string, measured: string, isMet: boolean): void {
+  process.stdout.write(`  ${isMet ? 'met   ' : 'missed'}  ${what}: ${measured}\n`);
 }
 
 function median(outcomes: readonly Outcome[], part: keyof Outcome): number {
