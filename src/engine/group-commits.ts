@@ -2,10 +2,13 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { CommittedPage, Lease, PageCommit, Sink } from '../sinks/sink.ts';
 
-/** A commit costs a sync of the disk whatever its size: pages are gathered up to this many records... */
-const enoughRecords = 1000;
-/** ...or for this long, or until every open walk waits for its page. */
-const longestWaitMs = 100;
+/**
+ * A commit costs a sync of the disk whatever its size, and rows that share index pages share their cost: pages are
+ * gathered up to this many records...
+ */
+const enoughRecords = 4000;
+/** ...or for this long, or until every open walk waits for its pages. */
+const longestWaitMs = 50;
 
 interface Waiting {
   readonly page: PageCommit;
@@ -16,7 +19,8 @@ interface Waiting {
 export interface GroupCommits {
   /** Resolves when the page is stored for good. Rejects when the commit it was part of failed: then none of it is stored. */
   submit(page: PageCommit): Promise<CommittedPage>;
-  /** A walk opens or ends; once all open walks wait, nothing more can come and the pages are stored. */
+  /** Waits for pages of one walk; once all open walks wait, nothing more can come and the pages are stored. */
+  waitFor<T>(stored: Promise<T>): Promise<T>;
   walkOpened(): void;
   walkClosed(): void;
 }
@@ -28,23 +32,25 @@ export function groupCommits(
   options: { readonly clock: Clock; readonly onEvent: OnRunEvent },
 ): GroupCommits {
   const { clock, onEvent } = options;
-  let waiting: Waiting[] = [];
+  let gathered: Waiting[] = [];
+  let records = 0;
   let openWalks = 0;
+  let waitingWalks = 0;
   let timer: NodeJS.Timeout | null = null;
   let storing: Promise<void> = Promise.resolve();
 
   function storeIfEnough(): void {
-    const records = waiting.reduce((sum, { page }) => sum + recordsOf(page), 0);
-    if (waiting.length === 0) return;
-    if (records >= enoughRecords || waiting.length >= openWalks) storeNow();
+    if (gathered.length === 0) return;
+    if (records >= enoughRecords || waitingWalks >= openWalks) storeNow();
     else timer ??= setTimeout(storeNow, longestWaitMs);
   }
 
   function storeNow(): void {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    const group = waiting;
-    waiting = [];
+    const group = gathered;
+    gathered = [];
+    records = 0;
     if (group.length > 0) storing = storing.then(() => store(group));
   }
 
@@ -75,9 +81,19 @@ export function groupCommits(
   return {
     submit: (page) =>
       new Promise((resolve, reject) => {
-        waiting.push({ page, resolve, reject });
+        gathered.push({ page, resolve, reject });
+        records += recordsOf(page);
         storeIfEnough();
       }),
+    waitFor: async (stored) => {
+      waitingWalks += 1;
+      storeIfEnough();
+      try {
+        return await stored;
+      } finally {
+        waitingWalks -= 1;
+      }
+    },
     walkOpened: () => {
       openWalks += 1;
     },
@@ -89,5 +105,5 @@ export function groupCommits(
 }
 
 function recordsOf(page: PageCommit): number {
-  return page.rows.reduce((sum, { records }) => sum + records.length, 0);
+  return page.rows.reduce((sum, rows) => sum + rows.records.length, 0);
 }

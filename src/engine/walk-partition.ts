@@ -35,13 +35,29 @@ export type WalkEnd =
   | { readonly kind: 'sealed'; readonly proof: Proof }
   | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
 
+/** Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. */
+const maxPagesAhead = 4;
+
 /**
- * Reads one partition to its end: fetch, prepare, commit, and the next page is fetched while this one is stored.
- * Throws what must end the run (recovery `stop`), and the signal's reason when it is aborted: the ledger then stands
- * at the last committed page.
+ * Reads one partition to its end: fetch, prepare, commit. The walk runs a few pages ahead of what is stored, so that
+ * commits are large; it ends only when all of its pages are. Throws what must end the run (recovery `stop`), and the
+ * signal's reason when it is aborted: pages in hand are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const { pagination, commits, tally, onEvent, inFlight } = context;
+  const pending: Promise<void>[] = [];
+  try {
+    return await walkPages(context, partition, pending);
+  } finally {
+    await context.commits.waitFor(Promise.allSettled(pending));
+  }
+}
+
+async function walkPages(
+  context: WalkContext,
+  partition: Partition,
+  pending: Promise<void>[],
+): Promise<WalkEnd> {
+  const { pagination, commits, onEvent, inFlight } = context;
   const { entity, params } = partition;
   let standing: Standing = {
     position: partition.position ?? pagination.begin(),
@@ -65,22 +81,32 @@ export async function walkPartition(context: WalkContext, partition: Partition):
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
         fetching = fetchPage(context, partition, next.standing.position);
       }
-      const committed = await commits.submit(page.commit).finally(() => (inFlight.bytes -= page.bytes));
-      tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
-      for (const { entity: landedIn, counts } of committed.counts) {
-        onEvent({
-          kind: 'page-committed',
-          entity: landedIn,
-          counts,
-          newlyDue: landedIn === entity ? committed.newlyDue : 0,
-        });
-      }
+      const stored = storePage(context, partition, page);
+      // It is waited for below; until then a failure must not count as one that nobody handles.
+      stored.catch(() => undefined);
+      pending.push(stored);
     }
+    const mayRunAhead = next.kind === 'continue' && fetching !== null && pending.length < maxPagesAhead;
+    if (!mayRunAhead) await commits.waitFor(Promise.all(pending.splice(0)));
     if (next.kind === 'end') return { kind: 'sealed', proof: next.proof };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null)
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
     standing = next.standing;
+  }
+}
+
+async function storePage(
+  context: WalkContext,
+  partition: Partition,
+  page: NonNullable<Taken['page']>,
+): Promise<void> {
+  const { commits, tally, onEvent, inFlight } = context;
+  const committed = await commits.submit(page.commit).finally(() => (inFlight.bytes -= page.bytes));
+  tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
+  for (const { entity, counts } of committed.counts) {
+    const newlyDue = entity === partition.entity ? committed.newlyDue : 0;
+    onEvent({ kind: 'page-committed', entity, counts, newlyDue });
   }
 }
 
