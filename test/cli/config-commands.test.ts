@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
-import { readFile, stat, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
 import { callCli, jsonLines, main, runCli, startScript } from '../support/run-cli.ts';
@@ -73,6 +73,36 @@ connectors:
   });
 });
 
+describe('the environment', () => {
+  it('is warned about once where others can read .env, and not on standard output', async () => {
+    const file = join(folder.path, '.env');
+    await writeFile(file, 'A=b\n');
+    await chmod(file, 0o640);
+    const open = await callCli(['config', 'schema', '--json'], { cwd: folder.path });
+    expect(open.stderr.match(/can be read by others/g)).toHaveLength(1);
+    expect(open.stderr).toContain('chmod 600 .env');
+    expect(open.stdout).not.toContain('Warning');
+    await chmod(file, 0o600);
+    const closed = await callCli(['config', 'schema', '--json'], { cwd: folder.path });
+    expect(closed.stderr).toBe('');
+  });
+
+  it.each(['sync', 'worker'])('of %s may hold only a LOG_LEVEL that there is', async (command) => {
+    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder.path });
+    const result = await callCli([command], {
+      cwd: folder.path,
+      env: { CONNECTOR_API_CLIENT_ID: 'a', CONNECTOR_API_CLIENT_SECRET: 'bbbb', LOG_LEVEL: 'loud' },
+    });
+    expect(result.code).toBe(2);
+    expect(result.stderr.match(/LOG_LEVEL: expected one of trace, debug, info/g)).toHaveLength(1);
+  });
+});
+
+it('serve --help names the variables for its credentials', async () => {
+  const { stdout } = await callCli(['serve', '--help'], { cwd: folder.path });
+  expect(stdout).toContain('$CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET');
+});
+
 describe('init', () => {
   it('writes a config that can be used, readable by its owner only, and never overwrites one', async () => {
     const args = ['init', '--base-url', 'https://api.example.com', '--workspace', 'marketing'];
@@ -106,6 +136,39 @@ describe('init', () => {
     ]);
   });
 
+  it('writes another file so that records land below the working folder, and names it in what comes next', async () => {
+    await mkdir(join(folder.path, 'deep'));
+    for (const [file, path] of [
+      ['my.yaml', './data/warehouse.db'],
+      [join('deep', 'er', 'my own.yaml'), '../../data/warehouse.db'],
+    ] as const) {
+      const result = await callCli(['init', '--config', file], { cwd: folder.path });
+      expect(result.code).toBe(0);
+      expect(await readFile(join(folder.path, file), 'utf8')).toContain(`path: ${path} }`);
+      const named = file.includes(' ') ? `'${file}'` : file;
+      for (const command of ['check', 'discover', 'sync'])
+        expect(result.stdout).toContain(`npx connector-sync ${command} --config ${named}\n`);
+    }
+    const standard = await callCli(['init'], { cwd: folder.path });
+    expect(standard.stdout).toContain('npx connector-sync check\n');
+  });
+
+  it.each([
+    ['below a file', 'taken/my.yaml', 'is a file, expected a folder'],
+    ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be made'],
+  ])('says in words why it cannot write %s', async (_, file, why) => {
+    await writeFile(join(folder.path, 'taken'), '');
+    const [init, demo] = await Promise.all([
+      callCli(['init', '--config', file], { cwd: folder.path }),
+      callCli(['demo', '--directory', dirname(file)], { cwd: folder.path }),
+    ]);
+    for (const { code, stderr } of [init, demo]) {
+      expect(code).toBe(2);
+      expect(stderr).toMatch(/^Error: /);
+      expect(stderr).toContain(why);
+    }
+  });
+
   it('plans a sync without a call and without a sink', async () => {
     await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder.path });
     const plan = await callCli(['sync', 'newsletter', '--dry-run', '--json', '--select', 'interests'], {
@@ -126,6 +189,22 @@ describe('init', () => {
     ]);
     expect(existsSync(join(folder.path, 'data'))).toBe(false);
   });
+});
+
+it.each([
+  ['a folder', '{ type: sqlite, path: . }', 'was expected to be a regular file'],
+  ['a file', '{ type: jsonl, directory: ./own.yaml }', 'is a file, expected a folder'],
+])('a sink whose place is %s is told when it is read', async (_, sink, why) => {
+  const text = `api: { baseUrl: "http://127.0.0.1:9", clientId: a, clientSecret: bbbb }
+sinks: { main: ${sink} }
+connectors: { wiki: { definition: workspace-notes, id: w, sink: main } }
+`;
+  await writeFile(join(folder.path, 'own.yaml'), text);
+  for (const command of ['status', 'runs']) {
+    const result = await callCli([command, '--config', 'own.yaml'], { cwd: folder.path });
+    expect(result.code).toBe(2);
+    expect(result.stderr).toContain(why);
+  }
 });
 
 it('config schema prints a JSON Schema', async () => {

@@ -20,6 +20,10 @@ it('demo fills a database over HTTP, answers questions from it, and writes nothi
   expect(first.stdout).toMatch(/^newsletter: ok in /m);
   expect(first.stdout).toMatch(/^wiki: ok in /m);
   expect(first.stdout).toMatch(/ subscribed +\d+/);
+  // Lines of the two runs' tables are for any width; the rest fits the narrowest usual terminal.
+  const afterRuns = first.stdout.slice(first.stdout.indexOf('records read in'));
+  expect(afterRuns.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  expect(first.stdout).toContain('    npx connector-sync status --config d/connector-sync.yaml\n');
   expect((await stat(join(folder.path, 'd', 'demo.db'))).size).toBeGreaterThan(100_000);
 
   const second = await callCli(['demo', '--directory', 'd', '--json'], { cwd: folder.path });

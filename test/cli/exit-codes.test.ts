@@ -25,6 +25,7 @@ describe('exit codes', () => {
     ['DEFINITION_INVALID', 2],
     ['IDENTITY_CHANGED', 2],
     ['CONNECTOR_AMBIGUOUS', 2],
+    ['SINK_INCOMPATIBLE', 2],
     ['AUTH_FAILED', 4],
     ['CONNECTOR_BUSY', 5],
     ['INTERRUPTED', 130],

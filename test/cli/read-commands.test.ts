@@ -1,4 +1,6 @@
+import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
 import {
@@ -8,6 +10,7 @@ import {
   writeCliConfig,
   type CliFolder,
 } from '../support/cli-config.ts';
+import { freePort } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliOptions, type CliResult } from '../support/run-cli.ts';
 
 let folder: CliFolder;
@@ -110,6 +113,21 @@ describe('live reads', () => {
     expect(stderr).not.toContain('EPIPE');
   });
 
+  it('names the API that is not there, and tells each wait on the way', async () => {
+    const file = join(folder.path, 'gone.yaml');
+    const url = `http://127.0.0.1:${await freePort()}`;
+    await writeFile(file, (await readFile(config, 'utf8')).replace(service.url, `${url}/prefix`));
+    const result = await callCli(
+      ['list', 'newsletter/lists', '--config', file],
+      optionsWith({ SECRET: cliSecret }),
+    );
+    expect(result.code).toBe(1);
+    expect(result.stderr).toMatch(/^No usable answer from the API yet; retrying in \d/m);
+    expect(result.stderr).toContain(
+      `Error: ${url} refused the connection (ECONNREFUSED), however often it was tried: is api.baseUrl right, and is the service running?`,
+    );
+  }, 60_000);
+
   it('discover lists the connectors of a workspace with their definitions', async () => {
     const result = await cli(['discover', '--json']);
     expect(jsonLines(result)).toMatchObject([
@@ -157,6 +175,33 @@ describe('after a sync', () => {
     expect(one.stdout).toMatch(new RegExp(`^wiki: ok in .*run ${report.run}$`, 'm'));
     expect(none.code).toBe(2);
   });
+
+  it('status shows the newest quarantined records, inert, and where all of them are', async () => {
+    const database = join(folder.path, 'main.db');
+    quarantine(database, 'wiki', 5);
+    const [status, asJson] = await Promise.all([cli(['status', 'wiki']), cli(['status', 'wiki', '--json'])]);
+    expect(status.stdout).toContain(
+      `5 records in quarantine, kept whole in the table _sync_quarantine of ${database}; the newest:\n` +
+        '    pages no-key: number 5 \ufffd[31m\n    pages no-key: number 4 \ufffd[31m\n    pages no-key: number 3 \ufffd[31m\n',
+    );
+    expect(jsonLines(asJson)[0]).toMatchObject({
+      connectors: [
+        { quarantine: [{ entity: 'pages', reason: 'no-key', detail: 'number 5 \u001b[31m' }, {}, {}] },
+      ],
+    });
+    expect(asJson.stdout).not.toContain('personal');
+  });
+
+  it('check fails with 2 where the sink holds the connector under another identity', async () => {
+    const file = join(folder.path, 'other.yaml');
+    await writeFile(file, (await readFile(config, 'utf8')).replace('workspace: default', 'id: c-news'));
+    const result = await callCli(['check', '--config', file], optionsWith({ SECRET: cliSecret }));
+    expect(result.code).toBe(2);
+    expect(result.stdout).toMatch(/^✗ connector wiki: .*connector id was c-wiki and is now c-news/m);
+    const offline = await callCli(['check', '--config', file], optionsWith({ SECRET: 'wrong' }));
+    expect(offline.stdout).toMatch(/^✗ connector wiki: .*connector id was c-wiki/m);
+    expect(offline.stdout).toMatch(/^- connector newsletter: no token/m);
+  });
 });
 
 function cli(
@@ -168,4 +213,19 @@ function cli(
 
 function optionsWith(env: Readonly<Record<string, string>>): CliOptions {
   return { cwd: join(folder.path), env };
+}
+
+/** As a run leaves them: the last one is the newest. */
+function quarantine(file: string, connector: string, records: number): void {
+  const db = new Database(file);
+  const keep = db.prepare(
+    `INSERT INTO _sync_quarantine
+       (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
+     VALUES (?, 'pages', ?, 'no-key', ?, '{"personal":true}', ?, ?, 'r')`,
+  );
+  for (let number = 1; number <= records; number += 1) {
+    const at = `2026-03-01T10:00:0${number}.000Z`;
+    keep.run(connector, String(number), `number ${number} \u001b[31m`, at, at);
+  }
+  db.close();
 }

@@ -1,4 +1,4 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
@@ -61,6 +61,59 @@ describe('sync', () => {
     for (const name of await readdir(folder.path)) {
       expect(await readFile(join(folder.path, name), 'latin1')).not.toContain(wrong);
     }
+  });
+
+  it('selects over connectors of different types, and skips one of which nothing is selected', async () => {
+    const url = await withService();
+    const plan = await sync(url, ['--dry-run', '--json', '--select', 'users', 'block*']);
+    expect(plan.code).toBe(0);
+    expect(plan.stderr).toBe('newsletter: skipped, nothing of it is selected\n');
+    expect(jsonLines(plan)).toMatchObject([{ connectors: [{ connector: 'wiki' }] }]);
+
+    const both = await sync(url, ['--dry-run', '--json', '--select', 'users', 'lists']);
+    expect(jsonLines(both)).toMatchObject([
+      {
+        connectors: [
+          { connector: 'newsletter', entities: [{ entity: 'lists' }] },
+          { connector: 'wiki', entities: [{ entity: 'users' }] },
+        ],
+      },
+    ]);
+
+    const run = await sync(url, ['--select', 'users']);
+    expect(run.code).toBe(0);
+    expect(run.stdout).toMatch(/^wiki: ok in /m);
+    expect(run.stdout).not.toContain('newsletter');
+  });
+
+  it('excludes over connectors of different types, and refuses what matches nowhere', async () => {
+    const url = await withService();
+    const some = await sync(url, ['--dry-run', '--json', '--exclude', 'users', 'list_members']);
+    expect(some.code).toBe(0);
+    expect(some.stdout).not.toMatch(/"(users|list_members)"/);
+    expect(some.stdout).toMatch(/"lists".*"pages"/);
+
+    const [nowhere, nothing] = await Promise.all([
+      sync(url, ['--select', 'users', 'userz']),
+      sync(url, ['--exclude', '*']),
+    ]);
+    expect(nowhere.code).toBe(2);
+    expect(nowhere.stderr).toContain('no entity matches "userz"; there are');
+    expect(nothing.code).toBe(2);
+    expect(nothing.stderr).toContain('nothing is left to read');
+  });
+
+  it('names the type of a connector that is not of the definition in the config', async () => {
+    const file = await writeCliConfig(folder, await withService());
+    const text = await readFile(file, 'utf8');
+    await writeFile(file, text.replace('id: c-news', 'id: c-wiki'));
+    const result = await callCli(['sync', 'newsletter', '--config', file], {
+      cwd: folder.path,
+      env: { SECRET: cliSecret },
+    });
+    expect(result.code).toBe(2);
+    expect(result.stderr).toContain('c-wiki is of the type workspace-notes');
+    expect(result.stderr).toContain('the config says email-marketing');
   });
 
   it('ends with 2 for a connector that is not in the config', async () => {

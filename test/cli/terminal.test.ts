@@ -28,6 +28,11 @@ describe('the terminal', () => {
     expect(open({ isTTY: true }).terminal.style?.()).toMatchObject({ hasColor: true });
   });
 
+  it('knows a width for results only where they are looked at on a screen', () => {
+    expect(open({ isTTY: true }).terminal.columns()).toBe(120);
+    expect(open({ isTTY: false }).terminal.columns()).toBeNull();
+  });
+
   it('is not live in a pipe, on a dumb terminal, or with --json', () => {
     expect(open({ isTTY: false }).terminal.style).toBeNull();
     expect(open({ isTTY: true, env: { TERM: 'dumb' } }).terminal.style).toBeNull();

@@ -279,7 +279,7 @@ describe('a definition is refused', () => {
       'with a name in capitals',
       'name: issue-tracker',
       'name: IssueTracker',
-      'name: expected lower-case words of letters and digits joined by -',
+      'name: expected lower-case words of letters and digits joined by _ or -',
     ],
     ['with an id that is no UUID', 'id: 3f2c8a5e-', 'id: ', 'id: expected a UUID'],
   ])('%s', (_, from, to, expected) => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkCron, checkTimezone } from '../../src/settings/check-cron.ts';
 import { checkBaseUrl, checkRedisUrl } from '../../src/settings/check-urls.ts';
+import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/check-base-url.ts';
 import { formatDuration, parseDuration } from '../../src/settings/parse-duration.ts';
 
 describe('the base URL', () => {
@@ -15,6 +16,7 @@ describe('the base URL', () => {
     ['https://[2001:db8::1]', 'https://[2001:db8::1]'],
   ])('may be %s', (text, value) => {
     expect(checkBaseUrl(text)).toEqual({ ok: true, value });
+    expect(() => checkAtTheClient(value)).not.toThrow();
   });
 
   it.each([
@@ -31,6 +33,8 @@ describe('the base URL', () => {
     ['https://[fe80::1]', 'link-local'],
     ['https://[64:ff9b::a9fe:a9fe]', 'link-local'],
     ['https://0.0.0.0', 'link-local'],
+    ['https://[fd00:ec2::254]', 'metadata'],
+    ['https://[FD00:0ec2:0::254]', 'metadata'],
     ['https://user@host', 'user name'],
     ['https://user:hush@host', 'user name'],
     ['https://host/?a', 'query'],

@@ -164,7 +164,10 @@ describe('secrets', () => {
     const shape = folder.problems(
       goodConfig.replace('path: ./warehouse.db', 'path: x, durability: "${DURABILITY}"'),
     );
-    expect(shape).toEqual([':6: sinks.warehouse.durability: expected one of full, normal, got a string']);
+    expect(shape).toEqual([
+      ':6: sinks.warehouse.durability: expected one of full, normal, got a string',
+      ':4: api.clientSecret: expected 1 to 4096 characters without line ends and control characters',
+    ]);
   });
 });
 

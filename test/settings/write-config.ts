@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
@@ -35,6 +35,7 @@ export function makeConfigFolder(): ConfigFolder {
   const env: Record<string, string | undefined> = { SECRET: 'hush' };
   const write = (name: string, text: string, mode = 0o600): string => {
     const file = path.join(folder, name);
+    mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(file, text, { mode });
     return file;
   };

@@ -68,7 +68,7 @@ describe('progress', () => {
     );
     expect(progressLines(progress, 1000, { columns: 120, hasColor: true })[0]).toContain('\u001b[1m');
     expect(progressSummary(progress, 1000)).toBe(
-      'newsletter  1.0 s: 1,200 records, walks 0 of 0 known, 1 pages, 0.0 requests/s, reading list_members',
+      'newsletter  1.0 s: 1,200 records, walks 0 of 0 known, 1 page, 0.0 requests/s, reading list_members',
     );
   });
 

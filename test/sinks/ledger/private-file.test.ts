@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
+import { startScript } from '../../support/run-cli.ts';
 import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';
 
@@ -30,6 +31,19 @@ test('makes every folder that is missing for its owner alone, and is content wit
   createPrivateDirectory(deep);
   const modes = ['a', 'a/b', 'a/b/c'].map((name) => statSync(join(folder, name)).mode & 0o777);
   expect(modes).toEqual([0o700, 0o700, 0o700]);
+});
+
+test('succeeds in several processes that make the same folders at once', async () => {
+  const room = new URL('../../../src/sinks/ledger/private-file.ts', import.meta.url);
+  const program = `
+    const { createPrivateDirectory } = await import(${JSON.stringify(room.href)});
+    const startAt = Number(process.env.START_AT);
+    while (Date.now() < startAt);
+    for (let i = 0; i < 300; i += 1) createPrivateDirectory('many/' + i + '/a/b');`;
+  const env = { START_AT: String(Date.now() + 1500) };
+  const args = ['--input-type=module', '-e', program];
+  const results = await Promise.all([1, 2, 3, 4].map(() => startScript(args, folder, env).result));
+  expect(results.map(({ code, stderr }) => [code, stderr])).toEqual(results.map(() => [0, '']));
 });
 
 test('goes into a folder behind a link', () => {

@@ -1,0 +1,74 @@
+import { describe, expect, it } from 'vitest';
+import { runReportText } from '../../../src/cli/tables/run-report-text.ts';
+import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';
+import { noCounts } from '../../../src/core/records.ts';
+import type { EntityReport, RunReport } from '../../../src/sinks/sink.ts';
+
+describe('the text of a run', () => {
+  it('is whole where nobody looks at a screen', () => {
+    const [, titles] = runReportText(report({ setAside: 3 }), null);
+    expect(titles?.trim().split(/ +/)).toEqual(
+      'entity read inserted updated unchanged duplicate pages walks proof notes'.split(' '),
+    );
+  });
+
+  it('drops number columns that hold only zeros where the table would wrap', () => {
+    const lines = runReportText(report({ setAside: 3 }), 80);
+    expect(lines[1]?.trim().split(/ +/)).toEqual('entity read inserted pages walks proof notes'.split(' '));
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('gives notes a line of their own where it would still wrap', () => {
+    const lines = runReportText(report({ setAside: 12, unordered: 3, extraFields: 7 }), 80);
+    expect(lines[1]).not.toContain('notes');
+    expect(lines[2]).toMatch(/^ {2}email_activity_events /);
+    expect(lines[3]).toBe('      12 set aside, 3 in unknown order, 7 fields in _extra');
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('counts one as one, and says that waits are a sum over parallel calls', () => {
+    expect(runReportText(report(), null).at(-1)).toBe(
+      '  1 call, 2 retries, 46.0 s of waiting over parallel calls, 1 KiB',
+    );
+  });
+
+  it('says of a run that goes on what it does not read again', () => {
+    expect(runReportText({ ...report(), continues: 'r0' as RunReport['run'] }, null)[0]).toContain(
+      'went on with r0 (what that run had sealed is not read again)',
+    );
+  });
+});
+
+function report(more: Partial<EntityReport> = {}): RunReport {
+  const [connector, entity] = ['newsletter', 'email_activity_events'];
+  if (!isConnectorName(connector) || !isDeclaredName(entity)) throw new Error('names should be names');
+  return {
+    run: 'r1' as RunReport['run'],
+    connector,
+    outcome: 'ok',
+    startedAt: '2026-03-01T10:00:00.000Z',
+    finishedAt: '2026-03-01T10:00:02.000Z',
+    continues: null,
+    entities: [
+      {
+        entity,
+        counts: { ...noCounts, fetched: 1200, inserted: 1200 },
+        pages: 12,
+        proofs: { single: 0, seam: 12, token: 0 },
+        setAside: 0,
+        unordered: 0,
+        extraFields: 0,
+        depthLimited: 0,
+        foreign: 0,
+        ...more,
+      },
+    ],
+    calls: 1,
+    retries: 2,
+    waitedMs: 46_000,
+    bytes: 1024,
+    failures: [],
+    failuresOmitted: 0,
+    error: null,
+  };
+}

@@ -1,0 +1,16 @@
+import { expect, it } from 'vitest';
+import { hideValue } from '../../src/settings/hide-value.ts';
+
+it.each([
+  ['no such sink: "hush"; did you mean "bush"?', 'no such sink: [from outside]'],
+  ['no such sink: "hu\\"sh"; known are a, b', 'no such sink: [from outside]; known are a, b'],
+  [
+    'status: expected one of a, b, got "hush"; did you mean "a"?',
+    'status: expected one of a, b, got [from outside]',
+  ],
+  ['count: expected at most 5, got 4711', 'count: expected at most 5, got [from outside]'],
+  ['"hush" is no parent of tags: it has none', '[from outside] is no parent of tags: it has none'],
+  ['expected 1 to 128 letters, digits, "_" and "-"', 'expected 1 to 128 letters, digits, "_" and "-"'],
+])('tells %s without the value', (message, expected) => {
+  expect(hideValue(message)).toBe(expected);
+});

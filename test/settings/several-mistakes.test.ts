@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+
+const tracker = readFileSync(
+  fileURLToPath(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url)),
+  'utf8',
+);
+
+let folder: ConfigFolder;
+beforeEach(() => {
+  folder = makeConfigFolder();
+});
+afterEach(() => {
+  folder.remove();
+});
+
+describe('a config file with mistakes of several kinds', () => {
+  it('is told all of them, each with its line', () => {
+    const problems = folder.problems(`api:
+  baseUrl: https://me:hush@api.example.test
+  clientId: 7
+sinks:
+  warehouse: { type: sqlite, path: ./warehouse.db, durability: ful }
+  lake: { type: jsonl }
+connectors:
+  newsletter:
+    definition: email-marketting
+    id: ../x
+    sink: warehouse
+    concurrency: four
+    schedule: { cron: "61 * * * *" }
+  wiki: { definition: workspace-notes, id: c-2, sink: lake, exclude: [page], shedule: {} }
+  more: { definition: workspace-notes, sink: wharehouse }
+`);
+    expect(problems).toEqual([
+      ':3: api.clientId: expected a string, got a number',
+      ':1: api.clientSecret: is missing; expected a string',
+      ':5: sinks.warehouse.durability: expected one of full, normal, got "ful"; did you mean "full"?',
+      ':6: sinks.lake.directory: is missing; expected a string',
+      ':12: connectors.newsletter.concurrency: expected a number, got a string',
+      ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
+      ':2: api.baseUrl: expected no user name or password in the address; use clientId and clientSecret',
+      ':10: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
+      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
+      ':9: connectors.newsletter.definition: no such definition: "email-marketting"; did you mean "email-marketing"?',
+      ':14: connectors.wiki.exclude.0: no such entity in workspace-notes: "page"; did you mean "pages"?',
+      ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition)',
+      ':15: connectors.more.sink: no such sink: "wharehouse"; did you mean "warehouse"?',
+    ]);
+  });
+
+  it('is told them without api, too', () => {
+    expect(folder.problems(goodConfig.replace(/api:[^]*?(?=sinks)/, '').replace('c-1', '../x'))).toEqual([
+      ':1: api: is missing; expected an object',
+      ':6: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
+    ]);
+  });
+
+  it.each([
+    ['type: sqlite, path: ./warehouse.db', 'type: sqlit, path: ./warehouse.db', 'sinks.warehouse.type'],
+    ['{ type: sqlite, path: ./warehouse.db }', '5', 'sinks.warehouse'],
+    ['  warehouse: { type: sqlite, path: ./warehouse.db }', '  - warehouse', 'sinks'],
+    ['id: c-1', 'id: 5', 'connectors.newsletter.id'],
+    ['sink: warehouse', 'sink: [warehouse]', 'connectors.newsletter.sink'],
+    ['id: c-1', 'id: c-1\n    schedule: { cron: 5 }', 'connectors.newsletter.schedule.cron'],
+    ['id: c-1', 'id: c-1\n    include: [5]', 'connectors.newsletter.include.0'],
+    ['id: c-1', 'id: c-1\n    exclude: [segments, 5]', 'connectors.newsletter.exclude.1'],
+    [
+      'id: c-1',
+      'id: c-1\n    entities: { list_members: { variants: [5, {}] } }',
+      'entities.list_members.variants.0',
+    ],
+    [
+      'sqlite, path: ./warehouse.db }',
+      'sqlite, path: 5 }\n  lake: { type: jsonl, directory: . }',
+      'sinks.warehouse.path',
+    ],
+    ['api:', 'definitions: [5]\napi:', 'definitions.0'],
+    ['api:', 'definitions: ["${NOWHERE}"]\napi:', 'definitions.0'],
+  ])('is told nothing that rests on a broken value (%j -> %j)', (from, to, expected) => {
+    expect(goodConfig).toContain(from);
+    const problems = folder.problems(goodConfig.replace(from, to));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]?.split(': ')[1]).toMatch(new RegExp(`${expected}$`));
+  });
+});
+
+describe('beside a broken definition', () => {
+  it('connectors of the others are checked, and its own are not called unknown', () => {
+    const config = `definitions: [definitions]
+${goodConfig.replace('    sink: warehouse', '    sink: warehouse\n    exclude: [list]')}  tracker: { definition: issue-tracker, id: c-2, sink: warehouse }
+  typo: { definition: issue-traker, id: c-3, sink: warehouse }
+`;
+    folder.write('definitions/tracker.yaml', tracker.replace('maxSize: 50', 'maxSize: 51'));
+    const places = folder.problems(config).map((problem) => problem.split(': ').slice(0, 2).join(' '));
+    expect(places.map((place) => place.replace(folder.path, ''))).toEqual([
+      '/definitions/tracker.yaml:35 entities.projects.pagination.maxSize',
+      '/definitions/tracker.yaml:35 entities.issues.pagination.maxSize',
+      ':13 connectors.newsletter.exclude.0',
+      ':15 connectors.typo.definition',
+    ]);
+  });
+
+  it('nobody is called unknown when a file does not tell its name', () => {
+    folder.write('definitions/broken.yaml', 'name: [');
+    const config = `definitions: [definitions]\n${goodConfig.replace('email-marketing', 'issue-tracker')}`;
+    expect(folder.problems(config).filter((problem) => problem.startsWith(':'))).toEqual([]);
+  });
+});
+
+it('a value from outside is not quoted by any check', () => {
+  folder.env['VALUE'] = 'hush';
+  const problems = folder.problems(
+    `${goodConfig.replace('sink: warehouse', 'sink: "${VALUE}"').replace('email-marketing', '${VALUE}')}    schedule: { cron: "\${VALUE} * * * *" }\n`,
+  );
+  expect(problems).toHaveLength(3);
+  expect(problems.join('\n')).not.toContain('hush');
+});

@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
+import { sayUnreachable } from '../../src/telemetry/unreachable.ts';
+
+const baseUrl = 'http://127.0.0.1:8799/prefix';
+
+it.each([
+  ['ECONNREFUSED', 'refused the connection (ECONNREFUSED)', 'is the service running?'],
+  ['ENOTFOUND', 'has a host name that was not found', 'does DNS work here?'],
+  ['UND_ERR_CONNECT_TIMEOUT', 'could not be reached', 'network, firewall'],
+])('%s names the origin and what to look at', (cause, what, advice) => {
+  const said = sayUnreachable(failure('NETWORK', cause), baseUrl);
+  expect(said).toMatchObject({ code: 'NETWORK', recovery: 'retry', context: { cause } });
+  expect(String(said)).toContain(`http://127.0.0.1:8799 ${what}`);
+  expect(String(said)).toContain(advice);
+  expect(String(said)).not.toContain('prefix');
+});
+
+it('leaves every other failure as it is', () => {
+  const others = [failure('NETWORK', 'ECONNRESET'), failure('UPSTREAM', 'ECONNREFUSED'), new Error('x'), 'x'];
+  expect(others.map((error) => sayUnreachable(error, baseUrl))).toEqual(others);
+});
+
+function failure(code: ErrorCode, cause: string): SyncError {
+  return new SyncError('list lists: it failed', { code, recovery: 'retry', context: { cause } });
+}
