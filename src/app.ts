@@ -1,7 +1,7 @@
-import { existsSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { instant, type Clock } from './core/clock.ts';
+import { SyncError } from './core/errors.ts';
 import type { OnRunEvent } from './core/events.ts';
 import type { ConnectorName } from './core/names.ts';
 import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
@@ -9,10 +9,12 @@ import { selectEntities, type Selection } from './engine/select-entities.ts';
 import { syncConnector } from './engine/sync-connector.ts';
 import type { ConnectorSettings, Settings, SinkSettings } from './settings/settings.ts';
 import type { ConnectorStatus, LedgerReader } from './sinks/ledger-reader.ts';
+import { isSinkThere } from './sinks/ledger/open-database.ts';
 import { openHistory, openSink } from './sinks/registry.ts';
 import type { RunReport } from './sinks/sink.ts';
 import { openApiClient, type ApiClient } from './source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from './source/api/open-api-source.ts';
+import { sayUnreachable } from './telemetry/unreachable.ts';
 
 export interface AppOptions {
   readonly settings: Settings;
@@ -55,9 +57,9 @@ export interface App extends AsyncDisposable {
 
 export function openApp(options: AppOptions): App {
   const { settings, clock } = options;
-  const client = openApiClient({ api: settings.api, clock });
+  const client = namingOrigin(openApiClient({ api: settings.api, clock }), settings.api.baseUrl);
   const openSource: App['openSource'] = (connector, signal, onEvent = () => undefined) =>
-    openApiSource(client, {
+    openApiSource(checkingType(client, connector, settings), {
       definition: connector.definition,
       address: connector.address,
       concurrency: connector.concurrency,
@@ -110,12 +112,51 @@ export function openApp(options: AppOptions): App {
   };
 }
 
-/** A sink's ledger for reading; null when nothing has been synced into it yet. The caller disposes it. */
+/**
+ * A sink's ledger for reading; null when nothing has been synced into it yet. The caller disposes it. Throws where that
+ * cannot be known (no permission) or something else is there.
+ */
 export function openExistingHistory(sink: SinkSettings): (LedgerReader & Disposable) | null {
-  const file = sink.type === 'sqlite' ? sink.path : join(sink.directory, '_ledger.db');
-  return existsSync(file) ? openHistory(sink) : null;
+  return isSinkThere(ledgerFile(sink)) ? openHistory(sink) : null;
+}
+
+/** The SQLite file that holds a sink's `_sync_*` tables. */
+export function ledgerFile(sink: SinkSettings): string {
+  return sink.type === 'sqlite' ? sink.path : join(sink.directory, '_ledger.db');
 }
 
 export function statusOf(history: LedgerReader, connector: ConnectorName): ConnectorStatus | null {
   return history.connectors().find((status) => status.connector === connector) ?? null;
+}
+
+/** The client, with failures to reach the API told by its address: the layers below know only paths. */
+function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
+  const named = async <T>(call: Promise<T>): Promise<T> =>
+    await call.catch((error: unknown) => {
+      throw sayUnreachable(error, baseUrl);
+    });
+  return {
+    ...client,
+    definitions: (name, signal) => named(client.definitions(name, signal)),
+    findConnectors: (filter, signal) => named(client.findConnectors(filter, signal)),
+    connector: (id, signal) => named(client.connector(id, signal)),
+    call: (call, budget, onEvent, signal) => named(client.call(call, budget, onEvent, signal)),
+  };
+}
+
+/** The client, which refuses a connector of another known type by that type's name: the source knows only its id. */
+function checkingType(client: ApiClient, { definition }: ConnectorSettings, settings: Settings): ApiClient {
+  return {
+    ...client,
+    connector: async (id, signal) => {
+      const found = await client.connector(id, signal);
+      const type = found.definitionId?.toLowerCase();
+      const other = [...settings.definitions.values()].find((known) => known.id.toLowerCase() === type);
+      if (other === undefined || other.id === definition.id) return found;
+      throw new SyncError(
+        `connector ${id} is of the type ${other.name} (${other.id}), and the config says ${definition.name} (${definition.id}); correct its definition or id`,
+        { code: 'CONFIG_INVALID', recovery: 'stop' },
+      );
+    },
+  };
 }

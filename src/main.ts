@@ -5,6 +5,7 @@ const lingerMs = 1000;
 
 process.exitCode = await runCommandLine({
   args: process.argv.slice(2),
+  script: process.argv[1] ?? '',
   env: process.env,
   cwd: process.cwd(),
   stdout: process.stdout,

@@ -1,15 +1,18 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
-import { openApp, type App } from '../app.ts';
-import type { Settings, SinkSettings } from '../settings/settings.ts';
+import { openApp, openExistingHistory, statusOf, type App } from '../app.ts';
+import type { ConnectorSettings, Settings, SinkSettings } from '../settings/settings.ts';
+import { IdentityChangedError, type IdentityDifference } from '../sinks/acquire-errors.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
-import { count } from '../telemetry/progress-text.ts';
+import { count, counted } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { errorDocument } from './report-error.ts';
+import { tellWaits } from './tell-waits.ts';
 
 interface CheckResult {
   readonly what: string;
@@ -34,25 +37,27 @@ export function addCheck(program: Command, enter: Enter): void {
 async function runChecks(context: CommandContext): Promise<ExitCode> {
   // Without a valid config nothing else can be checked: its problems are the whole answer.
   const settings = loadConfig(context);
-  const { terminal, clock, signal } = context;
+  const { terminal, signal } = context;
   const results: CheckResult[] = [];
   const add = (result: CheckResult): void => {
     results.push(result);
     terminal.print(`${marks[result.state]} ${result.what}: ${printable(result.detail)}`);
   };
-  add(passed('config', `${settings.connectors.size} connectors in ${settings.file}`));
+  add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
-  await using app = openApp({ settings, clock, command: 'connector-sync check' });
+  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
   const credentials = await attempt('credentials', async () => {
     const catalog = await app.client.definitions(null, signal);
-    return `${settings.api.baseUrl} gives a token and knows ${catalog.length} connector types`;
+    return `${settings.api.baseUrl} gives a token and knows ${counted(catalog.length, 'connector type')}`;
   });
   add(credentials);
   for (const result of await checkConnectors(app, credentials.state === 'ok', signal)) add(result);
   for (const sink of usedSinks(settings)) {
-    add(await attempt(`sink ${sink.name}`, () => checkSink(sink, context)));
-    add(await attempt(`disk of ${sink.name}`, () => checkDisk(sink)));
+    const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
+    add(opened);
+    const what = `disk of ${sink.name}`;
+    add(opened.state === 'ok' ? await attempt(what, () => checkDisk(sink)) : skipped(what, 'no sink there'));
   }
   terminal.printJson({ ok: results.every(({ state }) => state === 'ok'), checks: results });
   return gravestExitCode(results.map(({ exitCode }) => exitCode));
@@ -66,21 +71,54 @@ async function checkConnectors(
   signal: AbortSignal,
 ): Promise<readonly CheckResult[]> {
   const results: CheckResult[] = [];
-  for (const connector of app.settings.connectors.values()) {
-    const what = `connector ${connector.name}`;
-    if (!hasToken) {
-      results.push({ what, state: 'skipped', detail: 'no token to ask with', exitCode: exitCodes.ok });
-      continue;
-    }
-    results.push(
-      await attempt(what, async () => {
-        await using source = await app.openSource(connector, signal);
-        await source.connect(signal);
-        return `${source.connectorId} answers (${connector.definition.name}, ${connector.entities.size} entities)`;
-      }),
-    );
-  }
+  for (const connector of app.settings.connectors.values())
+    results.push(await checkConnector(app, connector, hasToken, signal));
   return results;
+}
+
+async function checkConnector(
+  app: App,
+  connector: ConnectorSettings,
+  hasToken: boolean,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  const what = `connector ${connector.name}`;
+  const { address } = connector;
+  const identity = await attempt(what, async () => {
+    checkIdentity(app, connector, address.kind === 'id' ? address.id : null);
+    return 'the sink knows no other';
+  });
+  if (identity.state === 'failed') return identity;
+  if (!hasToken) return skipped(what, 'no token to ask with');
+  return await attempt(what, async () => {
+    await using source = await app.openSource(connector, signal);
+    await source.connect(signal);
+    checkIdentity(app, connector, source.connectorId);
+    const entities = counted(connector.entities.size, 'entity', 'entities');
+    return `${source.connectorId} answers (${connector.definition.name}, ${entities})`;
+  });
+}
+
+/** As a sync would find it: whether the sink holds records of another origin under this name. A null id is not known yet. */
+function checkIdentity(app: App, { name, definition, sink }: ConnectorSettings, id: string | null): void {
+  const stored = storedStatus(sink, name);
+  if (stored === null) return;
+  const all: readonly IdentityDifference[] = [
+    { what: 'base URL', stored: stored.baseUrl, given: app.settings.api.baseUrl },
+    { what: 'connector id', stored: stored.connectorId, given: id ?? stored.connectorId },
+    { what: 'definition', stored: stored.definition, given: definition.name },
+  ];
+  const differences = all.filter((one) => one.stored !== one.given);
+  if (differences.length > 0) throw new IdentityChangedError(name, differences);
+}
+
+function storedStatus(sink: SinkSettings, name: ConnectorSettings['name']): ConnectorStatus | null {
+  try {
+    using history = openExistingHistory(sink);
+    return history === null ? null : statusOf(history, name);
+  } catch {
+    return null; // A sink that cannot be read has a line of its own, which says why.
+  }
 }
 
 function usedSinks(settings: Settings): readonly SinkSettings[] {
@@ -90,7 +128,7 @@ function usedSinks(settings: Settings): readonly SinkSettings[] {
 
 async function checkSink(sink: SinkSettings, { clock }: CommandContext): Promise<string> {
   await using opened = await openSink(sink, { clock });
-  return `${placeOf(sink)} can be written (${opened.history.connectors().length} connectors in it)`;
+  return `${placeOf(sink)} can be written (${counted(opened.history.connectors().length, 'connector')} in it)`;
 }
 
 async function checkDisk(sink: SinkSettings): Promise<string> {
@@ -111,6 +149,10 @@ async function attempt(what: string, check: () => Promise<string>): Promise<Chec
   } catch (error) {
     return { what, state: 'failed', detail: errorDocument(error).message, exitCode: exitCodeOfError(error) };
   }
+}
+
+function skipped(what: string, detail: string): CheckResult {
+  return { what, state: 'skipped', detail, exitCode: exitCodes.ok };
 }
 
 function passed(what: string, detail: string): CheckResult {

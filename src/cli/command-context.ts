@@ -11,11 +11,21 @@ export interface CommandContext {
   /** The environment, filled up from `.env` where that names something more. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** How a person calls this program, for commands in printed texts: `npx connector-sync`. */
+  readonly program: string;
   /** From `--config`; null where it was not given. */
   readonly config: string | null;
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
   readonly signal: AbortSignal;
 }
 
+export interface EnterOptions {
+  /** The command's stderr is a log: what else there is to say comes as log lines too. */
+  readonly isLogged?: boolean;
+}
+
 /** Runs a command's work inside its context. Commander calls the action, this gives it the rest. */
-export type Enter = (work: (context: CommandContext) => Promise<ExitCode>) => Promise<void>;
+export type Enter = (
+  work: (context: CommandContext) => Promise<ExitCode>,
+  options?: EnterOptions,
+) => Promise<void>;

@@ -3,14 +3,16 @@ export interface ConfigChoices {
   readonly baseUrl: string | null;
   readonly workspace: string;
   readonly sink: 'sqlite' | 'jsonl';
+  /** Relative to the config file. */
+  readonly dataFolder: string;
 }
 
 /** A config file with one connector of each built-in definition; texts are written as JSON, which YAML reads. */
 export function configText(choices: ConfigChoices): string {
   const sink =
     choices.sink === 'sqlite'
-      ? '{ type: sqlite, path: ../data/warehouse.db }'
-      : '{ type: jsonl, directory: ../data/lake }';
+      ? `{ type: sqlite, path: ${pathText(choices.dataFolder, 'warehouse.db')} }`
+      : `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`;
   return `# Paths are relative to this file. "connector-sync config schema" prints the format.
 api:
   baseUrl: ${JSON.stringify(choices.baseUrl ?? '${CONNECTOR_API_URL}')}
@@ -35,6 +37,13 @@ connectors:
     sink: main
     schedule: { every: 1h }
 `;
+}
+
+function pathText(folder: string, name: string): string {
+  const path = folder.startsWith('..')
+    ? `${folder}/${name}`
+    : `./${folder === '' ? '' : `${folder}/`}${name}`;
+  return /^[\w./-]+$/.test(path) ? path : JSON.stringify(path);
 }
 
 /** The lines of a \`.env\` that the config above needs. */

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { mkdir, writeFile } from 'node:fs/promises';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
@@ -10,15 +9,17 @@ import type { Service } from '../service/start-service.ts';
 import { loadSettings } from '../settings/load-settings.ts';
 import type { RunReport } from '../sinks/sink.ts';
 import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
-import { count, duration } from '../telemetry/progress-text.ts';
+import { counted, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { demoAccounts, demoBaseUrl, demoConfigText, demoDatabase, demoVariables } from './demo-config.ts';
 import { demoQueries, type DemoQuery } from './demo-queries.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
-import { registerSecrets } from './load-config.ts';
+import { logLevel, registerSecrets } from './load-config.ts';
+import { shellWord } from './program-name.ts';
 import { syncShown } from './sync-shown.ts';
 import { rowsWritten } from './tables/run-report-text.ts';
 import { textTable } from './tables/text-table.ts';
+import { writePrivateFile } from './write-files.ts';
 
 interface DemoFlags {
   readonly directory: string;
@@ -46,12 +47,13 @@ export function addDemo(program: Command, enter: Enter): void {
 
 async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
   const { terminal, clock } = context;
+  logLevel(context.env);
   const startedMs = clock.now();
   const directory = resolve(context.cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
   await using service = await startDemoService(flags.port, secret);
   terminal.print(
-    `A local service answers at ${service.url}, with sample accounts of ${service.connectors.length} connectors.\n`,
+    `A local service answers at ${service.url}\nwith sample accounts of ${counted(service.connectors.length, 'connector')}.\n`,
   );
   const reports = await syncAll(context, directory, service, secret);
   if (context.signal.aborted) {
@@ -72,7 +74,7 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   const lines = [
     totalsLine(reports, written, ms),
     ...answers.flatMap(answerText),
-    ...nextSteps(relative(context.cwd, database), relative(context.cwd, directory)),
+    ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory)),
   ];
   for (const line of lines) terminal.print(line);
   return gravestExitCode(reports.map(exitCodeOfReport));
@@ -103,9 +105,8 @@ async function syncAll(
   service: Service,
   secret: string,
 ): Promise<readonly RunReport[]> {
-  await mkdir(directory, { recursive: true, mode: 0o700 });
   const file = join(directory, 'connector-sync.yaml');
-  await writeFile(file, demoConfigText);
+  await writePrivateFile(file, demoConfigText, false);
   const env = { ...context.env, [demoVariables.url]: service.url, [demoVariables.secret]: secret };
   const settings = loadSettings({ file, env });
   registerSecrets(settings, context);
@@ -132,8 +133,8 @@ function totalsLine(reports: readonly RunReport[], written: number, ms: number):
   const verdict =
     written === 0
       ? '0 rows written, because nothing has changed since the last run'
-      : `${count(written)} rows written`;
-  return `${count(read)} records read in ${count(calls)} calls over HTTP, ${verdict}, all in ${duration(ms)}.`;
+      : `${counted(written, 'row')} written`;
+  return `${counted(read, 'record')} read in ${counted(calls, 'call')} over HTTP, ${verdict}, all in ${duration(ms)}.`;
 }
 
 function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
@@ -152,25 +153,16 @@ function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
   ];
 }
 
-function nextSteps(database: string, directory: string): readonly string[] {
-  return [
-    '',
-    'Next:',
-    ...aligned([
-      [`sqlite3 ${database} .tables`, 'every entity is a table'],
-      [
-        `npx connector-sync status --config ${join(directory, 'connector-sync.yaml')}`,
-        'what is stored, and when it was read',
-      ],
-      ['npx connector-sync demo', 'again: nothing has changed, so nothing is written'],
-      ['npx connector-sync init', 'a config for connectors of your own'],
-    ]),
+/** What it is for above each command: side by side they would not fit a narrow terminal. */
+function nextSteps({ program }: CommandContext, database: string, directory: string): readonly string[] {
+  const config = shellWord(join(directory, 'connector-sync.yaml'));
+  const steps = [
+    ['Every entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
+    ['What is stored, and when it was read:', `${program} status --config ${config}`],
+    ['Again: nothing has changed, so nothing is written:', `${program} demo`],
+    ['A config for connectors of your own:', `${program} init`],
   ];
-}
-
-function aligned(lines: readonly (readonly [string, string])[]): readonly string[] {
-  const width = Math.max(...lines.map(([command]) => command.length));
-  return lines.map(([command, why]) => `  ${command.padEnd(width)}   ${why}`);
+  return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
 }
 
 function usage(message: string): SyncError {

@@ -3,11 +3,13 @@ import { openApp, type App } from '../app.ts';
 import { isConnectorName } from '../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../definitions/definition.ts';
 import type { Settings } from '../settings/settings.ts';
+import { counted } from '../telemetry/progress-text.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { textTable } from './tables/text-table.ts';
+import { tellWaits } from './tell-waits.ts';
 
 interface DiscoverFlags {
   readonly workspace?: readonly string[];
@@ -45,7 +47,7 @@ async function runDiscover(
 ): Promise<ExitCode> {
   const settings = loadConfig(context);
   if (name !== null) return showDefinition(context, definitionOf(settings, name));
-  await using app = openApp({ settings, clock: context.clock, command: 'connector-sync discover' });
+  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync discover' });
   const workspaces = flags.workspace ?? workspacesOf(settings);
   const found = await discover(app, workspaces, context.signal);
   const { terminal } = context;
@@ -95,7 +97,9 @@ function showDefinition({ terminal }: CommandContext, definition: Definition): E
     definition: { name: definition.name, title: definition.title, id: definition.id },
     entities: entities.map(describeEntity),
   });
-  terminal.print(`${definition.name} (${definition.title}), ${entities.length} entities`);
+  terminal.print(
+    `${definition.name} (${definition.title}), ${counted(entities.length, 'entity', 'entities')}`,
+  );
   for (const entity of entities) for (const line of entityText(entity)) terminal.print(line);
   return exitCodes.ok;
 }

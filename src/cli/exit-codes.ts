@@ -55,6 +55,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   IDENTITY_CHANGED: exitCodes.usage,
   // The config names a workspace where it would have to name an id.
   CONNECTOR_AMBIGUOUS: exitCodes.usage,
+  // The config names a place that belongs to something else.
+  SINK_INCOMPATIBLE: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
   INTERRUPTED: exitCodes.interrupted,

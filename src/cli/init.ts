@@ -1,11 +1,12 @@
-import { mkdir, writeFile } from 'node:fs/promises';
-import { dirname, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { SyncError } from '../core/errors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { configText, environmentText, type ConfigChoices } from './config-template.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { configFile } from './load-config.ts';
+import { shellWord } from './program-name.ts';
+import { writePrivateFile } from './write-files.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
@@ -29,18 +30,10 @@ export function addInit(program: Command, enter: Enter): void {
 
 async function runInit(context: CommandContext, flags: InitFlags): Promise<ExitCode> {
   const file = configFile(context);
-  const choices = choicesOf(flags);
-  await mkdir(dirname(file), { recursive: true });
-  try {
-    await writeFile(file, configText(choices), { flag: 'wx', mode: 0o600 });
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
-    throw usage(
-      `${file} is there already and stays as it is. Remove it first, or name another file with --config.`,
-      error,
-    );
-  }
   const { terminal, cwd } = context;
+  // Paths in a config are relative to it; the records belong into the folder that one works in.
+  const choices = choicesOf(flags, relative(dirname(file), join(cwd, 'data')));
+  await writePrivateFile(file, configText(choices), true);
   const shown = relative(cwd, file);
   terminal.printJson({
     file,
@@ -48,18 +41,22 @@ async function runInit(context: CommandContext, flags: InitFlags): Promise<ExitC
       .split('\n')
       .filter((line) => line !== ''),
   });
-  for (const line of nextSteps(shown, choices)) terminal.print(line);
+  for (const line of nextSteps(context, shown, choices)) terminal.print(line);
   return exitCodes.ok;
 }
 
-function choicesOf({ baseUrl, workspace, sink }: InitFlags): ConfigChoices {
+function choicesOf({ baseUrl, workspace, sink }: InitFlags, dataFolder: string): ConfigChoices {
   if (sink !== 'sqlite' && sink !== 'jsonl') throw usage(`--sink: expected sqlite or jsonl, got "${sink}".`);
   if (baseUrl !== undefined && !URL.canParse(baseUrl))
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
-  return { baseUrl: baseUrl ?? null, workspace, sink };
+  return { baseUrl: baseUrl ?? null, workspace, sink, dataFolder };
 }
 
-function nextSteps(file: string, choices: ConfigChoices): readonly string[] {
+function nextSteps(context: CommandContext, file: string, choices: ConfigChoices): readonly string[] {
+  // Named only where the program would look elsewhere.
+  const isFound = configFile({ ...context, config: null }) === configFile(context);
+  const command = (name: string): string =>
+    `${context.program} ${name}${isFound ? '' : ` --config ${shellWord(file)}`}`;
   return [
     `Wrote ${file}.`,
     '',
@@ -69,12 +66,12 @@ function nextSteps(file: string, choices: ConfigChoices): readonly string[] {
       .split('\n')
       .filter((line) => line !== '')
       .map((line) => `       ${line}`),
-    '  2. connector-sync check      is everything in place?',
-    '  3. connector-sync discover   which connectors are there?',
-    '  4. connector-sync sync',
+    `  2. Is everything in place?       ${command('check')}`,
+    `  3. Which connectors are there?   ${command('discover')}`,
+    `  4. Read them all:                ${command('sync')}`,
   ];
 }
 
-function usage(message: string, cause?: unknown): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop', cause });
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -1,10 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { loadSettings } from '../settings/load-settings.ts';
 import type { Settings } from '../settings/settings.ts';
+import { checkLogLevel } from '../telemetry/log.ts';
 import type { CommandContext } from './command-context.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -22,7 +23,7 @@ export function loadConfig(context: CommandContext): Settings {
   const file = configFile(context);
   if (!existsSync(file)) {
     throw new SyncError(
-      `Expected a config file at ${file}, there is none. Write one with "connector-sync init", name another with --config, or look around with "connector-sync demo".`,
+      `Expected a config file at ${file}, there is none. Write one with "${context.program} init", name another with --config, or look around with "${context.program} demo".`,
       { code: 'CONFIG_INVALID', recovery: 'stop', context: { file } },
     );
   }
@@ -41,7 +42,24 @@ export function registerSecrets(settings: Settings, { scrubber }: Pick<CommandCo
 }
 
 /** The environment, filled up from `.env` in the working directory; what is set already wins. */
-export function withDotEnv(env: Environment, cwd: string): Environment {
+export function withDotEnv(
+  env: Environment,
+  cwd: string,
+): { readonly env: Environment; readonly warning: string | null } {
   const file = join(cwd, '.env');
-  return existsSync(file) ? { ...parseEnv(readFileSync(file, 'utf8')), ...env } : env;
+  if (!existsSync(file)) return { env, warning: null };
+  const mode = statSync(file).mode & 0o777;
+  const isOpen = (mode & 0o044) !== 0 && process.platform !== 'win32';
+  return {
+    env: { ...parseEnv(readFileSync(file, 'utf8')), ...env },
+    warning: isOpen
+      ? `Warning: ${file} can be read by others on this machine (mode ${mode.toString(8)}); where it holds credentials, run: chmod 600 .env`
+      : null,
+  };
+}
+
+/** $LOG_LEVEL; null where it is not set. Throws USAGE for an unknown one. */
+export function logLevel(env: Environment): string | null {
+  const level = env['LOG_LEVEL'] ?? '';
+  return level === '' ? null : checkLogLevel(level);
 }

@@ -9,10 +9,12 @@ import type { Entity } from '../definitions/definition.ts';
 import { wholeJson } from '../engine/prepare/whole-json.ts';
 import type { ConnectorSettings, Settings } from '../settings/settings.ts';
 import { printable } from '../telemetry/printable.ts';
+import { counted } from '../telemetry/progress-text.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
+import { tellWaits } from './tell-waits.ts';
 
 type ReadAction = 'list' | 'get';
 
@@ -57,7 +59,7 @@ async function read(
   const settings = loadConfig(context);
   const { connector, entity, params } = parseTarget(settings, action, target, paramTexts);
   const { terminal, signal } = context;
-  await using app = openApp({ settings, clock: context.clock, command: `connector-sync ${action}` });
+  await using app = openApp({ settings, clock: tellWaits(context), command: `connector-sync ${action}` });
   await using source = await app.openSource(connector, signal);
   if (action === 'get') {
     const record = await source.get({ entity: entity.name, params }, signal);
@@ -76,7 +78,7 @@ async function read(
   for (const record of page.records) terminal.print(recordLine(record));
   const more = page.next?.token ?? null;
   terminal.note(
-    `${page.fetched} records${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
+    `${counted(page.fetched, 'record')}${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
   );
   return exitCodes.ok;
 }

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
+import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
 import { addCheck } from './check.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -10,7 +11,8 @@ import { addDemo } from './demo.ts';
 import { addDiscover } from './discover.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { addInit } from './init.ts';
-import { withDotEnv } from './load-config.ts';
+import { logLevel, withDotEnv } from './load-config.ts';
+import { programName } from './program-name.ts';
 import { addGet, addList } from './read-records.ts';
 import { reportError } from './report-error.ts';
 import { addRuns } from './runs.ts';
@@ -25,6 +27,8 @@ import { addWorker } from './worker.ts';
 export interface ProcessWorld {
   /** Without the executable and the script. */
   readonly args: readonly string[];
+  /** The path of the script, as it was started; printed commands name the program accordingly. */
+  readonly script?: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly stdout: Output;
@@ -49,21 +53,27 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   const isJson = world.args.includes('--json');
   const isDebug = world.args.includes('--debug');
   const terminal = openTerminal({ ...world, scrubber, isJson });
+  let tell = (line: string): void => terminal.note(line);
   using interrupts = watchInterrupts(() =>
-    terminal.note(
-      'Interrupted: ending in order, after what is in hand is stored. Press again to leave at once.',
-    ),
+    tell('Interrupted: ending in order, after what is in hand is stored. Press again to leave at once.'),
   );
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
-  const enter: Enter = async (work) => {
+  const enter: Enter = async (work, { isLogged = false } = {}) => {
     const { config } = program.opts<{ config?: string }>();
+    const { env, warning } = withDotEnv(world.env, world.cwd);
+    if (isLogged) {
+      const log = openLog({ level: logLevel(env) ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
+      tell = (line) => log.warn({}, line);
+    }
+    if (warning !== null) tell(warning);
     const context: CommandContext = {
       terminal,
       scrubber,
       clock: systemClock,
-      env: withDotEnv(world.env, world.cwd),
+      env,
       cwd: world.cwd,
+      program: programName(world.script ?? '', world.env),
       config: config ?? null,
       signal: interrupts.signal,
     };

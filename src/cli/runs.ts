@@ -27,7 +27,7 @@ export function addRuns(program: Command, enter: Enter): void {
 
 async function runRuns(context: CommandContext, id: string | null, limitText: string): Promise<ExitCode> {
   const settings = loadConfig(context);
-  if (id !== null) return showRun(context, findRun(settings, id));
+  if (id !== null) return showRun(context, findRun(settings, id, context.program));
   const limit = Number(limitText);
   if (!Number.isInteger(limit) || limit < 1)
     throw usage(`--limit: expected a whole number from 1, got "${limitText}".`);
@@ -36,7 +36,7 @@ async function runRuns(context: CommandContext, id: string | null, limitText: st
     .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
     .slice(0, limit);
   context.terminal.printJson({ runs });
-  if (runs.length === 0) context.terminal.print('No runs yet; run "connector-sync sync".');
+  if (runs.length === 0) context.terminal.print(`No runs yet; run "${context.program} sync".`);
   else for (const line of textTable(columns, runs.map(runRow))) context.terminal.print(line);
   return exitCodes.ok;
 }
@@ -45,16 +45,16 @@ function showRun({ terminal }: CommandContext, run: RunSummary): ExitCode {
   terminal.printJson({ run });
   if (run.report === null)
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
-  else for (const line of runReportText(run.report)) terminal.print(line);
+  else for (const line of runReportText(run.report, terminal.columns())) terminal.print(line);
   return exitCodes.ok;
 }
 
-function findRun(settings: Settings, id: string): RunSummary {
+function findRun(settings: Settings, id: string, program: string): RunSummary {
   const found = fromEverySink(settings, (history) =>
     history.runs({ limit: Number.MAX_SAFE_INTEGER }).find(({ run }) => run === id),
   ).find((run) => run !== undefined);
   if (found === undefined)
-    throw usage(`Expected the id of a run, got "${id}". "connector-sync runs" lists them.`);
+    throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
   return found;
 }
 

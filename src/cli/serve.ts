@@ -32,7 +32,15 @@ export function addServe(program: Command, enter: Enter): void {
     .option('--size <size>', 'of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with so many members')
     .option('--seed <n>', 'the same seed makes the same records', '1')
-    .addHelpText('after', '\nExample:\n  $ connector-sync serve --port 8787 --members 100000')
+    .addHelpText(
+      'after',
+      `
+Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; where they are not set, new ones are made up
+and printed.
+
+Example:
+  $ connector-sync serve --port 8787 --members 100000`,
+    )
     .action((flags: ServeFlags) => enter((context) => runServe(context, flags)));
 }
 

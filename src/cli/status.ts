@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { openExistingHistory, statusOf } from '../app.ts';
+import { ledgerFile, openExistingHistory, statusOf } from '../app.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { ConnectorStatus, PartitionFailure } from '../sinks/ledger-reader.ts';
+import type { ConnectorStatus, PartitionFailure, QuarantineRow } from '../sinks/ledger-reader.ts';
 import { printable } from '../telemetry/printable.ts';
-import { count } from '../telemetry/progress-text.ts';
+import { count, counted } from '../telemetry/progress-text.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
@@ -16,9 +16,12 @@ interface ShownStatus {
   /** Null: nothing was ever synced. */
   readonly status: ConnectorStatus | null;
   readonly failures: readonly PartitionFailure[];
+  /** The newest ones. */
+  readonly quarantine: readonly QuarantineRow[];
 }
 
 const failureLimit = 20;
+const quarantineLimit = 3;
 
 export function addStatus(program: Command, enter: Enter): void {
   program
@@ -33,31 +36,35 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
   const connectors = chosenConnectors(loadConfig(context), names);
   const shown = connectors.map(readStatus);
   context.terminal.printJson({
-    connectors: shown.map(({ connector, status, failures }) => ({
+    connectors: shown.map(({ connector, status, failures, quarantine }) => ({
       connector: connector.name,
       sink: connector.sink.name,
       status,
       failures,
+      // Without the records: they may be large, and personal.
+      quarantine: quarantine.map(({ record: _record, ...row }) => row),
     })),
   });
-  for (const one of shown) for (const line of statusText(one)) context.terminal.print(line);
+  for (const one of shown) for (const line of statusText(one, context.program)) context.terminal.print(line);
   return exitCodes.ok;
 }
 
 function readStatus(connector: ConnectorSettings): ShownStatus {
   using history = openExistingHistory(connector.sink);
-  if (history === null) return { connector, status: null, failures: [] };
+  if (history === null) return { connector, status: null, failures: [], quarantine: [] };
   return {
     connector,
     status: statusOf(history, connector.name),
     failures: history.failures(connector.name, failureLimit),
+    quarantine: history.quarantine(connector.name, quarantineLimit),
   };
 }
 
-function statusText({ connector, status, failures }: ShownStatus): readonly string[] {
+function statusText(shown: ShownStatus, program: string): readonly string[] {
+  const { connector, status, failures } = shown;
   const sink = `sink ${connector.sink.name}`;
   if (status === null) {
-    return [`${connector.name}: nothing synced yet (${sink}); run "connector-sync sync ${connector.name}"`];
+    return [`${connector.name}: nothing synced yet (${sink}); run "${program} sync ${connector.name}"`];
   }
   const { lastRun } = status;
   const last =
@@ -80,6 +87,17 @@ function statusText({ connector, status, failures }: ShownStatus): readonly stri
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
+    ...quarantineText(shown, status),
+  ];
+}
+
+function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
+  const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
+  if (all === 0) return [];
+  const place = `the table _sync_quarantine of ${printable(ledgerFile(connector.sink))}`;
+  return [
+    `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
+    ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),
   ];
 }
 

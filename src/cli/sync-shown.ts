@@ -8,6 +8,7 @@ import { logRunEvent } from '../telemetry/log-run-event.ts';
 import { openLog } from '../telemetry/log.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
 import type { CommandContext } from './command-context.ts';
+import { logLevel } from './load-config.ts';
 import { runReportText } from './tables/run-report-text.ts';
 
 /**
@@ -21,8 +22,8 @@ export async function syncShown(
   context: CommandContext,
 ): Promise<RunReport> {
   const { terminal, clock, env, signal } = context;
-  const log =
-    env['LOG_LEVEL'] === undefined ? null : openLog({ level: env['LOG_LEVEL'], write: addLine(context) });
+  const level = logLevel(env);
+  const log = level === null ? null : openLog({ level, write: addLine(context) });
   const report = await withProgress(connector, context, (onEvent, onStatus) =>
     app.sync(connector, {
       globs,
@@ -36,7 +37,7 @@ export async function syncShown(
     }),
   );
   terminal.printJson({ kind: 'run-report', connector: connector.name, report });
-  for (const line of runReportText(report)) terminal.print(line);
+  for (const line of runReportText(report, terminal.columns())) terminal.print(line);
   return report;
 }
 

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { openApp, type App, type EntityGlobs } from '../app.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { count } from '../telemetry/progress-text.ts';
+import { count, counted } from '../telemetry/progress-text.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import {
@@ -12,10 +12,16 @@ import {
   gravestExitCode,
   type ExitCode,
 } from './exit-codes.ts';
-import { loadConfig } from './load-config.ts';
+import { loadConfig, logLevel } from './load-config.ts';
+import { narrowConnectors } from './narrow-connectors.ts';
 import { errorDocument } from './report-error.ts';
 import { syncShown } from './sync-shown.ts';
 import { textTable } from './tables/text-table.ts';
+
+interface ChosenConnector {
+  readonly connector: ConnectorSettings;
+  readonly globs: EntityGlobs;
+}
 
 interface SyncFlags extends Partial<EntityGlobs> {
   readonly dryRun?: boolean;
@@ -49,14 +55,23 @@ async function runSync(
   flags: SyncFlags,
 ): Promise<ExitCode> {
   const settings = loadConfig(context);
-  const connectors = chosenConnectors(settings, names);
+  // Before anything is read: a mistake in it would otherwise be told once for each connector.
+  logLevel(context.env);
+  const all = narrowConnectors(chosenConnectors(settings, names), {
+    select: flags.select ?? [],
+    exclude: flags.exclude ?? [],
+  });
+  const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
+    if (globs !== null) return [{ connector, globs }];
+    context.terminal.note(`${connector.name}: skipped, nothing of it is selected`);
+    return [];
+  });
   await using app = openApp({ settings, clock: context.clock, command: 'connector-sync sync' });
-  const globs: EntityGlobs = { select: flags.select ?? [], exclude: flags.exclude ?? [] };
-  if (flags.dryRun === true) return showPlans(app, connectors, globs, context);
+  if (flags.dryRun === true) return showPlans(app, chosen, context);
   const codes: ExitCode[] = [];
-  for (const connector of connectors) {
+  for (const one of chosen) {
     if (context.signal.aborted) break;
-    codes.push(await syncOne(app, connector, globs, context));
+    codes.push(await syncOne(app, one, context));
   }
   if (!context.signal.aborted) return gravestExitCode(codes);
   context.terminal.note(
@@ -68,8 +83,7 @@ async function runSync(
 /** A connector whose run cannot even begin does not keep the others from theirs. */
 async function syncOne(
   app: App,
-  connector: ConnectorSettings,
-  globs: EntityGlobs,
+  { connector, globs }: ChosenConnector,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { terminal, signal } = context;
@@ -85,13 +99,8 @@ async function syncOne(
   }
 }
 
-function showPlans(
-  app: App,
-  connectors: readonly ConnectorSettings[],
-  globs: EntityGlobs,
-  { terminal }: CommandContext,
-): ExitCode {
-  const plans = connectors.map((connector) => ({ connector, plan: app.plan(connector, globs) }));
+function showPlans(app: App, chosen: readonly ChosenConnector[], { terminal }: CommandContext): ExitCode {
+  const plans = chosen.map(({ connector, globs }) => ({ connector, plan: app.plan(connector, globs) }));
   terminal.printJson({
     connectors: plans.map(({ connector, plan }) => ({
       connector: connector.name,
@@ -101,7 +110,7 @@ function showPlans(
   });
   for (const { connector, plan } of plans) {
     terminal.print(
-      `${connector.name}: would read ${plan.estimates.length} entities into ${connector.sink.name}`,
+      `${connector.name}: would read ${counted(plan.estimates.length, 'entity', 'entities')} into ${connector.sink.name}`,
     );
     const rows = plan.estimates.map(({ entity, calls, basis }) => [
       entity,
@@ -118,7 +127,7 @@ function callsText(estimates: readonly CallEstimate[]): string {
   const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
   if (known.length === 0) return 'how many calls that takes is known after the first run';
   const sum = known.reduce((left, right) => left + right, 0);
-  return `about ${count(sum)} calls${known.length < estimates.length ? ', and those that are not known yet' : ''}`;
+  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', and those that are not known yet' : ''}`;
 }
 
 const planColumns = [

@@ -19,6 +19,8 @@ export interface Terminal extends ProgressScreen {
   /** What happens and what went wrong, on stderr. */
   note(line: string): void;
   readonly isJson: boolean;
+  /** How wide a line of results may be; null where nobody looks at a screen. */
+  columns(): number | null;
   /** True once standard output refused what it was given (a full disk, say); a reader that has gone away is no loss. */
   hasLostOutput(): boolean;
 }
@@ -50,6 +52,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
   const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
   return {
     isJson,
+    columns: () => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
     hasLostOutput: () => isLost,
     print: (line) => {
       if (isJson) return;

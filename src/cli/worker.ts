@@ -5,8 +5,9 @@ import { logRunEvent } from '../telemetry/log-run-event.ts';
 import { openLog } from '../telemetry/log.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { exitCodes, type ExitCode } from './exit-codes.ts';
-import { loadConfig } from './load-config.ts';
+import { exitCodeOfError, exitCodes, type ExitCode } from './exit-codes.ts';
+import { loadConfig, logLevel } from './load-config.ts';
+import { errorDocument } from './report-error.ts';
 
 export function addWorker(program: Command, enter: Enter): void {
   program
@@ -15,7 +16,7 @@ export function addWorker(program: Command, enter: Enter): void {
       'Run connectors by their schedules until told to stop; needs Redis. Logs to stderr, see LOG_LEVEL.',
     )
     .addHelpText('after', '\nExample:\n  $ LOG_LEVEL=debug connector-sync worker')
-    .action(() => enter((context) => runWorkerCommand(context)));
+    .action(() => enter((context) => runWorkerCommand(context), { isLogged: true }));
 }
 
 /** Told to stop is how a worker ends: exit code 0. */
@@ -24,24 +25,32 @@ async function runWorkerCommand(context: CommandContext): Promise<ExitCode> {
   // Loaded only here: no other command needs the queue, and it would double their start.
   const { runWorker } = await import('../jobs/run-worker.ts');
   const { clock, terminal, env, signal } = context;
-  const log = openLog({ level: env['LOG_LEVEL'] ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
+  const log = openLog({ level: logLevel(env) ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
   const unscheduled = withoutSchedule(settings);
   if (unscheduled.length > 0)
     log.warn({ connectors: unscheduled }, 'these connectors have no schedule and will not run');
-  await using app = openApp({ settings, clock, command: 'connector-sync worker' });
-  await runWorker({
-    settings,
-    log,
-    signal,
-    clock,
-    runConnector: (name, runSignal) =>
-      app.sync(connectorNamed(settings, name), {
-        globs: { select: [], exclude: [] },
-        onEvent: (event) => logRunEvent(log, name, event),
-        signal: runSignal,
-      }),
-  });
-  return exitCodes.ok;
+  try {
+    await using app = openApp({ settings, clock, command: 'connector-sync worker' });
+    await runWorker({
+      settings,
+      log,
+      signal,
+      clock,
+      runConnector: (name, runSignal) =>
+        app.sync(connectorNamed(settings, name), {
+          globs: { select: [], exclude: [] },
+          onEvent: (event) => logRunEvent(log, name, event),
+          signal: runSignal,
+        }),
+    });
+    return exitCodes.ok;
+  } catch (error) {
+    // Into the log, not beside it: who collects the log reads JSON lines.
+    const document = errorDocument(error);
+    terminal.printJson({ error: document });
+    log.fatal({ err: error }, document.message);
+    return exitCodeOfError(error);
+  }
 }
 
 function withoutSchedule(settings: Settings): readonly string[] {

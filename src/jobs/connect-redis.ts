@@ -27,12 +27,15 @@ export async function connectRedis(
     retryStrategy: (attempt: number) => Math.min(longestPauseMs, 2 ** Math.min(attempt, 10) * 100),
   });
   const disconnect = trackCopies(redis);
+  // The client's own rejection says only that the connection is closed; why, it says in the event before.
+  let lastError: Error | null = null;
+  redis.on('error', (error: Error) => (lastError = error));
   const deadline = AbortSignal.timeout(answerWithinMs);
   try {
     await Promise.race([redis.connect(), rejectWhenAborted(deadline)]);
   } catch (error) {
     disconnect();
-    throw unavailable(url, error);
+    throw unavailable(url, lastError ?? error);
   }
   return { redis, disconnect };
 }
@@ -66,9 +69,16 @@ function rejectWhenAborted(signal: AbortSignal): Promise<never> {
 function unavailable(url: Secret, error: unknown): SyncError {
   const { hostname, port } = new URL(url.reveal());
   const place = `${hostname}:${port === '' ? '6379' : port}`;
-  const reason = error instanceof Error ? error.message : String(error);
   return new SyncError(
-    `Redis at ${place} should answer within ${answerWithinMs / 1000} s: ${reason}. Start it, or set redis.url to where it runs.`,
+    `Redis at ${place} should answer within ${answerWithinMs / 1000} s: ${reasonOf(error)}. Start it, or set redis.url to where it runs.`,
     { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', context: { place }, cause: error },
   );
+}
+
+function reasonOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
+  if (code === 'ECONNREFUSED') return 'it refused the connection (ECONNREFUSED)';
+  const text = message.replace(/[.\s]+$/, '');
+  return code === '' || text.includes(code) ? text : `${text} (${code})`;
 }

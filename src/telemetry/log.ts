@@ -3,16 +3,16 @@ import { SyncError } from '../core/errors.ts';
 
 export type Log = Logger;
 
-const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /**
  * Structured log lines, one JSON object each, handed to `write` at once: a line that was logged before a crash is out.
- * An unknown level counts as `info`.
+ * Throws USAGE for an unknown level: silence or noise that nobody asked for is noticed too late.
  */
 export function openLog(options: { readonly level: string; readonly write: (line: string) => void }): Log {
   return pino(
     {
-      level: levels.includes(options.level) ? options.level : 'info',
+      level: checkLogLevel(options.level),
       base: null,
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
@@ -20,6 +20,15 @@ export function openLog(options: { readonly level: string; readonly write: (line
     },
     { write: options.write },
   );
+}
+
+/** The level as it was given. Throws USAGE, naming those there are, for an unknown one. */
+export function checkLogLevel(level: string): string {
+  if (levels.includes(level)) return level;
+  throw new SyncError(`LOG_LEVEL: expected one of ${levels.join(', ')}, got "${level}".`, {
+    code: 'USAGE',
+    recovery: 'stop',
+  });
 }
 
 /**

@@ -23,12 +23,17 @@ export function progressSummary(progress: Progress, nowMs: number): string {
   const rows = Array.from(progress.entities.values()).reduce((sum, entity) => sum + entity.rows, 0);
   const open = Array.from(progress.entities).filter(([, entity]) => entity.open > 0);
   const reading = open.length === 0 ? '' : `, reading ${open.map(([name]) => printable(name)).join(', ')}`;
-  return `${heading(progress, nowMs)}: ${count(rows)} records, ${totals(progress, nowMs)}${reading}`;
+  return `${heading(progress, nowMs)}: ${counted(rows, 'record')}, ${totals(progress, nowMs)}${reading}`;
 }
 
 /** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
 export function count(value: number): string {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ',');
+}
+
+/** `1 call`, `1,200 calls`. */
+export function counted(value: number, one: string, more = `${one}s`): string {
+  return `${count(value)} ${value === 1 ? one : more}`;
 }
 
 /** `850 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`. */
@@ -51,8 +56,8 @@ function entityLine(name: string, nameWidth: number, entity: EntityProgress, sty
       ? ''
       : ` of ~${count(entity.expectedRows)}`;
   const parts = [
-    `${count(entity.rows)}${expected} records`,
-    `${count(entity.pages)} pages`,
+    expected === '' ? counted(entity.rows, 'record') : `${count(entity.rows)}${expected} records`,
+    counted(entity.pages, 'page'),
     ...(entity.waitedMs > 0 ? [`waited ${duration(entity.waitedMs)}`] : []),
     ...(entity.setAside > 0 ? [`${count(entity.setAside)} set aside`] : []),
   ];
@@ -64,9 +69,9 @@ function entityLine(name: string, nameWidth: number, entity: EntityProgress, sty
 function totals(progress: Progress, nowMs: number): string {
   const parts = [
     `walks ${count(progress.walksEnded)} of ${count(progress.walksKnown)} known`,
-    `${count(progress.pages)} pages`,
+    counted(progress.pages, 'page'),
     `${pagesPerSecond(progress, nowMs).toFixed(1)} requests/s`,
-    ...(progress.retries > 0 ? [`${count(progress.retries)} retries`] : []),
+    ...(progress.retries > 0 ? [counted(progress.retries, 'retry', 'retries')] : []),
     ...(progress.waitingUntilMs > nowMs ? [`waiting ${duration(progress.waitingUntilMs - nowMs)}`] : []),
   ];
   return parts.join(', ');

@@ -1,11 +1,13 @@
 import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
 import type { EntityReport, FailureReport, RunReport } from '../../sinks/sink.ts';
 import { printable } from '../../telemetry/printable.ts';
-import { count, duration } from '../../telemetry/progress-text.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from '../json-text.ts';
-import { textTable, type TableColumn } from './text-table.ts';
+import { fittingTable } from './fitting-table.ts';
+import type { TableColumn } from './text-table.ts';
 
 const shownFailures = 10;
+const indent = '  ';
 
 /** The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. */
 const columns: readonly TableColumn[] = [
@@ -21,15 +23,17 @@ const columns: readonly TableColumn[] = [
   { title: 'notes', align: 'left' },
 ];
 
-/** A run for people: one line, a table by entity, what failed. */
-export function runReportText(report: RunReport): readonly string[] {
+/** A run for people: one line, a table by entity, what failed. The table is whole where `width` is null. */
+export function runReportText(report: RunReport, width: number | null): readonly string[] {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
   const rows = [...report.entities.map(entityRow), ['total', ...numbers(total, pages), '', '', '']];
   return [
     heading(report),
-    ...textTable(columns, rows).map((line) => `  ${line}`),
-    `  ${count(report.calls)} calls, ${count(report.retries)} retries, waited ${duration(report.waitedMs)}, ${count(Math.round(report.bytes / 1024))} KiB`,
+    ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
+      (line) => `${indent}${line}`,
+    ),
+    `${indent}${costs(report)}`,
     ...failureLines(report),
   ];
 }
@@ -41,9 +45,22 @@ export function rowsWritten(report: RunReport): number {
 
 function heading(report: RunReport): string {
   const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);
-  const goesOn = report.continues === null ? '' : `, went on with ${report.continues}`;
+  const goesOn =
+    report.continues === null
+      ? ''
+      : `, went on with ${report.continues} (what that run had sealed is not read again)`;
   const error = report.error === null ? '' : ` (${report.error.code}: ${printable(report.error.message)})`;
   return `${report.connector}: ${report.outcome} in ${duration(ms)}${error}  run ${report.run}${goesOn}`;
+}
+
+/** Calls wait beside each other, so their waits may add up to more than the run took. */
+function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
+  return [
+    counted(calls, 'call'),
+    counted(retries, 'retry', 'retries'),
+    ...(waitedMs > 0 ? [`${duration(waitedMs)} of waiting over parallel calls`] : []),
+    `${count(Math.round(bytes / 1024))} KiB`,
+  ].join(', ');
 }
 
 function entityRow(entity: EntityReport): readonly string[] {

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 import type { Instant } from '../../core/clock.ts';
-import { createPrivateFile } from './private-file.ts';
+import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
 import { toSinkError } from './sink-error.ts';
 
@@ -38,11 +37,20 @@ export function openDatabase(options: DatabaseOptions): Database.Database {
   });
 }
 
+/** Whether a sink has a database at `file`. Throws `SyncError` where that cannot be known, or where something else is there. */
+export function isSinkThere(file: string): boolean {
+  try {
+    return isPrivateFileThere(file);
+  } catch (error) {
+    throw toSinkError(error, file);
+  }
+}
+
 /** Opens an existing sink's database for reading. Throws `SyncError` SINK_FAILED when there is none. */
 export function openReadonlyDatabase(
   options: Omit<DatabaseOptions, 'durability' | 'now'>,
 ): Database.Database {
-  if (!existsSync(options.file)) {
+  if (!isSinkThere(options.file)) {
     throw new SyncError(
       `There is no sink at ${options.file} yet. Check the path in the settings, or run a sync first.`,
       { code: 'SINK_FAILED', recovery: 'stop', context: { file: options.file } },

@@ -1,4 +1,15 @@
-import { chmodSync, closeSync, constants, fsyncSync, lstatSync, mkdirSync, openSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  statSync,
+  type Stats,
+} from 'node:fs';
 import { dirname } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 
@@ -14,16 +25,9 @@ export function createPrivateFile(file: string): void {
   try {
     closeSync(openPrivateFile(file));
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) {
-      throw error;
-    }
+    if (!hasCode(error, 'EEXIST')) throw error;
     const stats = lstatSync(file);
-    if (!stats.isFile()) {
-      throw new SyncError(
-        `${file} was expected to be a regular file, not a link, folder or device. Name another path.`,
-        { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { file }, cause: error },
-      );
-    }
+    checkRegular(file, stats);
     if (stats.size === 0) {
       chmodSync(file, 0o600);
     }
@@ -35,8 +39,70 @@ export function openPrivateFile(file: string): number {
   return openSync(file, createNew, 0o600);
 }
 
+/**
+ * True when `file` is there. Throws SINK_INCOMPATIBLE when it is no regular file or lies below one, and the system's
+ * error when it cannot be known: a folder that may not be entered is not an empty one.
+ */
+export function isPrivateFileThere(file: string): boolean {
+  try {
+    checkRegular(file, lstatSync(file));
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return false;
+    if (hasCode(error, 'ENOTDIR')) throw noFolder(dirname(file), error);
+    throw error;
+  }
+}
+
+/**
+ * Makes sure that `directory` exists; folders that are missing are made for their owner alone. Several processes may do
+ * this at once. Step by step, because Node's recursive form never ends where a folder exists and yet answers ENOENT
+ * to whatever is made in it (as /proc does). Throws SINK_INCOMPATIBLE for a file of that name.
+ */
 export function createPrivateDirectory(directory: string): void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  try {
+    makeDirectory(directory);
+  } catch (error) {
+    const parent = dirname(directory);
+    if (hasCode(error, 'ENOTDIR')) throw noFolder(parent, error);
+    if (!hasCode(error, 'ENOENT') || parent === directory) throw error;
+    // Where the parent is there by now, another process was faster: once more in any case, and only once.
+    if (!existsSync(parent)) createPrivateDirectory(parent);
+    makeDirectory(directory);
+  }
+}
+
+/** One level. A folder that is there already, or that another process was faster to make, is what was wanted. */
+function makeDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { mode: 0o700 });
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error;
+    if (!statSync(directory).isDirectory()) throw noFolder(directory, error);
+  }
+}
+
+function checkRegular(file: string, stats: Stats): void {
+  if (stats.isFile()) return;
+  throw new SyncError(
+    `${file} was expected to be a regular file, not a link, folder or device. Name another path.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { file } },
+  );
+}
+
+/** Names the file in the way, which may lie above `directory`. */
+function noFolder(directory: string, cause: unknown): SyncError {
+  if (dirname(directory) !== directory && !existsSync(directory)) return noFolder(dirname(directory), cause);
+  return new SyncError(`${directory} is a file, expected a folder. Name another path.`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { directory },
+    cause,
+  });
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
 }
 
 /** Makes names created in or renamed within `directory` survive a power loss. */

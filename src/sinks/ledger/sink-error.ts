@@ -23,9 +23,14 @@ export function toSinkError(error: unknown, file: string): unknown {
     busy
       ? `The sink at ${file} stayed locked by another writer for 5 s; expected short transactions only. ` +
           'Close programs that hold a write transaction on it and sync again.'
-      : `The sink at ${file} could not be read or written (${code}: ${error.message}). Check the file, its folder and the disk.`,
+      : `The sink at ${file} could not be read or written (${reasonOf(code, error)}). Check the file, its folder and the disk.`,
     { code: 'SINK_FAILED', recovery: 'stop', context: { file, cause: code }, cause: error },
   );
+}
+
+/** The code once: a system call's message begins with it, SQLite's does not hold it. */
+function reasonOf(code: string, { message }: Error): string {
+  return message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
 }
 
 export function isBusy(error: unknown): boolean {

@@ -1,0 +1,37 @@
+import { SyncError } from '../core/errors.ts';
+
+/**
+ * A failure to reach the API in words that name its origin (no path, no query) and what to look at; any other error as
+ * it came. The call behind it has used up its attempts.
+ */
+export function sayUnreachable(error: unknown, baseUrl: string): unknown {
+  if (!(error instanceof SyncError) || (error.code !== 'NETWORK' && error.code !== 'TIMEOUT')) return error;
+  const cause = String(error.context['cause'] ?? '');
+  const what = whatByCause[cause];
+  if (what === undefined) return error;
+  const { origin } = new URL(baseUrl);
+  return new SyncError(`${origin} ${what} (${cause}), however often it was tried: ${advice(cause)}`, {
+    code: error.code,
+    recovery: error.recovery,
+    context: { ...error.context, origin },
+    cause: error,
+  });
+}
+
+const notReached = 'could not be reached';
+
+const whatByCause: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'refused the connection',
+  ENOTFOUND: 'has a host name that was not found',
+  EAI_AGAIN: 'has a host name that could not be looked up',
+  EHOSTUNREACH: notReached,
+  ENETUNREACH: notReached,
+  ETIMEDOUT: notReached,
+  UND_ERR_CONNECT_TIMEOUT: notReached,
+};
+
+function advice(cause: string): string {
+  if (cause === 'ECONNREFUSED') return 'is api.baseUrl right, and is the service running?';
+  if (cause === 'ENOTFOUND' || cause === 'EAI_AGAIN') return 'is api.baseUrl right, and does DNS work here?';
+  return 'is api.baseUrl right, and may this machine reach it (network, firewall)?';
+}
