@@ -92,6 +92,7 @@ function notes({ counts, ...entity }: EntityReport): string {
     [counts.filtered, 'filtered'],
     [entity.extraFields, 'fields in _extra'],
     [entity.depthLimited, 'below the depth limit'],
+    [entity.foreign, 'copies of records kept elsewhere'],
   ];
   return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
 }
