@@ -14,7 +14,7 @@ const paramName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
 export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void {
   for (const [name, action] of Object.entries(entity.actions)) {
     if (action !== undefined) {
-      checkAction(name, action, entity, [...at, 'actions', name], note);
+      checkAction(name, action, entity, at, note);
     }
   }
   if (entity.actions.list === undefined) {
@@ -22,10 +22,11 @@ export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void
     return;
   }
   const list = buildAction(entity.actions.list);
-  checkPagination(entity, list, [...at, 'pagination'], note);
-  checkSent(entity.fixedParams, list, entity, [...at, 'fixedParams'], note);
+  checkPagination(entity, list, at, note);
+  const declared = { list, paging: pagingParams(entity.pagination) };
+  checkSent(entity.fixedParams, declared, at, ['fixedParams'], note);
   if (entity.order !== null) {
-    checkSent(entity.order.params, list, entity, [...at, 'order', 'params'], note);
+    checkSent(entity.order.params, declared, at, ['order', 'params'], note);
     for (const name of Object.keys(entity.order.params)) {
       if (Object.hasOwn(entity.fixedParams, name)) {
         note([...at, 'order', 'params', name], 'is also a fixed parameter: name it in one place');
@@ -34,7 +35,14 @@ export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void
   }
 }
 
-function checkAction(name: string, file: ActionFile, entity: EntityFile, at: YamlPath, note: Note): void {
+function checkAction(
+  name: string,
+  file: ActionFile,
+  entity: EntityFile,
+  entityAt: YamlPath,
+  note: Note,
+): void {
+  const at = [...entityAt, 'actions', name];
   const action = buildAction(file);
   for (const [param, declared] of action.params) {
     checkDeclaration(param, declared, [...at, 'params', param], note);
@@ -48,40 +56,44 @@ function checkAction(name: string, file: ActionFile, entity: EntityFile, at: Yam
   const fields = Object.keys(entity.fields);
   for (const [param, field] of action.key) {
     if (!action.params.has(param)) {
-      note([...at, 'key', param], `no such parameter${suggestName(param, action.params.keys())}`);
+      const message = `no such parameter${suggestName(param, action.params.keys())}`;
+      note([...at, 'key', param], message, [...at, 'params', param]);
     }
     if (!fields.includes(field)) {
-      note([...at, 'key', param], `no such field: ${JSON.stringify(field)}${suggestName(field, fields)}`);
+      const message = `no such field: ${JSON.stringify(field)}${suggestName(field, fields)}`;
+      note([...at, 'key', param], message, [...entityAt, 'fields', field]);
     }
   }
   for (const [param, { required }] of action.params) {
     if (required && !action.key.has(param)) {
-      note([...at, 'key'], `is missing ${param}: say which field of the record holds its value`);
+      const message = `is missing ${param}: say which field of the record holds its value`;
+      note([...at, 'key'], message, [...at, 'params', param]);
     }
   }
 }
 
 function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note): void {
+  const typeAt = [...at, 'type'];
   if (!paramName.test(name)) {
     note(at, 'expected a letter, then letters, digits, "_", "-" or ".", at most 64 characters');
   }
   if (param.enum !== null && param.type !== 'string') {
-    note([...at, 'enum'], `expected only on a string, this one is of type ${param.type}`);
+    note([...at, 'enum'], `expected only on a string, this one is of type ${param.type}`, typeAt);
   }
   if ((param.min !== null || param.max !== null) && param.type !== 'integer') {
-    note(at, `expected min and max only on an integer, this one is of type ${param.type}`);
+    note(at, `expected min and max only on an integer, this one is of type ${param.type}`, typeAt);
   }
   if (param.min !== null && param.max !== null && param.min > param.max) {
-    note([...at, 'min'], `expected at most max (${param.max}), got ${param.min}`);
+    note([...at, 'min'], `expected at most max (${param.max}), got ${param.min}`, [...at, 'max']);
   }
   if (param.default !== null) {
     for (const message of checkParam('default', param, param.default)) {
-      note([...at, 'default'], message);
+      note([...at, 'default'], message, at);
     }
   }
   if (param.members !== undefined) {
     if (param.type !== 'object') {
-      note([...at, 'members'], `expected only on an object, this one is of type ${param.type}`);
+      note([...at, 'members'], `expected only on an object, this one is of type ${param.type}`, typeAt);
     }
     for (const [member, declared] of param.members) {
       checkDeclaration(member, declared, [...at, 'members', member], note);
@@ -89,7 +101,16 @@ function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note):
   }
 }
 
-function checkPagination(entity: EntityFile, list: Action, at: YamlPath, note: Note): void {
+function checkPagination(entity: EntityFile, list: Action, entityAt: YamlPath, note: Note): void {
+  const at = [...entityAt, 'pagination'];
+  const kindAt = [...at, 'kind'];
+  const declarationOf = (name: string | null): YamlPath => [
+    ...entityAt,
+    'actions',
+    'list',
+    'params',
+    name ?? '',
+  ];
   const { pagination } = entity;
   if (pagination.kind === 'single') {
     return;
@@ -108,26 +129,34 @@ function checkPagination(entity: EntityFile, list: Action, at: YamlPath, note: N
     const param = name === null ? undefined : list.params.get(name);
     if (name !== null && param?.type !== type) {
       const got = param === undefined ? 'is not declared' : `is of type ${param.type}`;
-      note([...at, role], `expected a list parameter of type ${type}; ${name} ${got}`);
+      const message = `expected a list parameter of type ${type}; ${name} ${got}`;
+      note([...at, role], message, kindAt, declarationOf(name));
     }
   }
   const size = pagination.sizeParam === null ? null : (list.params.get(pagination.sizeParam)?.max ?? null);
   if (size !== null && pagination.maxSize !== null && pagination.maxSize > size) {
-    note([...at, 'maxSize'], `expected at most ${size}, the max of ${pagination.sizeParam}`);
+    const message = `expected at most ${size}, the max of ${pagination.sizeParam}`;
+    note([...at, 'maxSize'], message, kindAt, [...at, 'sizeParam'], declarationOf(pagination.sizeParam));
   }
   if ((pagination.sizeParam === null) !== (pagination.maxSize === null)) {
-    note([...at, 'maxSize'], 'expected maxSize and sizeParam together, or neither');
+    note([...at, 'maxSize'], 'expected maxSize and sizeParam together, or neither', kindAt);
   }
 }
 
-function checkSent(sent: Params, list: Action, entity: EntityFile, at: YamlPath, note: Note): void {
-  const paging = pagingParams(entity.pagination);
+function checkSent(
+  sent: Params,
+  { list, paging }: { readonly list: Action; readonly paging: readonly string[] },
+  entityAt: YamlPath,
+  place: YamlPath,
+  note: Note,
+): void {
   for (const [name, value] of Object.entries(sent)) {
+    const at = [...entityAt, ...place, name];
     for (const message of checkParams(list, { [name]: value })) {
-      note([...at, name], message);
+      note(at, message, [...entityAt, 'actions', 'list', 'params', name]);
     }
     if (paging.includes(name)) {
-      note([...at, name], 'is set by the pagination: leave it out');
+      note(at, 'is set by the pagination: leave it out', [...entityAt, 'pagination']);
     }
   }
 }

@@ -11,7 +11,7 @@ import { suggestName } from './suggest-name.ts';
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
   if (!isConnectorName(file.name)) {
-    note(['name'], `expected ${namePattern('-')}, got ${JSON.stringify(file.name)}`);
+    note(['name'], `expected ${namePattern('_ or -')}, got ${JSON.stringify(file.name)}`);
   }
   if (Object.keys(file.entities).length === 0) {
     note(['entities'], 'expected at least one entity');
@@ -31,11 +31,12 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
 
 function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
   const declared = Object.keys(entity.fields);
+  const placesOf = (name: string): readonly YamlPath[] => [[...at, 'fields', name]];
   for (const name of declared) {
     checkName(name, [...at, 'fields', name], note);
   }
-  checkKnown(entity.key, declared, 'field', [...at, 'key'], note);
-  checkKey(entity.key, (part) => entity.fields[part], [...at, 'key'], note);
+  checkKnown(entity.key, declared, 'field', [...at, 'key'], note, placesOf);
+  checkKey(entity.key, (part) => entity.fields[part], [...at, 'key'], note, placesOf);
   entity.ignored.forEach((name, index) => {
     if (declared.includes(name)) {
       note(
@@ -44,18 +45,21 @@ function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
       );
     }
   });
-  entity.volatile.forEach((path, index) => checkVolatile(entity, path, [...at, 'volatile', index], note));
+  entity.volatile.forEach((_, index) => checkVolatile(entity, index, at, note));
   for (const [where, field] of [
     ['order', entity.order?.field],
     ['only', entity.only?.field],
   ] as const) {
     if (field !== undefined && !declared.includes(field)) {
-      note([...at, where, 'field'], `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`);
+      const message = `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`;
+      note([...at, where, 'field'], message, ...placesOf(field));
     }
   }
 }
 
-function checkVolatile(entity: EntityFile, path: string, at: YamlPath, note: Note): void {
+function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, note: Note): void {
+  const at = [...entityAt, 'volatile', index];
+  const path = entity.volatile[index] ?? '';
   const [first = '', ...rest] = path.split('.');
   if (first === '' || rest.includes('')) {
     note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
@@ -65,7 +69,8 @@ function checkVolatile(entity: EntityFile, path: string, at: YamlPath, note: Not
     note(at, 'expected at least one field to stay in the content hash, got all of them');
   }
   if (first !== '*' && !Object.hasOwn(entity.fields, first)) {
-    note(at, `no such field: ${JSON.stringify(first)}${suggestName(first, Object.keys(entity.fields))}`);
+    const suggestion = suggestName(first, Object.keys(entity.fields));
+    note(at, `no such field: ${JSON.stringify(first)}${suggestion}`, [...entityAt, 'fields', first]);
   }
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
@@ -91,6 +96,7 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
       note(
         ['errors', index, 'entity'],
         `no such entity: ${JSON.stringify(entity)}${suggestName(entity, known)}`,
+        ['entities', entity],
       );
     }
   });

@@ -11,6 +11,7 @@ export function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void
   }
   const here = [...at, 'explode'];
   const declared = Object.keys(entity.fields);
+  const fieldOf = (name: string): YamlPath => [...at, 'fields', name];
   checkName(explode.into, [...here, 'into'], note);
   const type = entity.fields[explode.field];
   if (type !== 'array') {
@@ -18,9 +19,9 @@ export function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void
       type === undefined
         ? `there is no field ${JSON.stringify(explode.field)}${suggestName(explode.field, declared)}`
         : `${explode.field} is of type ${type}`;
-    note([...here, 'field'], `expected an array field; ${got}`);
+    note([...here, 'field'], `expected an array field; ${got}`, fieldOf(explode.field));
   }
-  checkKnown(explode.carry, declared, 'field', [...here, 'carry'], note);
+  checkKnown(explode.carry, declared, 'field', [...here, 'carry'], note, (name) => [fieldOf(name)]);
   for (const field of Object.keys(explode.fields)) {
     checkName(field, [...here, 'fields', field], note);
     if (explode.carry.includes(field)) {
@@ -28,6 +29,12 @@ export function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void
     }
   }
   const columns = [...explode.carry, ...Object.keys(explode.fields)];
-  checkKnown(explode.key, columns, 'field', [...here, 'key'], note);
-  checkKey(explode.key, (part) => explode.fields[part] ?? entity.fields[part], [...here, 'key'], note);
+  const placesOf = (name: string): readonly YamlPath[] => [
+    [...here, 'carry'],
+    [...here, 'fields', name],
+    fieldOf(name),
+  ];
+  const typeOf = (name: string): string | undefined => explode.fields[name] ?? entity.fields[name];
+  checkKnown(explode.key, columns, 'field', [...here, 'key'], note, placesOf);
+  checkKey(explode.key, typeOf, [...here, 'key'], note, placesOf);
 }

@@ -2,8 +2,14 @@ import { isDeclaredName, maxNameLength } from '../core/names.ts';
 import { isReservedName, type YamlPath } from './read-yaml.ts';
 import { suggestName } from './suggest-name.ts';
 
-/** Notes a problem at a place of the file. */
-export type Note = (path: YamlPath, message: string) => void;
+/**
+ * Notes a problem at a place of the file. `restsOn` are the other places that were looked at to find it: where one of
+ * them is broken itself, this may be no problem at all, and is not told.
+ */
+export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPath[]) => void;
+
+/** The places of the file that say what a name stands for. */
+type PlacesOf = (name: string) => readonly YamlPath[];
 
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
@@ -27,10 +33,12 @@ export function checkKnown(
   what: string,
   at: YamlPath,
   note: Note,
+  placesOf: PlacesOf,
 ): void {
   names.forEach((name, index) => {
     if (!known.includes(name)) {
-      note([...at, index], `no such ${what}: ${JSON.stringify(name)}${suggestName(name, known)}`);
+      const message = `no such ${what}: ${JSON.stringify(name)}${suggestName(name, known)}`;
+      note([...at, index], message, ...placesOf(name));
     }
   });
 }
@@ -41,11 +49,13 @@ export function checkKey(
   typeOf: (part: string) => string | undefined,
   at: YamlPath,
   note: Note,
+  placesOf: PlacesOf,
 ): void {
   key.forEach((part, index) => {
     const type = typeOf(part);
     if (type !== undefined && type !== 'string' && type !== 'integer') {
-      note([...at, index], `expected a string or integer field, ${part} is of type ${type}`);
+      const message = `expected a string or integer field, ${part} is of type ${type}`;
+      note([...at, index], message, ...placesOf(part));
     }
     if (key.indexOf(part) !== index) {
       note([...at, index], `${part} is named twice`);

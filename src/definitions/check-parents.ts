@@ -11,23 +11,26 @@ export function checkParents(file: DefinitionFile, note: Note): void {
   for (const [name, entity] of Object.entries(file.entities)) {
     const at = ['entities', name, 'parents'];
     if (entity.parents.length === 0) {
-      checkRequired(entity, [], ['entities', name, 'actions', 'list'], note);
+      checkRequired(entity, null, ['entities', name], note);
     }
     if (entity.parents.length > 0 && !entity.parents.some((parent) => parent.byDefault)) {
-      note(at, 'expected at least one parent that is byDefault, or nobody would find this entity');
+      note(at, 'expected at least one parent that is byDefault, or nobody would find this entity', at);
     }
     entity.parents.forEach((parent, index) => {
       const target = file.entities[parent.entity];
       if (target === undefined || !Object.hasOwn(file.entities, parent.entity)) {
         const suggestion = suggestName(parent.entity, names);
-        note([...at, index, 'entity'], `no such entity: ${JSON.stringify(parent.entity)}${suggestion}`);
+        note([...at, index, 'entity'], `no such entity: ${JSON.stringify(parent.entity)}${suggestion}`, [
+          'entities',
+          parent.entity,
+        ]);
         return;
       }
       if (entity.parents.findIndex((other) => other.entity === parent.entity) !== index) {
         note([...at, index, 'entity'], `${parent.entity} is named twice`);
       }
       checkOrder(file, name, parent.entity, [...at, index, 'entity'], note);
-      checkParent(entity, parent, target, [...at, index], note);
+      checkParent(entity, index, target, ['entities', name], note);
     });
   }
 }
@@ -70,56 +73,78 @@ function pathUp(
 
 function checkParent(
   entity: EntityFile,
-  parent: ParentFile,
+  index: number,
   target: EntityFile,
-  at: YamlPath,
+  entityAt: YamlPath,
   note: Note,
 ): void {
+  const at = [...entityAt, 'parents', index];
+  const parent = entity.parents[index];
+  if (parent === undefined) {
+    return;
+  }
   const declared = entity.actions.list?.params ?? {};
   const parentFields = Object.keys(target.fields);
   for (const [param, field] of Object.entries(parent.params)) {
     const here = [...at, 'params', param];
+    const declaration = [...entityAt, 'actions', 'list', 'params', param];
     const found = declared[param];
     if (found === undefined) {
-      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`);
+      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`, declaration);
     } else if (!found.required) {
-      note(here, 'expected a required list parameter: only those tell partitions apart');
+      note(here, 'expected a required list parameter: only those tell partitions apart', declaration);
     }
     if (!parentFields.includes(field)) {
       const suggestion = suggestName(field, parentFields);
-      note(here, `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestion}`);
+      const message = `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestion}`;
+      note(here, message, ['entities', parent.entity, 'fields', field]);
     }
   }
-  checkRequired(entity, Object.keys(parent.params), [...at, 'params'], note);
-  checkInject(entity, parent, at, note);
-  parent.when.forEach((condition, index) => {
-    if (!parentFields.includes(condition.field)) {
-      const suggestion = suggestName(condition.field, parentFields);
-      note(
-        [...at, 'when', index, 'field'],
-        `no such field of ${parent.entity}: ${JSON.stringify(condition.field)}${suggestion}`,
-      );
+  checkRequired(entity, index, entityAt, note);
+  checkInject(entity, parent, entityAt, at, note);
+  parent.when.forEach(({ field }, position) => {
+    if (!parentFields.includes(field)) {
+      const message = `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestName(field, parentFields)}`;
+      note([...at, 'when', position, 'field'], message, ['entities', parent.entity, 'fields', field]);
     }
   });
 }
 
-function checkInject(entity: EntityFile, parent: ParentFile, at: YamlPath, note: Note): void {
+function checkInject(
+  entity: EntityFile,
+  parent: ParentFile,
+  entityAt: YamlPath,
+  at: YamlPath,
+  note: Note,
+): void {
   const declared = Object.keys(entity.fields);
   for (const [field, param] of Object.entries(parent.inject)) {
     if (!declared.includes(field)) {
-      note([...at, 'inject', field], `no such field${suggestName(field, declared)}`);
+      const message = `no such field${suggestName(field, declared)}`;
+      note([...at, 'inject', field], message, [...entityAt, 'fields', field]);
     }
     if (!Object.hasOwn(parent.params, param)) {
       const given = Object.keys(parent.params).join(', ');
-      note([...at, 'inject', field], `expected a parameter that this parent fills (${given}), got ${param}`);
+      const message = `expected a parameter that this parent fills (${given}), got ${param}`;
+      note([...at, 'inject', field], message, [...at, 'params', param]);
     }
   }
 }
 
-function checkRequired(entity: EntityFile, filled: readonly string[], at: YamlPath, note: Note): void {
+/** Of one parent, or of an entity without parents where `index` is null. */
+function checkRequired(entity: EntityFile, index: number | null, entityAt: YamlPath, note: Note): void {
+  const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
+  const list = [...entityAt, 'actions', 'list'];
+  const filledAt = index === null ? [...entityAt, 'parents'] : [...entityAt, 'parents', index, 'params'];
   for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
-    if (required && !filled.includes(name) && !Object.hasOwn(entity.fixedParams, name)) {
-      note(at, `nothing fills the required list parameter ${name}: name it in parents or fixedParams`);
+    if (required && !Object.hasOwn(filled, name) && !Object.hasOwn(entity.fixedParams, name)) {
+      note(
+        index === null ? list : filledAt,
+        `nothing fills the required list parameter ${name}: name it in parents or fixedParams`,
+        [...list, 'params', name],
+        [...entityAt, 'fixedParams', name],
+        filledAt,
+      );
     }
   }
 }

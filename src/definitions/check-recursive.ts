@@ -22,26 +22,33 @@ export function checkRecursive(entity: EntityFile, at: YamlPath, note: Note): vo
     const type = entity.fields[field];
     const here = [...at, 'recursive', role];
     if (type === undefined) {
-      note(here, `no such field: ${JSON.stringify(field)}${suggestName(field, Object.keys(entity.fields))}`);
+      const suggestion = suggestName(field, Object.keys(entity.fields));
+      note(here, `no such field: ${JSON.stringify(field)}${suggestion}`, [...at, 'fields', field]);
     } else if (!types.some((allowed) => allowed === type)) {
-      note(here, `expected a field of type ${types.join(' or ')}, ${field} is of type ${type}`);
+      const message = `expected a field of type ${types.join(' or ')}, ${field} is of type ${type}`;
+      note(here, message, [...at, 'fields', field]);
     }
   }
   const here = [...at, 'recursive', 'param'];
   if (entity.actions.list?.params[recursive.param] === undefined) {
-    note(here, `no such list parameter: ${JSON.stringify(recursive.param)}`);
+    const declaration = [...at, 'actions', 'list', 'params', recursive.param];
+    note(here, `no such list parameter: ${JSON.stringify(recursive.param)}`, declaration);
   }
   if (entity.parents.length === 0) {
-    note([...at, 'recursive'], 'expected parents: a tree begins at a parent record');
+    note([...at, 'recursive'], 'expected parents: a tree begins at a parent record', [...at, 'parents']);
   }
   entity.parents.forEach((parent, index) => {
     if (!Object.hasOwn(parent.params, recursive.param)) {
-      note([...at, 'parents', index, 'params'], `expected ${recursive.param}, which begins the tree`);
+      const message = `expected ${recursive.param}, which begins the tree`;
+      note([...at, 'parents', index, 'params'], message, here);
     }
     if (parent.inject[recursive.rootField] !== recursive.param) {
       note(
         [...at, 'parents', index, 'inject'],
         `expected ${recursive.rootField}: ${recursive.param}, which names the tree in every record`,
+        here,
+        [...at, 'recursive', 'rootField'],
+        [...at, 'parents', index, 'inject', recursive.rootField],
       );
     }
   });

@@ -7,6 +7,7 @@ import { checkDefinition } from './check-definition.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { Definition } from './definition.ts';
 import { definitionFile } from './definition-file.ts';
+import { brokenPlaces, noteAround } from './note-around.ts';
 import { readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 
@@ -15,19 +16,41 @@ export const builtInDefinitionsFolder: string = fileURLToPath(
   new URL('../../config/definitions', import.meta.url),
 );
 
+/** What the files say, with everything that is wrong in any of them. */
+export interface FoundDefinitions {
+  /** Those that nothing is wrong with. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly problems: readonly Problem[];
+  /** Whether a definition of this name may lie in one of the files or folders that something is wrong with. */
+  readonly mayBeBroken: (name: string) => boolean;
+}
+
 /**
  * Every definition in the `*.yaml` and `*.yml` files of the folders, by name, frozen. Subfolders are not read.
  * Throws `ProblemsError` DEFINITION_INVALID with everything that is wrong in any of the files.
  */
 export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string, Definition> {
+  const { definitions, problems } = findDefinitions(folders);
+  if (problems.length > 0) {
+    throw new ProblemsError('DEFINITION_INVALID', problems);
+  }
+  return definitions;
+}
+
+/** The same for who has more to check: never throws. */
+export function findDefinitions(folders: readonly string[]): FoundDefinitions {
   const problems: Problem[] = [];
   const definitions = new Map<string, Definition>();
   const fileByName = new Map<string, string>();
-  for (const file of new Set(folders.flatMap((folder) => definitionFiles(folder, problems)))) {
+  const files = new Set(folders.flatMap((folder) => definitionFiles(folder, problems)));
+  // A folder that cannot be read may hold any name, as may a file whose name is no text.
+  let isEveryNameKnown = problems.length === 0;
+  for (const file of files) {
     const yaml = readYaml(file);
     const { name, definition, found } = readDefinition(yaml);
     problems.push(...found);
     if (name === null) {
+      isEveryNameKnown = false;
       continue;
     }
     const other = fileByName.get(name);
@@ -42,10 +65,11 @@ export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string,
       definitions.set(name, definition);
     }
   }
-  if (problems.length > 0) {
-    throw new ProblemsError('DEFINITION_INVALID', problems);
-  }
-  return deepFreeze(definitions);
+  return {
+    definitions: deepFreeze(definitions),
+    problems,
+    mayBeBroken: (name) => !isEveryNameKnown || (fileByName.has(name) && !definitions.has(name)),
+  };
 }
 
 function definitionFiles(folder: string, problems: Problem[]): readonly string[] {
@@ -66,7 +90,7 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
   }
 }
 
-/** The name is known as soon as the shapes are right, so that two files of one name are told in the same round. */
+/** The name is known where it is a text, so that two files of one name are told in the same round. */
 function readDefinition(yaml: YamlFile): {
   readonly name: string | null;
   readonly definition: Definition | null;
@@ -75,12 +99,16 @@ function readDefinition(yaml: YamlFile): {
   if (yaml.problems.length > 0) {
     return { name: null, definition: null, found: yaml.problems };
   }
-  const { value, problems } = parseShape(definitionFile, yaml.data, yaml);
+  const { value, broken, problems } = parseShape(definitionFile, yaml.data, yaml);
   if (value === null) {
     return { name: null, definition: null, found: problems };
   }
   const found = [...problems];
-  checkDefinition(value, (at, message) => found.push(yaml.problem(at, message)));
+  const places = brokenPlaces(broken);
+  checkDefinition(
+    value,
+    noteAround(places, (at, message) => found.push(yaml.problem(at, message))),
+  );
   const definition = found.length === 0 ? buildDefinition(value) : null;
-  return { name: value.name, definition, found };
+  return { name: places.include(['name']) ? null : value.name, definition, found };
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlFile, YamlPath } from './read-yaml.ts';
+import { firstIssues, soundRest, type SoundRest } from './sound-rest.ts';
 
 /** An object whose unknown keys are errors that name the key they are closest to. */
 export function strictObject<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
@@ -21,31 +22,22 @@ function unknownKey(key: string, known: readonly string[]): string {
 }
 
 /**
- * Parses a file's data; `value` is null when its shapes are wrong. Unknown keys alone do not hold anybody up: they are
- * problems, and the rest is parsed without them, so that its own problems are told in the same round. `mayShow` says
- * whether the value at a path may be quoted: one that came from the environment or a secret file may not.
+ * Parses a file's data and tells everything that is wrong with its shapes. With problems, `value` is only good for more
+ * checks (see `soundRest`), so that what else is wrong is told in the same round. `mayShow` says whether the value at a
+ * path may be quoted: one that came from the environment or a secret file may not.
  */
 export function parseShape<Schema extends z.ZodType>(
   schema: Schema,
   data: unknown,
   yaml: YamlFile,
   mayShow: (path: YamlPath) => boolean = () => true,
-): { readonly value: z.output<Schema> | null; readonly problems: readonly Problem[] } {
+): SoundRest<z.output<Schema>> & { readonly problems: readonly Problem[] } {
   const parsed = schema.safeParse(data);
   if (parsed.success) {
-    return { value: parsed.data, problems: [] };
+    return { value: parsed.data, broken: [], problems: [] };
   }
-  const { issues } = parsed.error;
-  const problems = issues.flatMap((issue) => problemsOf(issue, data, yaml, mayShow));
-  const rest = structuredClone(data);
-  for (const issue of issues) {
-    if (issue.code !== 'unrecognized_keys') {
-      return { value: null, problems };
-    }
-    const owner = valueAt(rest, issue.path);
-    issue.keys.forEach((key) => isObject(owner) && Reflect.deleteProperty(owner, key));
-  }
-  return { value: schema.safeParse(rest).data ?? null, problems };
+  const problems = firstIssues(parsed.error).flatMap((issue) => problemsOf(issue, data, yaml, mayShow));
+  return { ...soundRest(schema, data), problems };
 }
 
 function problemsOf(
@@ -60,7 +52,7 @@ function problemsOf(
       yaml.problem([...issue.path, key], messages[index] ?? 'unknown key'),
     );
   }
-  return [yaml.problem(issue.path, describeIssue(issue, valueAt(data, issue.path), mayShow(issue.path)))];
+  return [yaml.problem(issue.path, describeIssue(issue, writtenAt(data, issue.path), mayShow(issue.path)))];
 }
 
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, mayShow: boolean): string {
@@ -126,9 +118,13 @@ function typeName(value: unknown): string {
   return Array.isArray(value) ? 'an array' : article(typeof value);
 }
 
-function valueAt(data: unknown, path: YamlPath): unknown {
+/** What the file says at a place; where a text is short for `{ type: text }`, that text is its `type`. */
+function writtenAt(data: unknown, path: YamlPath): unknown {
   let value = data;
   for (const step of path) {
+    if (typeof value === 'string' && step === 'type') {
+      return value;
+    }
     if (!isObject(value) || !Object.hasOwn(value, step)) {
       return undefined;
     }

@@ -1,15 +1,14 @@
-import { isConnectorId, isConnectorName, maxNameLength, type ConnectorName } from '../core/names.ts';
-import type { Definition } from '../definitions/definition.ts';
+import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
+import type { FoundDefinitions } from '../definitions/load-definitions.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import { buildEntities } from './build-entities.ts';
 import { buildSchedule } from './build-schedule.ts';
-import type { Note } from '../definitions/check-names.ts';
+import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { ConnectorSettings, SinkSettings } from './settings.ts';
 import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 
 interface Known {
-  /** Null when they could not be loaded; that is a problem already. */
-  readonly definitions: ReadonlyMap<string, Definition> | null;
+  readonly found: FoundDefinitions;
   readonly sinks: ReadonlyMap<string, SinkSettings>;
 }
 
@@ -41,28 +40,26 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { definitions, sinks }: Known,
+  { found, sinks }: Known,
   note: Note,
 ): ConnectorSettings | null {
   const at = ['connectors', name];
   const isNamed = isConnectorName(name);
   if (!isNamed) {
-    note(
-      at,
-      `expected lower-case words of letters and digits joined by _ or -, at most ${maxNameLength} characters`,
-    );
+    note(at, `expected ${namePattern('_ or -')}`);
   }
   const address = buildAddress(file, at, note);
   const schedule =
     file.schedule === undefined ? null : buildSchedule(file.schedule, [...at, 'schedule'], note);
   const sink = sinks.get(file.sink);
   if (sink === undefined) {
-    note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()));
+    note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()), ['sinks', file.sink]);
   }
-  const definition = definitions?.get(file.definition);
+  const definition = found.definitions.get(file.definition);
   if (definition === undefined) {
-    if (definitions !== null) {
-      note([...at, 'definition'], unknown('definition', file.definition, definitions.keys()));
+    if (!found.mayBeBroken(file.definition)) {
+      const message = unknown('definition', file.definition, found.definitions.keys());
+      note([...at, 'definition'], message, ['definitions']);
     }
     return null;
   }

@@ -62,7 +62,8 @@ function buildVariants(
     // Canonical enough: a parameter's value is converted, only the order of the names differs.
     const text = JSON.stringify(Object.entries(variant).sort(([left], [right]) => (left < right ? -1 : 1)));
     if (seen.has(text)) {
-      note(here, 'says the same as another variant: every record would be read twice');
+      const message = 'says the same as another variant: every record would be read twice';
+      note(here, message, [...at, 'variants']);
     }
     seen.add(text);
     variants.push(variant);

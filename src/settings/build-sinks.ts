@@ -1,6 +1,6 @@
 import path from 'node:path';
-import { isConnectorName, maxNameLength } from '../core/names.ts';
-import type { Note } from '../definitions/check-names.ts';
+import { isConnectorName } from '../core/names.ts';
+import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
 import type { SinkSettings } from './settings.ts';
 
@@ -18,10 +18,7 @@ export function buildSinks(
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
     if (!isConnectorName(name)) {
-      note(
-        at,
-        `expected lower-case words of letters and digits joined by _ or -, at most ${maxNameLength} characters`,
-      );
+      note(at, `expected ${namePattern('_ or -')}`);
     }
     const sink = buildSink(name, written, folder);
     const place = sink.type === 'sqlite' ? 'path' : 'directory';
@@ -34,6 +31,8 @@ export function buildSinks(
         note(
           [...at, place],
           `the sink ${other} already stores its records there; give each sink its own ${place}`,
+          ['sinks', name],
+          ['sinks', other],
         );
       }
       nameByPath.set(occupied, name);

@@ -4,16 +4,19 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Addresses that no service lives at, but a cloud's metadata does, and ways to write IPv4 that slip past such lists. */
+/**
+ * Addresses that no service lives at, but a cloud's metadata does, and ways to write IPv4 that slip past such lists. No
+ * shorter than what the API client refuses to connect to, so that a config that passes is one that runs.
+ */
 const forbidden = new BlockList();
 forbidden.addSubnet('0.0.0.0', 8, 'ipv4');
 forbidden.addSubnet('169.254.0.0', 16, 'ipv4');
 forbidden.addSubnet('fe80::', 10, 'ipv6');
+forbidden.addAddress('fd00:ec2::254', 'ipv6');
 forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
 
 /** The outcome of a check: the text to go on with, or what is wrong (without the text: it may hold a password). */
-export type Checked =
-  { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
+type Checked = { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
 
 /**
  * The API's address without a trailing slash. https, or http on this machine; nothing that could carry a secret into
@@ -32,7 +35,7 @@ export function checkBaseUrl(text: string): Checked {
   }
   if (isIn(forbidden, url.hostname) || isEmbedded(url.hostname)) {
     return wrong(
-      'expected a host that a service can live at, got a link-local, unspecified or IPv4-mapped address',
+      'expected a host that a service can live at, got a link-local, metadata, unspecified or IPv4-mapped address',
     );
   }
   if (url.protocol === 'http:' && !isLoopback(url.hostname)) {

@@ -6,17 +6,19 @@ const maxSecretBytes = 65_536;
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
 const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 
-export interface InterpolateOptions {
+interface InterpolateOptions {
   /** Folder that `${file:...}` is relative to. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly note: (path: YamlPath, message: string) => void;
 }
 
-export interface Interpolated {
+interface Interpolated {
   readonly data: unknown;
   /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
   readonly hidden: ReadonlySet<string>;
+  /** Places of values that could not be put in; each was noted. */
+  readonly unresolved: readonly YamlPath[];
 }
 
 /**
@@ -26,13 +28,18 @@ export interface Interpolated {
  */
 export function interpolate(data: unknown, options: InterpolateOptions): Interpolated {
   const hidden = new Set<string>();
+  const unresolved: YamlPath[] = [];
+  const note: InterpolateOptions['note'] = (at, message) => {
+    unresolved.push(at);
+    options.note(at, message);
+  };
   const walk = (value: unknown, at: YamlPath): unknown => {
     if (typeof value === 'string') {
       if (value.includes('${')) {
         hidden.add(at.join('.'));
       }
       return value.replaceAll(reference, (whole, escape: string, inner: string, end: string) =>
-        escape === '$' ? whole.slice(1) : resolve(inner, end, at, options),
+        escape === '$' ? whole.slice(1) : resolve(inner, end, at, { ...options, note }),
       );
     }
     if (Array.isArray(value)) {
@@ -45,7 +52,7 @@ export function interpolate(data: unknown, options: InterpolateOptions): Interpo
     }
     return value;
   };
-  return { data: walk(data, []), hidden };
+  return { data: walk(data, []), hidden, unresolved };
 }
 
 function resolve(inner: string, end: string, at: YamlPath, options: InterpolateOptions): string {

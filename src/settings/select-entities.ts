@@ -30,7 +30,7 @@ export function selectEntities(
     ),
   );
   if (selected.size === 0) {
-    note(at, 'expected at least one entity to read, got none');
+    note(at, 'expected at least one entity to read, got none', [...at, 'include'], [...at, 'exclude']);
   }
   checkExcludedParents(entities, selected, selection);
   checkIncludedChildren(selected, selection);
@@ -65,6 +65,9 @@ function checkExcludedParents(
       note(
         [...at, 'exclude', String(index)],
         `without ${name} nothing leads to ${orphans.join(', ')}: exclude ${orphans.length === 1 ? 'it' : 'them'} as well`,
+        [...at, 'include'],
+        [...at, 'exclude'],
+        ...parentsOf(orphans, at),
       );
     }
   }
@@ -81,9 +84,17 @@ function checkIncludedChildren(
       note(
         [...at, 'include', String(index)],
         `${name} is found through ${missing.join(', ')}: include ${missing.length === 1 ? 'it' : 'them'} as well`,
+        [...at, 'include'],
+        [...at, 'exclude'],
+        ...parentsOf([name], at),
       );
     }
   }
+}
+
+/** Where the file chooses the parents of these entities. */
+function parentsOf(names: readonly EntityName[], at: readonly string[]): readonly (readonly string[])[] {
+  return names.map((name) => [...at, 'entities', name, 'parents']);
 }
 
 /** Everything that is found through an entity, near ones first. */

@@ -5,10 +5,14 @@ import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { formatProblem } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../../src/definitions/load-definitions.ts';
+import { parseYaml } from '../../src/definitions/read-yaml.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
 const notes = readFileSync(path.join(builtInDefinitionsFolder, 'workspace-notes.yaml'), 'utf8');
+
+/** With its anchors written out, so that each place stands for itself. */
+const trackerData: unknown = JSON.parse(JSON.stringify(parseYaml('tracker', tracker).data));
 
 let folder: string;
 beforeEach(() => {
@@ -66,9 +70,18 @@ describe('a definition with mistakes of several kinds', () => {
     expect(problems[0]).toMatch(new RegExp(`^:\\d+: entities\\.[a-z_.0-9]*${expected}: `));
   });
 
+  it.each([5, [5]])('is told nothing else, wherever a value has become %j', (wrong) => {
+    const spurious = placesIn(trackerData).flatMap((place) => {
+      const found = problemsOf(JSON.stringify(withValue(trackerData, place, wrong)), []);
+      const beside = found.filter((problem) => !` ${problem}`.includes(` ${place.join('.')}`));
+      return found.some((problem) => /, got an? (number|array)$/.test(problem)) ? beside : [];
+    });
+    expect(spurious).toEqual([]);
+  });
+
   it('is told one thing about a value of a wrong type', () => {
     expect(problemsOf(tracker, [['contains: cursor is no longer valid', 'contains: []']])).toEqual([
-      ':7: errors.0.contains: expected a string, got an array',
+      ':8: errors.0.contains: expected a string, got an array',
     ]);
   });
 
@@ -107,6 +120,19 @@ function problemsOf(text: string, changes: readonly (readonly [string | RegExp, 
   }, text);
   const file = write(changed);
   return findDefinitions([folder]).problems.map((problem) => formatProblem(problem).replace(file, ''));
+}
+
+type Place = readonly string[];
+
+function placesIn(value: unknown, at: Place = []): readonly Place[] {
+  const inner = typeof value === 'object' && value !== null ? Object.entries(value) : [];
+  return inner.flatMap(([name, part]) => [[...at, name], ...placesIn(part, [...at, name])]);
+}
+
+function withValue(data: unknown, [step = '', ...rest]: Place, value: unknown): unknown {
+  const owner: object = typeof data === 'object' && data !== null ? structuredClone(data) : {};
+  Reflect.set(owner, step, rest.length === 0 ? value : withValue(Reflect.get(owner, step), rest, value));
+  return owner;
 }
 
 function write(text: string): string {

@@ -1,0 +1,40 @@
+import type { Note } from './check-names.ts';
+import type { YamlPath } from './read-yaml.ts';
+
+/** Places of a file that do not say what they should. */
+export interface BrokenPlaces {
+  /** Whether the place is broken, or lies in a broken one. */
+  readonly include: (at: YamlPath) => boolean;
+  /** Whether the place is broken, or lies in a broken one, or a broken one lies in it. */
+  readonly touch: (at: YamlPath) => boolean;
+}
+
+/** Asked in time that does not grow with the number of places: a long list may be broken in all its elements. */
+export function brokenPlaces(paths: readonly YamlPath[]): BrokenPlaces {
+  const broken = new Set(paths.map(placeName));
+  const around = new Set(paths.flatMap((path) => outerPlaces(path).map(placeName)));
+  const include = (at: YamlPath): boolean => outerPlaces(at).some((outer) => broken.has(placeName(outer)));
+  return { include, touch: (at) => include(at) || around.has(placeName(at)) };
+}
+
+/**
+ * Passes on the problems that are true whatever should stand in the broken places: not those about such a place, and
+ * not those that rest on one.
+ */
+export function noteAround(broken: BrokenPlaces, note: Note): Note {
+  return (at, message, ...restsOn) => {
+    if (!broken.include(at) && !restsOn.some((other) => broken.touch(other))) {
+      note(at, message);
+    }
+  };
+}
+
+/** A text that no other place has. */
+export function placeName(path: YamlPath): string {
+  return JSON.stringify(path.map(String));
+}
+
+/** The file as a whole, the place itself and all between them. */
+function outerPlaces(path: YamlPath): readonly YamlPath[] {
+  return [...path.map((_, index) => path.slice(0, index)), path];
+}
