@@ -25,6 +25,7 @@ it('walks a connector type that nothing but a YAML file describes, with a generi
   const projects = Array.from({ length: 70 }, (_, index): JsonObject => ({
     id: `p-${index}`,
     name: `Project ${index}`,
+    state: 'active',
   }));
   const issuesOf = (project: string): JsonObject[] =>
     Array.from({ length: 120 }, (_, index) => ({ id: index, title: `${project} #${index}`, labels: ['a'] }));
