@@ -118,9 +118,9 @@ export function compilePreparePage(
  * was read is not the place in the listing that it was.
  */
 function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
-  return entity.order === null || !isJsonObject(raw)
-    ? record.keyText
-    : `${record.keyText}@${wholeJson(raw[entity.order.field] ?? null)}`;
+  if (entity.order === null || !isJsonObject(raw)) return record.keyText;
+  const value = raw[entity.order.field] ?? null;
+  return `${record.keyText}@${typeof value === 'string' ? value : wholeJson(value)}`;
 }
 
 function idOf(raw: JsonValue): string {

@@ -1,8 +1,9 @@
-import { isUtf8 } from 'node:buffer';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 
 const gunzipBytes = promisify(gunzip);
+/** Refuses what is no UTF-8, and takes a byte order mark away. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 /** A body that arrived but cannot be read as text. */
 export class UnreadableBodyError extends Error {
@@ -26,9 +27,12 @@ export async function readBody(
   maxBytes: number,
 ): Promise<string> {
   const bytes = await inflate(wire, contentEncoding, maxBytes);
-  if (!isUtf8(bytes)) throw new UnreadableBodyError('invalid', 'expected UTF-8, got other bytes');
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
-  return text.codePointAt(0) === 0xfeff ? text.slice(1) : text;
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    // It says no more than that the bytes are no UTF-8.
+    throw new UnreadableBodyError('invalid', 'expected UTF-8, got other bytes');
+  }
 }
 
 async function inflate(
