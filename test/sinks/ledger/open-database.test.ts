@@ -38,7 +38,7 @@ test.each([
       const values = names.map((name) => db.pragma(name, { simple: true }) ?? 0);
       const isEmptyBefore = db.prepare('SELECT seq FROM _sync_meta').pluck().get();
       db.close();
-      expect(values).toEqual([synchronous, 0, 1, 4_096, -65_536, 67_108_864, 0]);
+      expect(values).toEqual([synchronous, 0, 1, 4_096, -32_768, 67_108_864, 0]);
       expect(isEmptyBefore).toBe(0);
     }
   },
