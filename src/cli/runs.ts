@@ -90,7 +90,7 @@ const columns = [
   { title: 'state', align: 'left' },
   { title: 'started', align: 'left' },
   { title: 'took', align: 'right' },
-  { title: 'rows', align: 'right' },
+  { title: 'read', align: 'right' },
   { title: 'written', align: 'right' },
 ] as const;
 

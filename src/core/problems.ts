@@ -17,13 +17,24 @@ export class ProblemsError extends SyncError {
     code: Extract<ErrorCode, 'CONFIG_INVALID' | 'DEFINITION_INVALID'>,
     problems: readonly Problem[],
   ) {
-    super(problems.map(formatProblem).join('\n'), {
+    const inOrder = asRead(problems);
+    super(inOrder.map(formatProblem).join('\n'), {
       code,
       recovery: 'stop',
       context: { problems: problems.length },
     });
-    this.problems = problems;
+    this.problems = inOrder;
   }
+}
+
+/** File by file as they were met, each from top to bottom. */
+function asRead(problems: readonly Problem[]): readonly Problem[] {
+  const files = [...new Set(problems.map(({ file }) => file))];
+  return files.flatMap((file) =>
+    problems
+      .filter((problem) => problem.file === file)
+      .toSorted((left, right) => (left.line ?? 0) - (right.line ?? 0)),
+  );
 }
 
 export function formatProblem(problem: Problem): string {

@@ -165,8 +165,8 @@ describe('secrets', () => {
       goodConfig.replace('path: ./warehouse.db', 'path: x, durability: "${DURABILITY}"'),
     );
     expect(shape).toEqual([
-      ':6: sinks.warehouse.durability: expected one of full, normal, got a string',
       ':4: api.clientSecret: expected 1 to 4096 characters without line ends and control characters',
+      ':6: sinks.warehouse.durability: expected one of full, normal, got a string',
     ]);
   });
 });

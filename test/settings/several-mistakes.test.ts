@@ -35,16 +35,16 @@ connectors:
   more: { definition: workspace-notes, sink: wharehouse }
 `);
     expect(problems).toEqual([
-      ':3: api.clientId: expected a string, got a number',
       ':1: api.clientSecret: is missing; expected a string',
+      ':2: api.baseUrl: expected no user name or password in the address; use clientId and clientSecret',
+      ':3: api.clientId: expected a string, got a number',
       ':5: sinks.warehouse.durability: expected one of full, normal, got "ful"; did you mean "full"?',
       ':6: sinks.lake.directory: is missing; expected a string',
-      ':12: connectors.newsletter.concurrency: expected a number, got a string',
-      ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
-      ':2: api.baseUrl: expected no user name or password in the address; use clientId and clientSecret',
-      ':10: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
-      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
       ':9: connectors.newsletter.definition: no such definition: "email-marketting"; did you mean "email-marketing"?',
+      ':10: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
+      ':12: connectors.newsletter.concurrency: expected a number, got a string',
+      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
+      ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
       ':14: connectors.wiki.exclude.0: no such entity in workspace-notes: "page"; did you mean "pages"?',
       ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition)',
       ':15: connectors.more.sink: no such sink: "wharehouse"; did you mean "warehouse"?',
