@@ -9,7 +9,7 @@ export class TooDeepError extends Error {
 
 /**
  * JSON text with object keys in sorted order, so that equal values give equal texts whatever order the service sends
- * them in. Integers of any size keep their digits; lone surrogates come out as \\uXXXX. Throws `TooDeepError`.
+ * them in. Integers of any size keep their digits; lone surrogates come out as escapes. Throws `TooDeepError`.
  */
 export function canonicalJson(value: JsonValue): string {
   const sorting = { isPlain: true };
