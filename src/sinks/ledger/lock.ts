@@ -8,6 +8,12 @@ export interface Lock {
 }
 
 /**
+ * Locks that this process holds. Without a reference from here a lock would be freed as soon as its lease was collected
+ * as garbage, while its holder believed that it held it.
+ */
+const held = new Set<Database.Database>();
+
+/**
  * Takes the exclusive lock that `file` stands for, or gives null when somebody else holds it. It never waits.
  * The file is an empty SQLite database held in an exclusive transaction: the kernel frees it when the process dies,
  * however it dies, so there is no stale lock and no expiry. The file itself is left in place: removing it would let two
@@ -20,7 +26,13 @@ export function takeLock(file: string): Lock | null {
     db.pragma('journal_mode = DELETE');
     db.pragma('locking_mode = EXCLUSIVE');
     db.exec('BEGIN EXCLUSIVE');
-    return { release: () => void db.close() };
+    held.add(db);
+    return {
+      release: () => {
+        held.delete(db);
+        db.close();
+      },
+    };
   } catch (error) {
     db.close();
     if (isBusy(error)) {

@@ -32,7 +32,7 @@ export function holding(kind: SinkKind): void {
   /** Resolves when the other process holds the connector and has committed a page in run `r1`. */
   async function holdElsewhere({ folder }: Bench): Promise<ChildProcess> {
     const options = JSON.stringify(kind.options(folder));
-    const child = fork(holderProgram, [options], { execArgv: ['--import', 'tsx'] });
+    const child = fork(holderProgram, [options], { execArgv: ['--expose-gc', '--import', 'tsx'] });
     children.push(child);
     await once(child, 'message');
     return child;
