@@ -50,8 +50,3 @@ function newRunId(nowMs: number): RunId {
   const time = instant(nowMs).replaceAll(/[-:.]/g, '');
   return `${time}-${randomBytes(4).toString('hex')}` as RunId;
 }
-
-/** Tables and entities that exploded arrays land in, by the entity they come from. */
-export function explodedInto(definition: Definition, name: EntityName): EntityName | null {
-  return definition.entities.get(name)?.explode?.into ?? null;
-}
