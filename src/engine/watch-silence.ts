@@ -2,8 +2,6 @@ import type { EntityName } from '../core/names.ts';
 
 /** Walks of one entity, one after the other, that nobody answered: then asking for its others is no use. */
 const silentWalks = 20;
-/** So many silent walks of any entity since the last stored page, and the whole service counts as silent. */
-const unbrokenWalks = 10;
 const longestPauseMs = 15_000;
 
 export type SilenceVerdict = 'go-on' | 'deny-entity' | 'end-run';
@@ -14,7 +12,7 @@ export interface Silence {
   pageStored(entity: EntityName): void;
   /** A walk came to nothing because nobody answered, or the service only asked to wait. */
   walkUnanswered(entity: EntityName): { readonly verdict: SilenceVerdict; readonly pauseMs: number };
-  /** True when an entity fell silent and nothing was stored ever since: for all that is known, the service is down. */
+  /** True when nothing was stored since an entity fell silent: for all that is known, the service is down. */
   isUnbroken(): boolean;
 }
 
@@ -24,25 +22,27 @@ export interface Silence {
  * open the time to show that they are alive.
  */
 export function watchSilence(): Silence {
-  const walks = new Map<EntityName, number>();
-  let sincePage = 0;
-  let denied = 0;
+  let pages = 0;
+  /** Silent walks in a row, and the pages that had been stored when the first of them ended. */
+  const streaks = new Map<EntityName, { walks: number; readonly pagesBefore: number }>();
+  const unbroken = (): number =>
+    [...streaks.values()].filter(({ walks, pagesBefore }) => walks >= silentWalks && pagesBefore === pages)
+      .length;
 
   return {
     pageStored: (entity) => {
-      walks.delete(entity);
-      sincePage = 0;
+      pages += 1;
+      streaks.delete(entity);
     },
     walkUnanswered: (entity) => {
-      const silent = (walks.get(entity) ?? 0) + 1;
-      walks.set(entity, silent);
-      sincePage += 1;
-      if (silent < silentWalks)
-        return { verdict: 'go-on', pauseMs: Math.min(longestPauseMs, 1000 * (silent - 1)) };
-      denied += 1;
-      const isSecond = denied > 1 && sincePage >= silentWalks + unbrokenWalks;
-      return { verdict: isSecond ? 'end-run' : 'deny-entity', pauseMs: 0 };
+      const streak = streaks.get(entity) ?? { walks: 0, pagesBefore: pages };
+      streak.walks += 1;
+      streaks.set(entity, streak);
+      if (streak.walks < silentWalks) {
+        return { verdict: 'go-on', pauseMs: Math.min(longestPauseMs, 1000 * (streak.walks - 1)) };
+      }
+      return { verdict: unbroken() > 1 ? 'end-run' : 'deny-entity', pauseMs: 0 };
     },
-    isUnbroken: () => denied > 0 && sincePage >= unbrokenWalks,
+    isUnbroken: () => unbroken() > 0,
   };
 }

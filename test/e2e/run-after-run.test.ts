@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/sink.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
-import { apiError, success, throttled } from '../support/hostile/replies.ts';
+import { apiError, held, success, throttled } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
@@ -158,11 +158,20 @@ describe('the run after a run that did not end well', () => {
 
 describe('an entity that is down', () => {
   it('does not take the others with it', async () => {
+    let silentCalls = 0;
+    let release = (): void => undefined;
+    const midway = new Promise<void>((resolve) => (release = resolve));
     const respond = (call: HostileCall): Reply => {
       if (call.entity === 'campaigns') return page(campaigns, call);
-      if (call.entity === 'unsubscribes') return apiError(500, 'down');
       if (call.entity === 'lists') return page(lists(30), call);
-      return page([{ id: 'm' }], call);
+      // One list answers while the silence is under way, however the walks happen to be ordered.
+      if (call.entity === 'list_members') {
+        const reply = page([{ id: 'm' }], call);
+        return call.params['list_id'] === 'list-0' ? held(midway, reply) : reply;
+      }
+      silentCalls += 1;
+      if (silentCalls === 60) release();
+      return apiError(500, 'down');
     };
     await withService(respond, async (run) => {
       const report = await run(['campaigns', 'lists', 'list_members', 'unsubscribes'], { concurrency: 4 });
