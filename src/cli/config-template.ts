@@ -22,7 +22,7 @@ api:
 sinks:
   main: ${sink}
 
-redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}" } # only "connector-sync worker" needs it
+# redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
 
 connectors:
   newsletter:

@@ -34,6 +34,7 @@ export function loadConfig(context: CommandContext): Settings {
 
 export function registerSecrets(settings: Settings, { scrubber }: Pick<CommandContext, 'scrubber'>): void {
   scrubber.register(settings.api.clientSecret);
+  if (settings.http.token !== null) scrubber.register(settings.http.token);
   // Without a password the address is no secret, and messages need it.
   const { password } = new URL(settings.redis.url.reveal());
   if (password === '') return;

@@ -1,7 +1,7 @@
 import { Secret } from '../core/secret.ts';
-import { checkBaseUrl, checkRedisUrl } from './check-urls.ts';
+import { checkBaseUrl } from './check-urls.ts';
 import type { Note } from '../definitions/check-names.ts';
-import type { ApiSettings, Settings } from './settings.ts';
+import type { ApiSettings } from './settings.ts';
 import type { SettingsFile } from './settings-file.ts';
 
 /** Printable text: what travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
@@ -31,14 +31,4 @@ export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | n
         organizationId,
       }
     : null;
-}
-
-/** Where the queue is; null after a problem. */
-export function buildRedis(url: string, note: Note): Settings['redis'] | null {
-  const checked = checkRedisUrl(url);
-  if (!checked.ok) {
-    note(['redis', 'url'], checked.why);
-    return null;
-  }
-  return { url: new Secret(checked.value) };
 }

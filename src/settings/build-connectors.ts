@@ -1,6 +1,7 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
+import { buildDuration } from './build-duration.ts';
 import { buildEntities } from './build-entities.ts';
 import { buildSchedule } from './build-schedule.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
@@ -63,7 +64,8 @@ function buildConnector(
     }
     return null;
   }
-  const entities = buildEntities(file, definition, at, note);
+  const freshWithinMs = buildDuration(file.freshWithin, null, [...at, 'freshWithin'], note);
+  const entities = buildEntities(file, definition, { at, freshWithinMs }, note);
   if (!isNamed || address === null || sink === undefined) {
     return null;
   }
@@ -73,6 +75,7 @@ function buildConnector(
     address,
     sink,
     schedule,
+    freshWithinMs,
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
     entities,

@@ -5,7 +5,7 @@ import { checkParams, convertParams } from '../definitions/check-params.ts';
 import type { Definition, Entity, Param } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { durationExamples, parseDuration } from './parse-duration.ts';
+import { buildDuration } from './build-duration.ts';
 import { selectEntities } from './select-entities.ts';
 import type { EntitySettings } from './settings.ts';
 import type { ConnectorFile, EntitySettingsFile } from './settings-file.ts';
@@ -16,7 +16,7 @@ const defaultFullEveryMs = 7 * 86_400_000;
 export function buildEntities(
   file: ConnectorFile,
   definition: Definition,
-  at: readonly string[],
+  { at, freshWithinMs }: { readonly at: readonly string[]; readonly freshWithinMs: number | null },
   note: Note,
 ): ReadonlyMap<EntityName, EntitySettings> {
   const built = new Map<EntityName, EntitySettings>();
@@ -27,7 +27,8 @@ export function buildEntities(
     }
   }
   for (const [name, entity] of definition.entities) {
-    built.set(name, buildEntity(entity, file.entities[name] ?? {}, [...at, 'entities', name], note));
+    const here = { at: [...at, 'entities', name], freshWithinMs };
+    built.set(name, buildEntity(entity, file.entities[name] ?? {}, here, note));
   }
   return selectEntities(built, { file, definition, at, note });
 }
@@ -35,13 +36,14 @@ export function buildEntities(
 function buildEntity(
   entity: Entity,
   file: EntitySettingsFile,
-  at: readonly string[],
+  { at, freshWithinMs }: { readonly at: readonly string[]; readonly freshWithinMs: number | null },
   note: Note,
 ): EntitySettings {
   return {
     variants: buildVariants(entity, file, at, note),
     parents: buildParents(entity, file.parents, [...at, 'parents'], note),
-    fullEveryMs: buildFullEvery(file.fullEvery, [...at, 'fullEvery'], note),
+    fullEveryMs: buildDuration(file.fullEvery, defaultFullEveryMs, [...at, 'fullEvery'], note),
+    freshWithinMs: buildDuration(file.freshWithin, freshWithinMs, [...at, 'freshWithin'], note),
   };
 }
 
@@ -128,12 +130,4 @@ function buildParents(
     }
   }
   return known.filter((parent) => chosen.includes(parent));
-}
-
-function buildFullEvery(text: string | undefined, at: readonly string[], note: Note): number {
-  const ms = text === undefined ? defaultFullEveryMs : parseDuration(text);
-  if (ms === null) {
-    note(at, `expected a duration such as ${durationExamples}`);
-  }
-  return ms ?? defaultFullEveryMs;
 }

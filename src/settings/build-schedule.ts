@@ -1,10 +1,11 @@
 import { checkCron, checkTimezone } from './check-cron.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { durationExamples, parseDuration } from './parse-duration.ts';
+import { durationExamples, formatDuration, parseDuration } from './parse-duration.ts';
 import type { Schedule } from './settings.ts';
 import type { ConnectorFile } from './settings-file.ts';
 
 const shortestEveryMs = 10_000;
+const longestJitterMs = 86_400_000;
 
 /** When a connector runs; null after a problem. */
 export function buildSchedule(
@@ -16,6 +17,20 @@ export function buildSchedule(
     note(at, `expected either cron or every, got ${file.cron === undefined ? 'neither' : 'both'}`);
     return null;
   }
+  const when = buildWhen(file, at, note);
+  const jitterMs = buildJitter(file.jitter, when, [...at, 'jitter'], note);
+  return when === null ? null : { ...when, jitterMs, missed: file.missed };
+}
+
+type When =
+  | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
+  | { readonly kind: 'every'; readonly everyMs: number };
+
+function buildWhen(
+  file: NonNullable<ConnectorFile['schedule']>,
+  at: readonly string[],
+  note: Note,
+): When | null {
   if (file.cron !== undefined) {
     return buildCron(file.cron, file.timezone ?? 'UTC', at, note);
   }
@@ -34,7 +49,23 @@ export function buildSchedule(
   return { kind: 'every', everyMs };
 }
 
-function buildCron(cron: string, timezone: string, at: readonly string[], note: Note): Schedule | null {
+function buildJitter(text: string | undefined, when: When | null, at: readonly string[], note: Note): number {
+  if (text === undefined) {
+    return 0;
+  }
+  const ms = parseDuration(text);
+  if (ms === null) {
+    note(at, `expected a duration such as ${durationExamples}`);
+    return 0;
+  }
+  const longestMs = when?.kind === 'every' ? Math.min(when.everyMs, longestJitterMs) : longestJitterMs;
+  if (ms > longestMs) {
+    note(at, `expected at most ${formatDuration(longestMs)}`);
+  }
+  return ms;
+}
+
+function buildCron(cron: string, timezone: string, at: readonly string[], note: Note): When | null {
   const cronProblem = checkCron(cron);
   if (cronProblem !== null) {
     note([...at, 'cron'], cronProblem);

@@ -14,7 +14,8 @@ export function describeSettings(settings: Settings): object {
     },
     definitions: [...settings.definitions.keys()],
     sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
-    redis: { url: describeRedis(settings.redis.url.reveal()) },
+    redis: { url: describeRedis(settings.redis.url.reveal()), prefix: settings.redis.prefix },
+    ...(settings.http.token === null ? {} : { http: { token: settings.http.token.toString() } }),
     connectors: Object.fromEntries(
       [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
     ),
@@ -40,6 +41,7 @@ function describeConnector(connector: ConnectorSettings): object {
     ...(address.kind === 'id' ? { id: address.id } : { workspace: address.workspace }),
     sink: connector.sink.name,
     ...(connector.schedule === null ? {} : { schedule: describeSchedule(connector.schedule) }),
+    ...describeFreshness(connector.freshWithinMs),
     concurrency: connector.concurrency,
     rateLimit: { requestsPerSecond: connector.requestsPerSecond },
     entities: Object.fromEntries(
@@ -49,9 +51,13 @@ function describeConnector(connector: ConnectorSettings): object {
 }
 
 function describeSchedule(schedule: Schedule): object {
-  return schedule.kind === 'cron'
-    ? { cron: schedule.pattern, timezone: schedule.timezone }
-    : { every: formatDuration(schedule.everyMs) };
+  return {
+    ...(schedule.kind === 'cron'
+      ? { cron: schedule.pattern, timezone: schedule.timezone }
+      : { every: formatDuration(schedule.everyMs) }),
+    ...(schedule.jitterMs === 0 ? {} : { jitter: formatDuration(schedule.jitterMs) }),
+    missed: schedule.missed,
+  };
 }
 
 function describeEntity(entity: EntitySettings): object {
@@ -59,5 +65,10 @@ function describeEntity(entity: EntitySettings): object {
     variants: entity.variants,
     ...(entity.parents.length === 0 ? {} : { parents: entity.parents }),
     fullEvery: formatDuration(entity.fullEveryMs),
+    ...describeFreshness(entity.freshWithinMs),
   };
+}
+
+function describeFreshness(ms: number | null): object {
+  return ms === null ? {} : { freshWithin: formatDuration(ms) };
 }

@@ -10,8 +10,10 @@ import {
 import { readYaml, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
-import { buildApi, buildRedis } from './build-api.ts';
+import { buildApi } from './build-api.ts';
 import { buildConnectors } from './build-connectors.ts';
+import { buildHttp } from './build-http.ts';
+import { buildRedis } from './build-redis.ts';
 import { buildSinks } from './build-sinks.ts';
 import { hideValue } from './hide-value.ts';
 import { interpolate } from './interpolate.ts';
@@ -66,13 +68,14 @@ function buildSettings(
   note: Note,
 ): Settings | null {
   const api = buildApi(data.api, note);
-  const redis = buildRedis(data.redis.url, note);
+  const redis = buildRedis(data.redis, note);
+  const http = buildHttp(data.http, note);
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const connectors = buildConnectors(data, { found, sinks }, note);
   const { guards } = data;
   return api === null || redis === null
     ? null
-    : { file, api, sinks, redis, connectors, guards, definitions: found.definitions };
+    : { file, api, sinks, redis, http, connectors, guards, definitions: found.definitions };
 }
 
 function dotted(at: YamlPath): string {

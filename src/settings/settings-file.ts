@@ -27,6 +27,8 @@ const schedule = strictObject({
   cron: z.string().optional(),
   timezone: z.string().optional(),
   every: duration.optional(),
+  jitter: duration.optional(),
+  missed: z.enum(['once', 'skip']).default('once'),
 });
 
 const params = z.record(z.string(), z.json());
@@ -36,6 +38,7 @@ const entity = strictObject({
   variants: z.array(params).min(1).optional(),
   parents: z.array(z.string()).min(1).optional(),
   fullEvery: duration.optional(),
+  freshWithin: duration.optional(),
 });
 
 const connector = strictObject({
@@ -44,6 +47,7 @@ const connector = strictObject({
   workspace: z.string().min(1).optional(),
   sink: z.string(),
   schedule: schedule.optional(),
+  freshWithin: duration.optional(),
   concurrency: z.int().min(1).max(32).optional(),
   rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
   include: z.array(z.string()).min(1).optional(),
@@ -56,7 +60,15 @@ export const settingsFile = strictObject({
   api,
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),
-  redis: strictObject({ url: z.string() }).default({ url: 'redis://127.0.0.1:6379' }),
+  redis: strictObject({
+    url: z.string().default('redis://127.0.0.1:6379'),
+    prefix: z.string().default('connector-sync').meta({ description: 'Begins every key in Redis' }),
+  }).optional(),
+  http: strictObject({
+    token: z
+      .string()
+      .meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
+  }).optional(),
   connectors: z.record(z.string(), connector).default({}),
   guards: strictObject({
     maxDeleteShare: z.number().min(0).max(1).default(0.2),

@@ -9,7 +9,8 @@ export interface Settings {
   readonly file: string;
   readonly api: ApiSettings;
   readonly sinks: ReadonlyMap<string, SinkSettings>;
-  readonly redis: { readonly url: Secret };
+  readonly redis: RedisSettings;
+  readonly http: { readonly token: Secret | null };
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
   /** Every definition that is known, by name: the built-in ones and the user's. */
@@ -22,6 +23,14 @@ export interface ApiSettings {
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly organizationId: string | null;
+}
+
+export interface RedisSettings {
+  readonly url: Secret;
+  /** False where the file says nothing: then only the worker looks for one, at the default address. */
+  readonly isConfigured: boolean;
+  /** Begins every key, so that deployments that know nothing of each other can share a Redis. */
+  readonly prefix: string;
 }
 
 export type SinkSettings =
@@ -46,6 +55,8 @@ export interface ConnectorSettings {
     | { readonly kind: 'workspace'; readonly workspace: string };
   readonly sink: SinkSettings;
   readonly schedule: Schedule | null;
+  /** How old what is stored may be before an operator is told; null: nobody asked. */
+  readonly freshWithinMs: number | null;
   /** Partitions walked at a time. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
@@ -53,9 +64,15 @@ export interface ConnectorSettings {
   readonly entities: ReadonlyMap<EntityName, EntitySettings>;
 }
 
-export type Schedule =
+export type Schedule = (
   | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
-  | { readonly kind: 'every'; readonly everyMs: number };
+  | { readonly kind: 'every'; readonly everyMs: number }
+) & {
+  /** The longest delay after the due time; each connector has a fixed one of its own below it. 0: none. */
+  readonly jitterMs: number;
+  /** A run whose time passed while no worker was there: made up for once, or left out. */
+  readonly missed: 'once' | 'skip';
+};
 
 export interface EntitySettings {
   /** One set of `list` parameters per variant; `[{}]` where nothing is said. */
@@ -63,4 +80,6 @@ export interface EntitySettings {
   /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
   readonly parents: readonly EntityName[];
   readonly fullEveryMs: number;
+  /** The connector's, unless the entity has one of its own. */
+  readonly freshWithinMs: number | null;
 }

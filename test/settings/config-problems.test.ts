@@ -122,6 +122,8 @@ describe('a config file is refused', () => {
       'redis: { url: redis://cache:6379 }\nsinks:',
       'redis.url: expected a password',
     ],
+    ['with http and no token', 'sinks:', 'http: {}\nsinks:', 'http.token: is missing; expected a string'],
+    ['with a number as token', 'sinks:', 'http: { token: 5 }\nsinks:', 'http.token: expected a string, got'],
     [
       'with the API version in the address',
       'test/',
@@ -147,6 +149,19 @@ describe('a config file is refused', () => {
       'schedule: { cron: "* * * * *", timezone: Europe/Berlni }',
       'schedule.timezone: expected the name of a time zone',
     ],
+    ['schedule: { every: 1h, jitter: 2h }', 'schedule.jitter: expected at most 1h'],
+    ['schedule: { every: 2d, jitter: 25h }', 'schedule.jitter: expected at most 1d'],
+    ['schedule: { cron: "0 4 * * *", jitter: 1d1s }', 'schedule.jitter: expected at most 1d'],
+    ['schedule: { every: 1h, jitter: a bit }', 'schedule.jitter: expected a duration such as 30s'],
+    ['schedule: { every: 1h, jitter: 0s }', 'schedule.jitter: expected a duration such as 30s'],
+    ['schedule: { every: 1h, jitter: 5 }', 'schedule.jitter: expected a string, got a number'],
+    [
+      'schedule: { every: 1h, missed: skipp }',
+      'schedule.missed: expected one of once, skip, got "skipp"; did you mean "skip"?',
+    ],
+    ['schedule: { every: 1h, jiter: 5m }', 'schedule.jiter: unknown key; did you mean "jitter"?'],
+    ['freshWithin: today', 'newsletter.freshWithin: expected a duration such as 30s'],
+    ['entities: { lists: { freshWithin: 0h } }', 'entities.lists.freshWithin: expected a duration'],
     [
       'exclude: [segment_memberz]',
       'exclude.0: no such entity in email-marketing: "segment_memberz"; did you mean "segment_members"?',
@@ -203,6 +218,24 @@ describe('a config file is refused', () => {
     expect(problems.join('\n')).toContain(expected);
     expect(problems.every((problem) => /^:\d+: connectors\.newsletter/.test(problem))).toBe(true);
   });
+
+  it.each(['', 'Sync', '9sync', 'a:b', 'a b', '{a}', `a${'b'.repeat(40)}`])(
+    'with "%s" before the keys in Redis',
+    (prefix) => {
+      expect(folder.problems(`redis: { prefix: ${JSON.stringify(prefix)} }\n${goodConfig}`)).toEqual([
+        ':1: redis.prefix: expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
+      ]);
+    },
+  );
+
+  it.each(['', '123456789012345', 'sixteen letters and', 'sixteen-lettérs-and', 'a'.repeat(513)])(
+    'with the token "%s" for the board, which is not quoted',
+    (token) => {
+      expect(folder.problems(`http: { token: "${token}" }\n${goodConfig}`)).toEqual([
+        ':1: http.token: expected 16 to 512 visible ASCII characters without blanks',
+      ]);
+    },
+  );
 
   it('with a filter that the definition fixes', () => {
     const config = goodConfig.replace('email-marketing', 'workspace-notes');

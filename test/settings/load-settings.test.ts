@@ -37,7 +37,14 @@ describe('loading settings', () => {
         durability: 'full',
         path: path.resolve(example, '../../data/warehouse.db'),
       },
-      schedule: { kind: 'cron', pattern: '*/30 * * * *', timezone: 'Europe/Berlin' },
+      schedule: {
+        kind: 'cron',
+        pattern: '*/30 * * * *',
+        timezone: 'Europe/Berlin',
+        jitterMs: 0,
+        missed: 'once',
+      },
+      freshWithinMs: 2 * 3_600_000,
       concurrency: 4,
       requestsPerSecond: 5,
     });
@@ -46,11 +53,21 @@ describe('loading settings', () => {
       variants: [{ status: 'subscribed' }],
       parents: ['lists'],
       fullEveryMs: 7 * 86_400_000,
+      freshWithinMs: 2 * 3_600_000,
     });
-    expect(entities.get('email_activity')).toMatchObject({ fullEveryMs: 30 * 86_400_000 });
+    expect(entities.get('email_activity')).toMatchObject({
+      fullEveryMs: 30 * 86_400_000,
+      freshWithinMs: 86_400_000,
+    });
     expect(entities.has('segment_members')).toBe(false);
-    expect(wiki).toMatchObject({ schedule: { kind: 'every', everyMs: 3_600_000 }, sink: { type: 'jsonl' } });
+    expect(wiki).toMatchObject({
+      schedule: { kind: 'every', everyMs: 3_600_000, jitterMs: 600_000, missed: 'skip' },
+      freshWithinMs: null,
+      sink: { type: 'jsonl' },
+    });
+    expect(settings.redis.isConfigured).toBe(true);
     expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
+    expect(settings.http.token).toBeNull();
   });
 
   it('names every missing variable of the example file with its line', () => {
@@ -66,13 +83,21 @@ describe('loading settings', () => {
     const [newsletter] = [...settings.connectors.values()];
     expect(settings.api).toMatchObject({ baseUrl: 'https://api.example.test', organizationId: null });
     expect(settings.guards).toEqual({ maxDeleteShare: 0.2, minDeleteRows: 20 });
+    expect(settings.redis).toMatchObject({ isConfigured: false, prefix: 'connector-sync' });
     expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
-    expect(newsletter).toMatchObject({ concurrency: 4, requestsPerSecond: 10, schedule: null });
+    expect(settings.http).toEqual({ token: null });
+    expect(newsletter).toMatchObject({
+      concurrency: 4,
+      requestsPerSecond: 10,
+      schedule: null,
+      freshWithinMs: null,
+    });
     expect([...(newsletter?.entities.keys() ?? [])]).toHaveLength(12);
     expect([...(newsletter?.entities.values() ?? [])][0]).toEqual({
       variants: [{}],
       parents: [],
       fullEveryMs: 604_800_000,
+      freshWithinMs: null,
     });
   });
 
@@ -133,10 +158,14 @@ describe('loading settings', () => {
 
 describe('secrets', () => {
   it('stay out of every way of printing the settings', () => {
-    const config = `${goodConfig}redis: { url: "redis://user:hush-redis@cache.example.test:6380/1?x=hush-too" }\n`;
+    const config = `${goodConfig}redis: { url: "redis://user:hush-redis@cache.example.test:6380/1?x=hush-too" }
+http: { token: "\${TOKEN}" }
+`;
     folder.env['SECRET'] = 'hush-api';
+    folder.env['TOKEN'] = 'hush-token-of-the-board';
     const settings = folder.load(config);
     expect(settings.api.clientSecret.reveal()).toBe('hush-api');
+    expect(settings.http.token?.reveal()).toBe('hush-token-of-the-board');
     const texts = [
       JSON.stringify(describeSettings(settings)),
       JSON.stringify(settings),
@@ -152,13 +181,17 @@ describe('secrets', () => {
     folder.env['URL'] = 'https://user:hush@host';
     folder.env['REDIS'] = 'http://:hush@host';
     folder.env['DURABILITY'] = 'hush';
+    folder.env['TOKEN'] = 'hush with blanks in it';
     const problems = folder.problems(
-      `${goodConfig.replace('https://api.example.test/', '"${URL}"')}redis: { url: "\${REDIS}" }\n`,
+      `${goodConfig.replace('https://api.example.test/', '"${URL}"')}redis: { url: "\${REDIS}" }
+http: { token: "\${TOKEN}" }
+`,
     );
     expect(problems.map((problem) => problem.split(': ')[1])).toEqual([
       'api.baseUrl',
       'api.clientSecret',
       'redis.url',
+      'http.token',
     ]);
     expect(problems.join('\n')).not.toContain('hush');
     const shape = folder.problems(
@@ -173,7 +206,12 @@ describe('secrets', () => {
 
 describe('describing settings', () => {
   it('shows defaults, durations as people write them, and no secrets', () => {
-    const config = `${goodConfig}    schedule: { every: 90m }\n    include: [lists, tags]\n`;
+    const config = `${goodConfig}    schedule: { every: 90m, jitter: 5m }
+    freshWithin: 3h
+    include: [lists, tags]
+    entities: { tags: { freshWithin: 2d } }
+http: { token: "\${SECRET}-of-the-board-hush" }
+`;
     expect(describeSettings(folder.load(config))).toEqual({
       file: path.join(folder.path, 'config.yaml'),
       api: { baseUrl: 'https://api.example.test', clientId: 'me', clientSecret: '[secret]' },
@@ -181,18 +219,20 @@ describe('describing settings', () => {
       sinks: {
         warehouse: { type: 'sqlite', path: path.join(folder.path, 'warehouse.db'), durability: 'full' },
       },
-      redis: { url: 'redis://127.0.0.1:6379' },
+      redis: { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' },
+      http: { token: '[secret]' },
       connectors: {
         newsletter: {
           definition: 'email-marketing',
           id: 'c-1',
           sink: 'warehouse',
-          schedule: { every: '1h30m' },
+          schedule: { every: '1h30m', jitter: '5m', missed: 'once' },
+          freshWithin: '3h',
           concurrency: 4,
           rateLimit: { requestsPerSecond: 10 },
           entities: {
-            lists: { variants: [{}], fullEvery: '7d' },
-            tags: { variants: [{}], parents: ['lists'], fullEvery: '7d' },
+            lists: { variants: [{}], fullEvery: '7d', freshWithin: '3h' },
+            tags: { variants: [{}], parents: ['lists'], fullEvery: '7d', freshWithin: '2d' },
           },
         },
       },

@@ -51,6 +51,28 @@ connectors:
     ]);
   });
 
+  it('is told those about scheduled runs together, and each only once', () => {
+    folder.env['TOKEN'] = 'hush';
+    const problems = folder.problems(`${goodConfig}    schedule: { every: 5s, jitter: soon, missed: twice }
+    freshWithin: 1.5h
+    entities: { lists: { freshWithin: never }, tags: { freshWithin: 5 } }
+redis: { url: redis://cache, prefix: "A:" }
+http: { token: "\${TOKEN}" }
+`);
+    const bad = 'expected a duration such as 30s, 30m, 1h30m or 7d';
+    expect(problems).toEqual([
+      ':12: connectors.newsletter.schedule.missed: expected one of once, skip, got "twice"',
+      ':12: connectors.newsletter.schedule.every: expected at least 10s',
+      `:12: connectors.newsletter.schedule.jitter: ${bad}`,
+      `:13: connectors.newsletter.freshWithin: ${bad}`,
+      ':14: connectors.newsletter.entities.tags.freshWithin: expected a string, got a number',
+      `:14: connectors.newsletter.entities.lists.freshWithin: ${bad}`,
+      ':15: redis.url: expected a password (redis://:password@host): a Redis that others can reach must not be open',
+      ':15: redis.prefix: expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
+      ':16: http.token: expected 16 to 512 visible ASCII characters without blanks',
+    ]);
+  });
+
   it('is told them without api, too', () => {
     expect(folder.problems(goodConfig.replace(/api:[^]*?(?=sinks)/, '').replace('c-1', '../x'))).toEqual([
       ':1: api: is missing; expected an object',
@@ -65,6 +87,7 @@ connectors:
     ['id: c-1', 'id: 5', 'connectors.newsletter.id'],
     ['sink: warehouse', 'sink: [warehouse]', 'connectors.newsletter.sink'],
     ['id: c-1', 'id: c-1\n    schedule: { cron: 5 }', 'connectors.newsletter.schedule.cron'],
+    ['id: c-1', 'id: c-1\n    schedule: { every: 5, jitter: 2h }', 'connectors.newsletter.schedule.every'],
     ['id: c-1', 'id: c-1\n    include: [5]', 'connectors.newsletter.include.0'],
     ['id: c-1', 'id: c-1\n    exclude: [segments, 5]', 'connectors.newsletter.exclude.1'],
     [
