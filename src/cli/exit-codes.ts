@@ -25,11 +25,13 @@ export function gravestExitCode(codes: readonly ExitCode[]): ExitCode {
   return gravest.find((code) => codes.includes(code)) ?? exitCodes.ok;
 }
 
-export function exitCodeOfReport(report: Pick<RunReport, 'outcome' | 'error'>): ExitCode {
+export function exitCodeOfReport(report: Pick<RunReport, 'outcome' | 'error' | 'resumeAt'>): ExitCode {
   switch (report.outcome) {
     case 'ok':
-    case 'partial':
       return exitCodes.ok;
+    case 'partial':
+      // What a budget ended was asked for; what the service put off is still missing.
+      return report.resumeAt === null ? exitCodes.ok : exitCodes.degraded;
     case 'degraded':
       return exitCodes.degraded;
     case 'interrupted':
@@ -59,5 +61,6 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   SINK_INCOMPATIBLE: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
+  CANCELLED: exitCodes.interrupted,
   INTERRUPTED: exitCodes.interrupted,
 };

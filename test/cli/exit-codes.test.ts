@@ -16,7 +16,12 @@ describe('exit codes', () => {
     ['failed', 1],
     ['interrupted', 130],
   ])('a run that is %s ends with %i', (outcome, code) => {
-    expect(exitCodeOfReport({ outcome, error: null })).toBe(code);
+    expect(exitCodeOfReport({ outcome, error: null, resumeAt: null })).toBe(code);
+  });
+
+  it('a run that the service put off ends with 3: what is missing was not asked to be', () => {
+    const resumeAt = '2026-03-01T10:15:00.000Z';
+    expect(exitCodeOfReport({ outcome: 'partial', error: null, resumeAt })).toBe(3);
   });
 
   it.each<[ErrorCode, ExitCode]>([
@@ -29,12 +34,14 @@ describe('exit codes', () => {
     ['AUTH_FAILED', 4],
     ['CONNECTOR_BUSY', 5],
     ['INTERRUPTED', 130],
+    ['CANCELLED', 130],
     ['CONNECTOR_UNKNOWN', 1],
     ['NETWORK', 1],
     ['SINK_FULL', 1],
   ])('%s ends with %i, thrown or reported', (code, expected) => {
     expect(exitCodeOfError(new SyncError('x', { code, recovery: 'stop' }))).toBe(expected);
-    expect(exitCodeOfReport({ outcome: 'failed', error: { code, message: 'x' } })).toBe(expected);
+    const error = { code, recovery: 'stop', message: 'x' } as const;
+    expect(exitCodeOfReport({ outcome: 'failed', error, resumeAt: null })).toBe(expected);
   });
 
   it('an error of unknown origin is a failure', () => {

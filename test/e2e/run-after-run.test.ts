@@ -6,7 +6,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/sink.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
-import { apiError, held, success, throttled } from '../support/hostile/replies.ts';
+import { apiError, held, success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
@@ -181,20 +181,6 @@ describe('an entity that is down', () => {
         setAside: 0,
       });
       expect(report.entities.find(({ entity }) => entity === 'unsubscribes')).toMatchObject({ setAside: 30 });
-    });
-  });
-
-  it('ends the run when it only asks to wait, walk after walk, and nobody else answers', async () => {
-    const clock = instantClock();
-    const respond = (call: HostileCall): Reply =>
-      call.entity === 'lists' ? page(lists(300), call) : throttled({ seconds: 90 });
-    await withService(respond, async (run) => {
-      const startedMs = clock.now();
-      expect(await run(['lists', 'list_members'], { clock })).toMatchObject({
-        outcome: 'failed',
-        error: { code: 'THROTTLED' },
-      });
-      expect(clock.now() - startedMs).toBeLessThan(3 * hourMs);
     });
   });
 });

@@ -75,7 +75,14 @@ const newsletter = connectorName('newsletter');
 const lists = entityName('lists');
 
 function finished(outcome: string): RunEvent {
-  return { kind: 'run-finished', connector: connectorName('newsletter'), run: 'r' as never, outcome, ms: 1 };
+  return {
+    kind: 'run-finished',
+    connector: connectorName('newsletter'),
+    run: 'r' as never,
+    outcome,
+    ms: 1,
+    waitedMs: 0,
+  };
 }
 
 function collect(level: string): {

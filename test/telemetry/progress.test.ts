@@ -140,7 +140,13 @@ describe('text for people', () => {
 const fetched: RunEvent = { kind: 'page-fetched', entity: members, records: 1, bytes: 1, ms: 1 };
 
 function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent {
-  return { kind: 'page-committed', entity, counts: { ...noCounts, fetched: rows, inserted: rows }, newlyDue };
+  return {
+    kind: 'page-committed',
+    entity,
+    counts: { ...noCounts, fetched: rows, inserted: rows },
+    newlyDue,
+    bytes: 1,
+  };
 }
 
 function play(events: readonly RunEvent[], expected?: ReadonlyMap<EntityName, number>): Progress {

@@ -23,7 +23,7 @@ const columns: readonly TableColumn[] = [
   { title: 'notes', align: 'left' },
 ];
 
-/** A run for people: one line, a table by entity, what failed. The table is whole where `width` is null. */
+/** A run for people: one line, a table by entity, how to go on, what failed. The table is whole where `width` is null. */
 export function runReportText(report: RunReport, width: number | null): readonly string[] {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
@@ -34,6 +34,9 @@ export function runReportText(report: RunReport, width: number | null): readonly
       (line) => `${indent}${line}`,
     ),
     `${indent}${costs(report)}`,
+    ...(report.resumeAt === null
+      ? []
+      : [`${indent}! the service asked to wait until ${report.resumeAt}; run it again then`]),
     ...failureLines(report),
   ];
 }

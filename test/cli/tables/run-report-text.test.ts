@@ -37,6 +37,13 @@ describe('the text of a run', () => {
       'went on with r0 (what that run had sealed is not read again)',
     );
   });
+
+  it('says until when the service asked to wait', () => {
+    const resumeAt = '2026-03-01T10:15:00.000Z';
+    expect(runReportText({ ...report(), outcome: 'partial', resumeAt }, null)).toContain(
+      '  ! the service asked to wait until 2026-03-01T10:15:00.000Z; run it again then',
+    );
+  });
 });
 
 function report(more: Partial<EntityReport> = {}): RunReport {
@@ -60,6 +67,7 @@ function report(more: Partial<EntityReport> = {}): RunReport {
         extraFields: 0,
         depthLimited: 0,
         foreign: 0,
+        isWhole: true,
         ...more,
       },
     ],
@@ -70,5 +78,6 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     failures: [],
     failuresOmitted: 0,
     error: null,
+    resumeAt: null,
   };
 }
