@@ -9,11 +9,11 @@ export interface RedisConnection {
 }
 
 const answerWithinMs = 2000;
-const longestPauseMs = 20_000;
+const longestPauseMs = 1000;
 
 /**
  * A connection that has answered once. Left alone, the client would retry forever and a person would wait without a
- * word; so the first contact has two seconds. Later outages are waited out, with pauses growing to 20 s.
+ * word; so the first contact has two seconds. Later outages are waited out, asking once a second.
  * Throws `SyncError` QUEUE_UNAVAILABLE. The caller disconnects.
  */
 export async function connectRedis(
@@ -24,7 +24,9 @@ export async function connectRedis(
     ...options,
     lazyConnect: true,
     connectTimeout: answerWithinMs,
-    retryStrategy: (attempt: number) => Math.min(longestPauseMs, 2 ** Math.min(attempt, 10) * 100),
+    // After a failover the old address may lead to the new primary; the old connection never will.
+    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    retryStrategy: (attempt: number) => Math.min(longestPauseMs, 100 * 2 ** Math.min(attempt, 4)),
   });
   const disconnect = trackCopies(redis);
   // The client's own rejection says only that the connection is closed; why, it says in the event before.

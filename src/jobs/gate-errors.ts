@@ -10,7 +10,7 @@ const quietMs = 30_000;
 export function gateErrors(log: JobLog, clock: Clock): (error: Error) => void {
   const kinds = new Map<string, { loggedAtMs: number; held: number }>();
   return (error) => {
-    const kind = kindOf(error);
+    const kind = errorKind(error);
     const known = kinds.get(kind);
     if (known !== undefined && clock.now() - known.loggedAtMs < quietMs) {
       known.held += 1;
@@ -22,7 +22,7 @@ export function gateErrors(log: JobLog, clock: Clock): (error: Error) => void {
 }
 
 /** A system's code where there is one, else the first word of the message (`OOM`, `NOAUTH`): never as many as messages. */
-function kindOf(error: Error): string {
+export function errorKind(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
   return error.message.split(/[\s:]/, 1)[0] ?? error.name;
 }

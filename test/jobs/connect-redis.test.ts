@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { connectRedis } from '../../src/jobs/connect-redis.ts';
@@ -10,4 +12,18 @@ test('says why there is no Redis, in whole sentences', async () => {
     code: 'QUEUE_UNAVAILABLE',
     message: `Redis at 127.0.0.1:${port} should answer within 2 s: it refused the connection (ECONNREFUSED). Start it, or set redis.url to where it runs.`,
   });
+});
+
+test('gives up on a server that takes the connection and says nothing', async () => {
+  const server = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  const began = Date.now();
+  await expect(connectRedis(new Secret(`redis://127.0.0.1:${port}`), {})).rejects.toMatchObject({
+    code: 'QUEUE_UNAVAILABLE',
+    message: expect.stringContaining('no answer within 2000 ms') as string,
+  });
+  expect(Date.now() - began).toBeLessThan(2500);
+  server.close();
 });

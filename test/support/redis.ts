@@ -10,12 +10,26 @@ import { findRedisServer } from './ensure-redis-server.ts';
 export interface PrivateRedis extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** Kills the server at once; idempotent. */
+  /** Kills the server at once and leaves its files for a `restart`; idempotent. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port, with what its append-only file holds. */
+  restart(): Promise<void>;
+  /** Kills the server at once and removes its files; idempotent. */
   stop(): Promise<void>;
 }
 
+export interface RedisOptions {
+  readonly password?: string;
+  /** Where one was before, for tests in which it comes back; a free one where none is given. */
+  readonly port?: number;
+  /** Every command is on disk before it is answered. */
+  readonly appendOnly?: boolean;
+  /** Further settings, as the server's command line takes them: `{ maxmemory: '4mb' }`. */
+  readonly config?: Readonly<Record<string, string>>;
+}
+
 /** A Redis of this test's own: a free port on loopback, nothing on disk that outlives it. Resolves when it accepts connections. */
-export async function startRedis(options: { readonly password?: string } = {}): Promise<PrivateRedis> {
+export async function startRedis(options: RedisOptions = {}): Promise<PrivateRedis> {
   const executable = findRedisServer();
   if (executable === null) {
     throw new Error(
@@ -24,38 +38,47 @@ export async function startRedis(options: { readonly password?: string } = {}): 
     );
   }
   const directory = await mkdtemp(join(tmpdir(), 'connector-sync-redis-'));
-  const port = await freePort();
-  const password = options.password === undefined ? [] : ['--requirepass', options.password];
-  const server = spawn(
-    executable,
-    [
-      '--port',
-      String(port),
-      '--bind',
-      '127.0.0.1',
-      '--dir',
-      directory,
-      '--save',
-      '',
-      '--appendonly',
-      'no',
-      '--maxmemory-policy',
-      'noeviction',
-      ...password,
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  );
-  await accepting(server);
+  const port = options.port ?? (await freePort());
+  const settings = {
+    port: String(port),
+    bind: '127.0.0.1',
+    dir: directory,
+    save: '',
+    appendonly: options.appendOnly === true ? 'yes' : 'no',
+    appendfsync: 'always',
+    'maxmemory-policy': 'noeviction',
+    ...(options.password === undefined ? {} : { requirepass: options.password }),
+    ...options.config,
+  };
+  const args = Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value]);
+  const start = async (): Promise<ChildProcess> => {
+    const started = spawn(executable, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    await accepting(started);
+    return started;
+  };
+  let server = await start();
+  const kill = async (): Promise<void> => {
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    const exited = once(server, 'exit');
+    server.kill('SIGKILL');
+    await exited;
+  };
   const stop = async (): Promise<void> => {
-    if (server.exitCode === null && server.signalCode === null) {
-      const exited = once(server, 'exit');
-      server.kill('SIGKILL');
-      await exited;
-    }
+    await kill();
     await rm(directory, { recursive: true, force: true });
   };
   const credentials = options.password === undefined ? '' : `:${options.password}@`;
-  return { url: `redis://${credentials}127.0.0.1:${port}`, port, stop, [Symbol.asyncDispose]: stop };
+  return {
+    url: `redis://${credentials}127.0.0.1:${port}`,
+    port,
+    kill,
+    restart: async () => {
+      await kill();
+      server = await start();
+    },
+    stop,
+    [Symbol.asyncDispose]: stop,
+  };
 }
 
 /** A port that was free a moment ago, for servers that cannot choose one themselves. */

@@ -1,0 +1,61 @@
+import { randomUUID } from 'node:crypto';
+import type { JobsOptions, Queue } from 'bullmq';
+import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorJob } from './connector-job.ts';
+import { backfillKey } from './queue-names.ts';
+
+const dayS = 24 * 60 * 60;
+
+export interface AddedJob {
+  readonly id: string;
+  /** False when one of the same connector waits or runs already; then `id` is that one's. */
+  readonly isNew: boolean;
+}
+
+/** `delayMs` from now it may start; `retryDelayMs` is the first pause after a failure. */
+export function addSync(
+  syncs: Queue,
+  job: Omit<Extract<ConnectorJob, { kind: 'sync' }>, 'kind'>,
+  { delayMs = 0, retryDelayMs }: { readonly delayMs?: number; readonly retryDelayMs: number },
+): Promise<AddedJob> {
+  return add(syncs, { ...job, kind: 'sync' }, retryDelayMs, {
+    deduplication: { id: job.connector },
+    delay: delayMs,
+  });
+}
+
+export function addBackfill(
+  syncs: Queue,
+  connector: ConnectorName,
+  backfill: string,
+  { retryDelayMs }: { readonly retryDelayMs: number },
+): Promise<AddedJob> {
+  return add(syncs, { connector, kind: 'backfill', backfill }, retryDelayMs, {
+    deduplication: { id: backfillKey(connector) },
+    // Jobs without a priority go first: a backfill has time.
+    priority: 10,
+  });
+}
+
+async function add(
+  syncs: Queue,
+  data: ConnectorJob,
+  retryDelayMs: number,
+  options: JobsOptions,
+): Promise<AddedJob> {
+  // Counted ids start again when Redis has lost its memory, while runs of before are still going on under theirs.
+  const jobId = randomUUID();
+  const job = await syncs.add(data.kind, data, {
+    ...options,
+    jobId,
+    attempts: 5,
+    backoff: { type: 'exponential', delay: retryDelayMs, jitter: 0.5 },
+    keepLogs: 200,
+    // They would say where the queue's client threw, in clear text.
+    stackTraceLimit: 0,
+    sizeLimit: 4096,
+    removeOnComplete: { count: 500, age: 7 * dayS },
+    removeOnFail: { count: 2000, age: 30 * dayS },
+  });
+  return { id: job.id ?? jobId, isNew: job.id === jobId };
+}

@@ -1,0 +1,118 @@
+import type { Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import { connectRedis } from './connect-redis.ts';
+
+export interface RedisFinding {
+  readonly what: 'redis' | 'redis memory' | 'redis persistence' | 'redis clock';
+  readonly state: 'ok' | 'warning' | 'failed';
+  /** For people: what was found and, where it is not ok, what to do. */
+  readonly detail: string;
+}
+
+const oldest = { major: 6, minor: 2 };
+const maxSkewMs = 5000;
+
+/**
+ * What an operator should know about the Redis of a worker. Never throws: a Redis that does not answer is a finding.
+ * Answers within about two seconds for each question.
+ */
+export async function examineRedis(url: Secret, clock: Clock): Promise<readonly RedisFinding[]> {
+  try {
+    const connection = await connectRedis(url, {
+      enableOfflineQueue: false,
+      commandTimeout: 2000,
+    });
+    try {
+      const facts = parseInfo(await connection.redis.info());
+      const askedAtMs = clock.now();
+      const [seconds = Number.NaN, microseconds = 0] = (await connection.redis.time()).map(Number);
+      const nowMs = (askedAtMs + clock.now()) / 2;
+      return [
+        examineVersion(facts),
+        examineMemory(facts),
+        examinePersistence(facts),
+        examineClock(seconds * 1000 + microseconds / 1000 - nowMs),
+      ];
+    } finally {
+      connection.disconnect();
+    }
+  } catch (error) {
+    const detail =
+      error instanceof SyncError ? error.message : `it refuses to be examined: ${reasonOf(error)}`;
+    return [{ what: 'redis', state: 'failed', detail }];
+  }
+}
+
+type Facts = ReadonlyMap<string, string>;
+
+function parseInfo(text: string): Facts {
+  return new Map(
+    text.split(/\r?\n/).flatMap((line) => {
+      const colon = line.indexOf(':');
+      return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
+    }),
+  );
+}
+
+function examineVersion(facts: Facts): RedisFinding {
+  const version = facts.get('redis_version') ?? 'unknown';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const isRecent = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
+  return isRecent
+    ? { what: 'redis', state: 'ok', detail: `version ${version}` }
+    : {
+        what: 'redis',
+        state: 'failed',
+        detail: `expected version ${oldest.major}.${oldest.minor} or later, it is ${version}; upgrade it`,
+      };
+}
+
+function examineMemory(facts: Facts): RedisFinding {
+  const policy = facts.get('maxmemory_policy') ?? 'unknown';
+  const limit = facts.get('maxmemory') ?? '0';
+  const used = facts.get('used_memory_human') ?? 'an unknown amount';
+  const limitText = limit === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human') ?? limit}`;
+  return policy === 'noeviction'
+    ? { what: 'redis memory', state: 'ok', detail: `${used} used ${limitText}, noeviction` }
+    : {
+        what: 'redis memory',
+        state: 'warning',
+        detail: `maxmemory-policy is ${policy}: jobs and schedules may vanish when memory runs short; set it to noeviction`,
+      };
+}
+
+function examinePersistence(facts: Facts): RedisFinding {
+  const hasLog = facts.get('aof_enabled') === '1';
+  if (!hasLog) {
+    return {
+      what: 'redis persistence',
+      state: 'warning',
+      detail:
+        'appendonly is no: after a restart schedules come back within a minute, what was queued by hand does not; set it to yes',
+    };
+  }
+  const isWritten = facts.get('aof_last_write_status') !== 'err';
+  return isWritten
+    ? { what: 'redis persistence', state: 'ok', detail: 'appendonly' }
+    : {
+        what: 'redis persistence',
+        state: 'warning',
+        detail: 'appendonly is on but its last write failed; see that its disk has space',
+      };
+}
+
+function examineClock(aheadMs: number): RedisFinding {
+  const skew = `${Math.abs(aheadMs / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`;
+  return Math.abs(aheadMs) <= maxSkewMs
+    ? { what: 'redis clock', state: 'ok', detail: skew }
+    : {
+        what: 'redis clock',
+        state: 'warning',
+        detail: `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`,
+      };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,29 @@
+import type { Queue } from 'bullmq';
+import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { JobLog } from './job-log.ts';
+import type { ScheduledConnector } from './reconcile-schedules.ts';
+import type { RunBackfill, RunConnector } from './run-connector.ts';
+import type { WorkerEvent } from './worker-event.ts';
+import type { WorkerLedger } from './worker-ledger.ts';
+
+/** What the jobs of one sink's queue need. */
+export interface JobContext {
+  readonly sinkName: string;
+  /** The sink's queue, over a connection that fails soon. */
+  readonly queue: Queue;
+  readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
+  readonly serves: (connector: ConnectorName) => boolean;
+  readonly ledger: WorkerLedger;
+  readonly runConnector: RunConnector;
+  readonly runBackfill: RunBackfill | null;
+  /** Connectors that run in this process. */
+  readonly running: Set<ConnectorName>;
+  /** The worker's end: a job that arrives after it goes back unstarted. */
+  readonly stopping: AbortSignal;
+  readonly clock: Clock;
+  readonly log: JobLog;
+  readonly observe: (event: WorkerEvent) => void;
+  readonly onError: (error: Error) => void;
+  readonly busyDelayMs: number;
+}

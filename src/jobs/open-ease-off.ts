@@ -1,0 +1,55 @@
+import type { Worker } from 'bullmq';
+import type { Clock } from '../core/clock.ts';
+
+export interface EaseOff {
+  /** Told of every error: one that says that Redis refuses to work sends the workers to rest. */
+  notice(error: Error): void;
+  watch(workers: readonly Worker[]): void;
+  /** Redis's word for why the workers rest now; null when they work. */
+  why(): string | null;
+}
+
+const firstRestMs = 1000;
+const longestRestMs = 30_000;
+/** Out of memory, a replica, no credentials (any more), an unwritable disk, a failover: all pass without us. */
+const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
+
+/**
+ * Without this a worker asks a Redis that refuses to work again at once, tens of thousands of times in seconds. Rests
+ * grow from 1 s to 30 s; runs in hand go on meanwhile.
+ */
+export function openEaseOff(options: { readonly clock: Clock; readonly signal: AbortSignal }): EaseOff {
+  const { clock, signal } = options;
+  let workers: readonly Worker[] = [];
+  let why: string | null = null;
+  let restMs = firstRestMs;
+  let resumedAtMs = Number.NEGATIVE_INFINITY;
+
+  const rest = async (): Promise<void> => {
+    await Promise.all(workers.map((worker) => worker.pause(true)));
+    // Rejects when the worker stops: nobody needs to be woken then.
+    const isOver = await clock.sleep(restMs, signal).then(
+      () => true,
+      () => false,
+    );
+    if (!isOver) return;
+    restMs = Math.min(restMs * 2, longestRestMs);
+    resumedAtMs = clock.now();
+    why = null;
+    await Promise.all(workers.map((worker) => worker.resume()));
+  };
+
+  return {
+    notice(error) {
+      const refusal = error.message.split(/[\s:]/, 1)[0] ?? '';
+      if (why !== null || signal.aborted || !refusals.includes(refusal)) return;
+      if (clock.now() - resumedAtMs > longestRestMs) restMs = firstRestMs;
+      why = refusal;
+      void rest();
+    },
+    watch(started) {
+      workers = started;
+    },
+    why: () => why,
+  };
+}

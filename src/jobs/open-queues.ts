@@ -1,0 +1,141 @@
+import { systemClock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { Settings } from '../settings/settings.ts';
+import { addBackfill, addSync } from './add-job.ts';
+import { connectRedis } from './connect-redis.ts';
+import { openQueueSet, type QueueSet } from './open-queue-set.ts';
+import { backfillKey, schedulerId } from './queue-names.ts';
+import {
+  reconcileSchedules,
+  type ReconciledSchedules,
+  type ScheduledConnector,
+} from './reconcile-schedules.ts';
+import { registerSinks } from './register-sinks.ts';
+import type { ServedSink } from './served-sink.ts';
+import { registeredSink, type RegisteredSink } from './sink-registry.ts';
+import type { WorkerLedger } from './worker-ledger.ts';
+import { defaultTimings } from './worker-timings.ts';
+
+export interface ApplyOptions {
+  readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
+  /** Sinks whose files are here. */
+  readonly sinks: readonly ServedSink[];
+  readonly isPaused: (connector: ConnectorName) => boolean;
+  /** Names of sinks whose former file is gone for good. */
+  readonly takeOver: readonly string[];
+  /** With it, a cron slot that passed while Redis had no schedule is made up for. */
+  readonly lastRun?: WorkerLedger['lastRun'];
+}
+
+/**
+ * The queues for whoever asks once and goes. Every call answers within about two seconds, or throws `SyncError`
+ * QUEUE_UNAVAILABLE.
+ */
+export interface Queues extends AsyncDisposable {
+  /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as a worker does. */
+  apply(options: ApplyOptions): Promise<ReconciledSchedules>;
+  /** By `<sink id>:<connector>`, when each is due next, in milliseconds since the epoch. */
+  schedules(sinkIds: readonly string[]): Promise<ReadonlyMap<string, { readonly next: number | null }>>;
+  /** Null when no worker has served a sink of this name. */
+  registeredSink(name: string): Promise<RegisteredSink | null>;
+  /** `state` is where the connector's job is now, a new one or the one that was there: `waiting`, `active`, `delayed`. */
+  enqueue(
+    sinkId: string,
+    connector: ConnectorName,
+    reason: 'manual',
+  ): Promise<{ readonly isNew: boolean; readonly state: string }>;
+  /** Does nothing where there is none. */
+  removeSchedule(sinkId: string, connector: ConnectorName): Promise<void>;
+  /** `isNew` is false when a backfill of the connector waits or runs; that one goes on as it is. */
+  enqueueBackfill(
+    sinkId: string,
+    connector: ConnectorName,
+    backfill: string,
+  ): Promise<{ readonly isNew: boolean }>;
+  /** One that waits is removed, one that runs ends after its window. False when there is none. */
+  cancelBackfill(sinkId: string, connector: ConnectorName): Promise<boolean>;
+}
+
+/** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer. The caller disposes. */
+export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Queues> {
+  const { url, prefix } = settings.redis;
+  const connection = await connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000 });
+  // What goes wrong rejects the call that it concerns.
+  const queues = openQueueSet(connection.redis, prefix, () => undefined);
+  return {
+    apply: (options) => answered(() => apply(queues, options)),
+    schedules: (sinkIds) => answered(() => nextTimes(queues, sinkIds)),
+    registeredSink: (name) => answered(() => registeredSink(queues.redis, prefix, name)),
+    enqueue: (sinkId, connector, reason) => answered(() => enqueue(queues, sinkId, connector, reason)),
+    removeSchedule: (sinkId, connector) =>
+      answered(async () => {
+        await queues.ticks.removeJobScheduler(schedulerId(sinkId, connector));
+      }),
+    enqueueBackfill: (sinkId, connector, backfill) =>
+      answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
+    cancelBackfill: (sinkId, connector) => answered(() => cancelBackfill(queues, sinkId, connector)),
+    [Symbol.asyncDispose]: () => {
+      connection.disconnect();
+      return Promise.resolve();
+    },
+  };
+}
+
+async function apply(queues: QueueSet, options: ApplyOptions): Promise<ReconciledSchedules> {
+  const clock = systemClock;
+  await registerSinks(queues, options.sinks, { takeOver: options.takeOver, clock });
+  return reconcileSchedules({
+    ...options,
+    queues,
+    lastRun: options.lastRun ?? (() => null),
+    clock,
+    retryDelayMs: defaultTimings.retryDelayMs,
+  });
+}
+
+async function nextTimes(
+  queues: QueueSet,
+  sinkIds: readonly string[],
+): Promise<ReadonlyMap<string, { readonly next: number | null }>> {
+  const schedulers = await queues.ticks.getJobSchedulers(0, -1);
+  return new Map(
+    schedulers
+      .filter(({ key }) => sinkIds.some((id) => key.startsWith(schedulerId(id, ''))))
+      .map(({ key, next }) => [key, { next: next ?? null }]),
+  );
+}
+
+async function enqueue(
+  queues: QueueSet,
+  sinkId: string,
+  connector: ConnectorName,
+  reason: 'manual',
+): Promise<{ readonly isNew: boolean; readonly state: string }> {
+  const syncs = queues.syncs(sinkId);
+  const { id, isNew } = await addSync(syncs, { connector, reason, due: null }, defaultTimings);
+  return { isNew, state: await syncs.getJobState(id) };
+}
+
+/** What runs is told by losing its place: it asks between windows whether that is still its own. */
+async function cancelBackfill(queues: QueueSet, sinkId: string, connector: ConnectorName): Promise<boolean> {
+  const syncs = queues.syncs(sinkId);
+  const id = await syncs.getDeduplicationJobId(backfillKey(connector));
+  if (id === null) return false;
+  await syncs.removeDeduplicationKey(backfillKey(connector));
+  await syncs.remove(id);
+  return true;
+}
+
+async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof SyncError) throw error;
+    const message = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `Redis should have done what it was asked for: ${message}. See that it runs and takes writes, then try again.`,
+      { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', cause: error },
+    );
+  }
+}

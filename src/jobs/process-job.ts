@@ -1,0 +1,141 @@
+import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
+import { SyncError, type ErrorCode } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { parseConnectorJob, type ConnectorJob } from './connector-job.ts';
+import type { JobContext } from './job-context.ts';
+import { startsInARow } from './report-progress.ts';
+import { runJob } from './run-job.ts';
+import type { Settlement } from './settle-run.ts';
+import type { JobEnd } from './worker-event.ts';
+import { isMadeUpFor } from './worker-ledger.ts';
+
+/** What Redis keeps of a job that is done. */
+export interface JobResult {
+  /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` where there was none. */
+  readonly outcome: string;
+}
+
+const maxStarts = 3;
+const withoutBackfillsMs = 60 * 60 * 1000;
+
+/**
+ * The processor of a sink's queue. It declares exactly three parameters: the queue looks at `length` and passes a signal
+ * only then. A job that cannot run now is put off without using an attempt: nothing is forgotten.
+ */
+export function createJobProcessor(
+  context: JobContext,
+): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<JobResult> {
+  return async (job, token, signal) => {
+    const work = parseJob(job);
+    const settlement = await settle(context, job, work, signal ?? new AbortController().signal);
+    const { connector } = work;
+    const end = endOf(job, settlement);
+    context.observe({ kind: 'job-ended', connector, end });
+    context.log.info({ connector, job: work.kind, end, ...factsOf(settlement) }, 'job ended');
+    return carryOut(job, token, connector, settlement);
+  };
+}
+
+function parseJob(job: Job): ConnectorJob {
+  try {
+    return parseConnectorJob(job.data);
+  } catch (error) {
+    throw new UnrecoverableError(error instanceof Error ? error.message : 'INTERNAL');
+  }
+}
+
+async function settle(
+  context: JobContext,
+  job: Job,
+  work: ConnectorJob,
+  signal: AbortSignal,
+): Promise<Settlement> {
+  const { connector } = work;
+  const { running, stopping, clock, log } = context;
+  // The queue's client hands out one more job while it closes, the one just given back among them.
+  if (stopping.aborted) return { kind: 'give-back' };
+  const later = (ms: number): Settlement => ({ kind: 'delay', untilMs: clock.now() + ms, end: 'busy' });
+  if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
+    return { kind: 'complete', outcome: 'unknown' };
+  }
+  if (!context.serves(connector)) return later(context.busyDelayMs);
+  if (running.has(connector)) return later(context.busyDelayMs);
+  running.add(connector);
+  try {
+    if (context.ledger.pause(connector) !== null) return { kind: 'complete', outcome: 'paused' };
+    if (isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
+    if (work.kind === 'backfill' && context.runBackfill === null) {
+      log.warn({ connector }, 'a backfill waits for a worker that can make one');
+      return later(withoutBackfillsMs);
+    }
+    const starts = startsInARow(job);
+    if (starts >= maxStarts) {
+      log.error({ connector, starts }, 'its process ended again and again before a page was stored');
+      return { kind: 'fail', code: 'POISON', isFinal: true };
+    }
+    return await runJob(context, job, work, signal);
+  } catch (error) {
+    log.error({ connector, err: error }, 'the ledger could not be asked');
+    return { kind: 'fail', code: codeOf(error), isFinal: false };
+  } finally {
+    running.delete(connector);
+  }
+}
+
+function isNeedless({ ledger }: JobContext, work: ConnectorJob): boolean {
+  if (work.kind !== 'sync' || work.reason !== 'catch-up' || work.due === null) return false;
+  return isMadeUpFor(work.due, ledger.lastRun(work.connector));
+}
+
+async function carryOut(
+  job: Job,
+  token: string | undefined,
+  connector: ConnectorName,
+  settlement: Settlement,
+): Promise<JobResult> {
+  switch (settlement.kind) {
+    case 'complete':
+      return { outcome: settlement.outcome };
+    case 'give-back':
+      await job.moveToWait(token);
+      throw new WaitingError();
+    case 'delay':
+      await job.moveToDelayed(settlement.untilMs, token);
+      throw new DelayedError();
+    case 'fail': {
+      // Only the code: Redis keeps this text in clear, and a message may quote what a service answered.
+      const text = `${connector}: ${settlement.code}`;
+      throw settlement.isFinal ? new UnrecoverableError(text) : new Error(text);
+    }
+    case 'lost':
+      throw new Error(`${connector}: the lock was lost, another worker goes on`);
+  }
+}
+
+function endOf(job: Job, settlement: Settlement): JobEnd {
+  switch (settlement.kind) {
+    case 'complete':
+      return settlement.outcome === 'paused' || settlement.outcome === 'unknown'
+        ? settlement.outcome
+        : 'done';
+    case 'give-back':
+    case 'lost':
+      return 'given-back';
+    case 'delay':
+      return settlement.end;
+    case 'fail': {
+      if (settlement.code === 'POISON') return 'poison';
+      return settlement.isFinal || job.attemptsMade + 1 >= (job.opts.attempts ?? 1) ? 'failed' : 'retry';
+    }
+  }
+}
+
+function factsOf(settlement: Settlement): object {
+  if (settlement.kind === 'complete') return { outcome: settlement.outcome };
+  if (settlement.kind === 'fail') return { code: settlement.code };
+  return settlement.kind === 'delay' ? { until: new Date(settlement.untilMs).toISOString() } : {};
+}
+
+function codeOf(error: unknown): ErrorCode {
+  return error instanceof SyncError ? error.code : 'INTERNAL';
+}

@@ -1,0 +1,35 @@
+import type { Clock } from '../core/clock.ts';
+import type { QueueSet } from './open-queue-set.ts';
+import { scheduledConnector } from './queue-names.ts';
+import type { ServedSink } from './served-sink.ts';
+import { registerSink } from './sink-registry.ts';
+
+/**
+ * Registers every sink. What Redis held for a file that one of them replaced is removed: its schedules would produce
+ * jobs that nobody can take. Returns the names of the sinks that took another's place.
+ * Throws `SyncError` SINK_INCOMPATIBLE for another file under a name, unless `takeOver` has the name.
+ */
+export async function registerSinks(
+  queues: QueueSet,
+  sinks: readonly ServedSink[],
+  options: { readonly takeOver: readonly string[]; readonly clock: Clock },
+): Promise<readonly string[]> {
+  const tookOver: string[] = [];
+  for (const sink of sinks) {
+    const { replaced } = await registerSink(queues.redis, queues.prefix, sink, {
+      mayTakeOver: options.takeOver.includes(sink.name),
+      clock: options.clock,
+    });
+    if (replaced === null) continue;
+    await forget(queues, replaced);
+    tookOver.push(sink.name);
+  }
+  return tookOver;
+}
+
+async function forget(queues: QueueSet, sinkId: string): Promise<void> {
+  for (const { key } of await queues.ticks.getJobSchedulers(0, -1)) {
+    if (scheduledConnector(key, sinkId) !== null) await queues.ticks.removeJobScheduler(key);
+  }
+  await queues.syncs(sinkId).drain(true);
+}

@@ -1,0 +1,120 @@
+import type { Job, Queue } from 'bullmq';
+import { z } from 'zod';
+import { instant, type Clock } from '../core/clock.ts';
+import type { OnRunEvent, RunEvent } from '../core/events.ts';
+
+/** How far a job has come, for whoever looks at the queue: numbers and names, never what a record or a service said. */
+export interface JobProgress {
+  /** Starts in a row that stored no page and did not come to an end: what a crash leaves behind. */
+  readonly starts: number;
+  readonly pages: number;
+  readonly records: number;
+  readonly written: number;
+  readonly entity: string | null;
+  readonly at: string;
+}
+
+export interface ProgressReport {
+  /** Counts this start; resolves when Redis has it, or could not take it. */
+  begin(): Promise<void>;
+  readonly onEvent: OnRunEvent;
+  /** The run came to an end of its own: the starts count no more. Resolves when everything is written. */
+  end(): Promise<void>;
+}
+
+export interface ProgressOptions {
+  /** Over a connection that fails soon: a run is never held up for its progress. */
+  readonly queue: Queue;
+  readonly clock: Clock;
+  readonly onError: (error: Error) => void;
+}
+
+const writeEveryMs = 1000;
+/** A Redis that hangs must not make a run's log lines pile up in memory. */
+const maxPendingLines = 50;
+const keptLines = 200;
+
+const stored = z.object({ starts: z.number().int().min(0) });
+
+/** Starts of this job in a row that ended with their process before a page was stored. */
+export function startsInARow(job: Job): number {
+  const parsed = stored.safeParse(job.progress);
+  return parsed.success ? parsed.data.starts : 0;
+}
+
+/** Writes a run's progress to its job at most once a second, and a line for each thing worth a line. */
+export function reportProgress(job: Job, options: ProgressOptions): ProgressReport {
+  const { queue, clock, onError } = options;
+  const jobId = job.id ?? '';
+  const pending = new Set<Promise<unknown>>();
+  let state = { starts: startsInARow(job), pages: 0, records: 0, written: 0, entity: null as string | null };
+  let writtenAtMs = 0;
+
+  const track = (write: Promise<unknown>): Promise<void> => {
+    const settled = write.then(() => undefined, onError).finally(() => pending.delete(settled));
+    pending.add(settled);
+    return settled;
+  };
+  const writeState = (): Promise<void> => {
+    writtenAtMs = clock.now();
+    const progress: JobProgress = { ...state, at: instant(writtenAtMs) };
+    return track(queue.updateJobProgress(jobId, progress));
+  };
+
+  return {
+    begin() {
+      state = { ...state, starts: state.starts + 1 };
+      return writeState();
+    },
+    onEvent(event) {
+      const line = lineOf(event);
+      if (line !== null && pending.size < maxPendingLines) {
+        track(queue.addJobLog(jobId, `${instant(clock.now())} ${line}`, keptLines)).catch(onError);
+      }
+      if (event.kind !== 'page-committed') return;
+      const { fetched, inserted, updated } = event.counts;
+      const isFirst = state.starts > 0;
+      state = {
+        starts: 0,
+        pages: state.pages + 1,
+        records: state.records + fetched,
+        written: state.written + inserted + updated,
+        entity: event.entity,
+      };
+      if (isFirst || clock.now() - writtenAtMs >= writeEveryMs) writeState().catch(onError);
+    },
+    async end() {
+      state = { ...state, starts: 0 };
+      await writeState();
+      await Promise.all(pending);
+    },
+  };
+}
+
+/** Names, codes and numbers only: parameters and messages may quote what lies behind the API. */
+function lineOf(event: RunEvent): string | null {
+  switch (event.kind) {
+    case 'run-started':
+      return event.continues === null
+        ? `run ${event.run} started`
+        : `run ${event.run} started, goes on where ${event.continues} stopped`;
+    case 'walk-set-aside':
+      return `${event.entity}: a partition was set aside (${event.code})`;
+    case 'throttled':
+      return `throttled for ${event.waitMs} ms`;
+    case 'run-finished':
+      return `run ${event.run} finished: ${event.outcome}`;
+    case 'walk-started':
+    case 'page-requested':
+    case 'page-fetched':
+    case 'page-dropped':
+    case 'commit-started':
+    case 'page-committed':
+    case 'commit-finished':
+    case 'walk-restarted':
+    case 'walk-sealed':
+    case 'call-ended':
+    case 'call-retried':
+      return null;
+  }
+}

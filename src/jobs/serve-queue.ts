@@ -1,0 +1,69 @@
+import { Worker, type Job, type Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { lockLost } from './run-job.ts';
+import type { WatchedQueue } from './watch-progress.ts';
+import type { WorkerTimings } from './worker-timings.ts';
+
+export interface ServedQueue {
+  readonly worker: Worker;
+  readonly watched: WatchedQueue;
+}
+
+export interface ServeOptions {
+  /** Waits for Redis as long as it takes. */
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly timings: WorkerTimings;
+  readonly concurrency: number;
+  /** A job that ended its process so often is failed unseen; null: the processor sees to that. */
+  readonly maxStartedAttempts: number | null;
+  readonly onError: (error: Error) => void;
+  readonly onLockLost: () => void;
+}
+
+/** Takes a queue's jobs once `worker.run()` is called. */
+export function serveQueue(
+  queue: Queue,
+  processor: (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown>,
+  options: ServeOptions,
+): ServedQueue {
+  const { redis, prefix, timings, concurrency, maxStartedAttempts, onError, onLockLost } = options;
+  let taken = 0;
+  let active = 0;
+  // Three parameters, declared: the queue passes a signal only to a function of that length.
+  const counted = async (
+    job: Job,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> => {
+    taken += 1;
+    active += 1;
+    try {
+      return await processor(job, token, signal);
+    } finally {
+      active -= 1;
+    }
+  };
+  const worker = new Worker(queue.name, counted, {
+    connection: redis,
+    prefix,
+    autorun: false,
+    concurrency,
+    lockDuration: timings.lockMs,
+    stalledInterval: timings.stalledMs,
+    drainDelay: timings.drainDelayS,
+    // A job that met several deploys or crashes while it made progress is no poison; what is, is counted by starts.
+    maxStalledCount: 1000,
+    ...(maxStartedAttempts === null ? {} : { maxStartedAttempts }),
+  });
+  worker.on('error', onError);
+  // Without its lock another worker may start the same run: this one must stop writing soon.
+  worker.on('lockRenewalFailed', (jobIds) => {
+    for (const id of jobIds) worker.cancelJob(id, lockLost);
+    onLockLost();
+  });
+  return {
+    worker,
+    watched: { queue, isFree: () => active < concurrency, taken: () => taken },
+  };
+}

@@ -1,0 +1,82 @@
+import { hostname } from 'node:os';
+import type { Redis } from 'ioredis';
+import { z } from 'zod';
+import type { Clock } from '../core/clock.ts';
+import { instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { sinksKey } from './queue-names.ts';
+import type { ServedSink } from './served-sink.ts';
+
+/** Where the file of a sink's name is, as the first worker that served it said. */
+export interface RegisteredSink {
+  readonly id: string;
+  readonly host: string;
+  readonly place: string;
+}
+
+export interface Registration {
+  /** The id that stood under this name before, when it was another. */
+  readonly replaced: string | null;
+}
+
+const entry = z.object({ id: z.string().min(1), host: z.string(), place: z.string() });
+
+/**
+ * Writes down which file a sink's name stands for. Another file at the same place of the same host has replaced the one
+ * before; anywhere else, two machines would take turns at two files that know nothing of each other.
+ * Throws `SyncError` SINK_INCOMPATIBLE then, unless `mayTakeOver`.
+ */
+export async function registerSink(
+  redis: Redis,
+  prefix: string,
+  sink: ServedSink,
+  options: { readonly mayTakeOver: boolean; readonly clock: Clock },
+): Promise<Registration> {
+  const own = { id: sink.id, host: hostname(), place: sink.place };
+  const text = JSON.stringify({ ...own, pid: process.pid, since: instant(options.clock.now()) });
+  const isFirst = (await redis.hsetnx(sinksKey(prefix), sink.name, text)) === 1;
+  const known = isFirst ? null : await registeredSink(redis, prefix, sink.name);
+  if (isFirst || (known?.id === own.id && known.host === own.host && known.place === own.place)) {
+    return { replaced: null };
+  }
+  if (known !== null && known.id !== own.id && !options.mayTakeOver && !isSamePlace(known, own)) {
+    throw incompatible(sink.name, known, own);
+  }
+  await redis.hset(sinksKey(prefix), sink.name, text);
+  return { replaced: known === null || known.id === own.id ? null : known.id };
+}
+
+/** Null when no worker has served a sink of this name. */
+export async function registeredSink(
+  redis: Redis,
+  prefix: string,
+  name: string,
+): Promise<RegisteredSink | null> {
+  const text = await redis.hget(sinksKey(prefix), name);
+  if (text === null) return null;
+  try {
+    return entry.parse(JSON.parse(text));
+  } catch (error) {
+    throw new SyncError(
+      `Field ${name} of Redis hash ${sinksKey(prefix)} should say where that sink's file is; something foreign was found. Remove it.`,
+      { code: 'INTERNAL', recovery: 'stop', context: { sink: name }, cause: error },
+    );
+  }
+}
+
+function isSamePlace(left: RegisteredSink, right: RegisteredSink): boolean {
+  return left.host === right.host && left.place === right.place;
+}
+
+function incompatible(sink: string, known: RegisteredSink, own: RegisteredSink): SyncError {
+  return new SyncError(
+    `Sink ${sink} should be the one file that workers of this Redis know by that name, ${known.place} on ${known.host}; here it is another one, ${own.place} on ${own.host}. ` +
+      `Run this worker where that file is, or leave the sink's connectors out with --connectors; ` +
+      `if that file is gone for good, run \`connector-sync schedule apply --take-over ${sink}\`.`,
+    {
+      code: 'SINK_INCOMPATIBLE',
+      recovery: 'stop',
+      context: { sink, host: known.host, place: known.place, ownHost: own.host, ownPlace: own.place },
+    },
+  );
+}

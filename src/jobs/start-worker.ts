@@ -1,0 +1,179 @@
+import type { Queue } from 'bullmq';
+import { systemClock, type Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { Settings } from '../settings/settings.ts';
+import { closeWorkers } from './close-worker.ts';
+import { errorKind, gateErrors } from './gate-errors.ts';
+import type { JobLog } from './job-log.ts';
+import { keepSchedules } from './keep-schedules.ts';
+import { openEaseOff } from './open-ease-off.ts';
+import { openQueueSet } from './open-queue-set.ts';
+import { reconcileSchedules } from './reconcile-schedules.ts';
+import { registerSinks } from './register-sinks.ts';
+import type { RunBackfill, RunConnector } from './run-connector.ts';
+import { serveQueues } from './serve-queues.ts';
+import type { ServedSink } from './served-sink.ts';
+import { watchProgress } from './watch-progress.ts';
+import { openWorkerConnections, type WorkerConnections } from './worker-connections.ts';
+import type { WorkerContext } from './worker-context.ts';
+import type { WorkerEvent } from './worker-event.ts';
+import type { WorkerLedger } from './worker-ledger.ts';
+import { readWorkerState, type WorkerState } from './worker-state.ts';
+import { defaultTimings, type WorkerTimings } from './worker-timings.ts';
+
+export interface WorkerOptions {
+  readonly settings: Pick<Settings, 'redis' | 'connectors'>;
+  /** Connectors that this worker runs; it leaves the jobs of the rest to other workers. */
+  readonly serves: (connector: ConnectorName) => boolean;
+  /** Sinks whose files are here. */
+  readonly sinks: readonly ServedSink[];
+  readonly ledger: WorkerLedger;
+  readonly runConnector: RunConnector;
+  /** Without it backfills wait for a worker that has one. */
+  readonly runBackfill?: RunBackfill;
+  readonly log: JobLog;
+  readonly clock?: Clock;
+  /** Runs at a time of each sink, every one of another connector. Default 2. */
+  readonly concurrency?: number;
+  /** How long the end may take; what is not finished then is taken over by the next worker. Default 25 s. */
+  readonly graceMs?: number;
+  readonly observe?: (event: WorkerEvent) => void;
+  readonly timings?: Partial<WorkerTimings>;
+}
+
+export interface RunningWorker {
+  /** The ticks first, then the jobs of each sink: for whoever shows them. */
+  readonly queues: readonly Queue[];
+  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK when the process had better end. */
+  readonly ended: Promise<void>;
+  state(): Promise<WorkerState>;
+  /** Runs finish their page and their jobs go back. Within `graceMs`, whether Redis answers or not. Idempotent. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Keeps the schedules of the settings in Redis and runs connectors when their time comes, until it is stopped. Resolves
+ * when it takes jobs. Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer, and
+ * SINK_INCOMPATIBLE when the workers of this Redis know another file under a sink's name.
+ */
+export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
+  const connections = await openWorkerConnections(options.settings.redis.url);
+  const stopping = new AbortController();
+  try {
+    return await work(options, connections, stopping);
+  } catch (error) {
+    stopping.abort();
+    connections.disconnect();
+    throw error;
+  }
+}
+
+async function work(
+  options: WorkerOptions,
+  connections: WorkerConnections,
+  stopping: AbortController,
+): Promise<RunningWorker> {
+  const { log, clock = systemClock, graceMs = 25_000, observe = () => undefined } = options;
+  const gate = gateErrors(log, clock);
+  const easeOff = openEaseOff({ clock, signal: stopping.signal });
+  const onError = (error: Error): void => {
+    gate(error);
+    observe({ kind: 'redis-error', code: errorKind(error) });
+    easeOff.notice(error);
+  };
+  const { forQueues, forWorkers } = connections;
+  const context: WorkerContext = {
+    ...options,
+    connectors: options.settings.connectors,
+    runBackfill: options.runBackfill ?? null,
+    concurrency: options.concurrency ?? 2,
+    timings: { ...defaultTimings, ...options.timings },
+    clock,
+    observe,
+    onError,
+    queues: openQueueSet(forQueues.redis, options.settings.redis.prefix, onError),
+    stopping: stopping.signal,
+  };
+
+  for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
+    log.warn({ sink }, 'the file of this sink was replaced; what was queued for the old one is gone');
+  }
+  const schedules = keepSchedules({
+    reconcile: () => reconcile(context),
+    isInPlace: await reconcile(context),
+    everyMs: context.timings.reconcileMs,
+    clock,
+    signal: stopping.signal,
+  });
+  forQueues.redis.on('ready', schedules.soon);
+  const served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
+  const workers = served.map(({ worker }) => worker);
+  easeOff.watch(workers);
+  for (const worker of workers) worker.run().catch(onError);
+  const queues = served.map(({ watched }) => watched.queue);
+  log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
+
+  let stuck: Error | null = null;
+  const watching = watchProgress({
+    redis: forQueues.redis,
+    queues: served.map(({ watched }) => watched),
+    everyMs: context.timings.watchdogMs,
+    isEasedOff: () => easeOff.why() !== null,
+    clock,
+    signal: stopping.signal,
+  }).catch((error: Error) => {
+    stuck = error;
+    throw error;
+  });
+
+  const end = async (): Promise<void> => {
+    log.info({}, 'worker stops: runs finish their page');
+    stopping.abort();
+    const hasClosed = await closeWorkers(workers, { graceMs, clock });
+    if (!hasClosed)
+      log.warn({ graceMs }, 'worker left without a farewell: Redis did not answer, or a run took too long');
+    connections.disconnect();
+    await schedules.ended;
+  };
+  const stop = once(end);
+  const ended = watching.then(stop);
+  // Whoever does not ask how it ended shall not be ended by it.
+  ended.catch(() => undefined);
+  return {
+    queues,
+    ended,
+    state: () => readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck)),
+    stop,
+  };
+}
+
+async function reconcile(context: WorkerContext): Promise<boolean> {
+  const { ledger, timings, log, onError } = context;
+  try {
+    const { written, kept, removed } = await reconcileSchedules({
+      ...context,
+      isPaused: (connector) => ledger.pause(connector) !== null,
+      lastRun: (connector) => ledger.lastRun(connector),
+      retryDelayMs: timings.retryDelayMs,
+    });
+    if (written.length + removed.length > 0)
+      log.info({ written, kept, removed }, 'schedules were put in place');
+    return true;
+  } catch (error) {
+    onError(error instanceof Error ? error : new Error(String(error)));
+    return false;
+  }
+}
+
+function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error | null): readonly string[] {
+  return [
+    ...(stopping.aborted ? ['the worker stops'] : []),
+    ...(refusal === null ? [] : [`Redis refuses to work (${refusal}); the worker waits`]),
+    ...(stuck === null ? [] : [stuck.message]),
+  ];
+}
+
+function once(run: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | null = null;
+  return () => (running ??= run());
+}

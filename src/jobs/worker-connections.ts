@@ -1,0 +1,31 @@
+import type { Secret } from '../core/secret.ts';
+import { connectRedis, type RedisConnection } from './connect-redis.ts';
+
+export interface WorkerConnections {
+  /** Fails soon, so that nothing that can wait for the next turn ever hangs. */
+  readonly forQueues: RedisConnection;
+  /** Waits as long as it takes. */
+  readonly forWorkers: RedisConnection;
+  disconnect(): void;
+}
+
+/** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds. The caller disconnects. */
+export async function openWorkerConnections(url: Secret): Promise<WorkerConnections> {
+  const opened = await Promise.allSettled([
+    connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000 }),
+    connectRedis(url, { maxRetriesPerRequest: null }),
+  ]);
+  const [forQueues, forWorkers] = opened;
+  if (forQueues.status === 'fulfilled' && forWorkers.status === 'fulfilled') {
+    return {
+      forQueues: forQueues.value,
+      forWorkers: forWorkers.value,
+      disconnect: () => {
+        forQueues.value.disconnect();
+        forWorkers.value.disconnect();
+      },
+    };
+  }
+  for (const one of opened) if (one.status === 'fulfilled') one.value.disconnect();
+  throw opened.find((one) => one.status === 'rejected')?.reason;
+}

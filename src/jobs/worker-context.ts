@@ -1,0 +1,30 @@
+import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { JobLog } from './job-log.ts';
+import type { QueueSet } from './open-queue-set.ts';
+import type { RunBackfill, RunConnector } from './run-connector.ts';
+import type { ServedSink } from './served-sink.ts';
+import type { WorkerEvent } from './worker-event.ts';
+import type { WorkerLedger } from './worker-ledger.ts';
+import type { WorkerTimings } from './worker-timings.ts';
+
+/** What the parts of one worker share: its options, everything decided, and what was opened for it. */
+export interface WorkerContext {
+  readonly connectors: Settings['connectors'];
+  readonly serves: (connector: ConnectorName) => boolean;
+  readonly sinks: readonly ServedSink[];
+  readonly ledger: WorkerLedger;
+  readonly runConnector: RunConnector;
+  readonly runBackfill: RunBackfill | null;
+  readonly concurrency: number;
+  readonly timings: WorkerTimings;
+  readonly clock: Clock;
+  readonly log: JobLog;
+  readonly observe: (event: WorkerEvent) => void;
+  readonly onError: (error: Error) => void;
+  /** Over a connection that fails soon. */
+  readonly queues: QueueSet;
+  /** Aborted when the worker is told to stop. */
+  readonly stopping: AbortSignal;
+}

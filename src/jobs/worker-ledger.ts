@@ -1,0 +1,20 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+
+/** What a worker asks of the sinks' own accounts; each question is answered from the file at that moment. */
+export interface WorkerLedger {
+  pause(connector: ConnectorName): { readonly since: Instant; readonly reason: string } | null;
+  lastRun(connector: ConnectorName): LastRun | null;
+}
+
+export interface LastRun {
+  readonly startedAt: Instant;
+  /** A run's outcome, or `running`. */
+  readonly state: string;
+}
+
+/** True when a run that was due then has been made: started no earlier, and come to an end that needs no other run. */
+export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
+  if (last === null || Date.parse(last.startedAt) < dueMs) return false;
+  return last.state !== 'interrupted' && last.state !== 'running' && last.state !== 'failed';
+}

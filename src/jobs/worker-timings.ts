@@ -1,0 +1,24 @@
+/** Milliseconds unless the name says otherwise. */
+export interface WorkerTimings {
+  /** How long a worker that says nothing keeps its jobs. An event loop busy for half of it would lose them. */
+  readonly lockMs: number;
+  /** How often lost jobs are looked for: a killed worker's run is taken over after at most a lock and two of these. */
+  readonly stalledMs: number;
+  readonly reconcileMs: number;
+  readonly watchdogMs: number;
+  /** The first pause before a failed run is tried again; each further one is twice as long, each less up to a half. */
+  readonly retryDelayMs: number;
+  /** When a job that cannot run yet is looked at again. */
+  readonly busyDelayMs: number;
+  readonly drainDelayS: number;
+}
+
+export const defaultTimings: WorkerTimings = {
+  lockMs: 15_000,
+  stalledMs: 5000,
+  reconcileMs: 60_000,
+  watchdogMs: 60_000,
+  retryDelayMs: 30_000,
+  busyDelayMs: 5000,
+  drainDelayS: 5,
+};

@@ -1,0 +1,138 @@
+import { fileURLToPath } from 'node:url';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/clock.ts';
+import { startRedis, type PrivateRedis } from '../../support/redis.ts';
+import { startScript, type RunningCli } from '../../support/run-cli.ts';
+import {
+  countBetween,
+  mostInASecond,
+  startRecordingServer,
+  type RecordingServer,
+} from './recording-server.ts';
+
+const script = fileURLToPath(new URL('firing-process.ts', import.meta.url));
+
+let redis: PrivateRedis;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+
+const running: RunningCli[] = [];
+afterEach(async () => {
+  for (const { child } of running) child.kill('SIGKILL');
+  const ended = await Promise.all(running.splice(0).map(({ result }) => result));
+  expect(ended.map(({ stderr }) => stderr).filter((text) => text !== '')).toEqual([]);
+});
+
+describe('processes that share an account', () => {
+  it('keep one rate together: four at 10 a second', async () => {
+    await using server = await startRecordingServer({ processes: 4 });
+    for (const name of ['a', 'b', 'c', 'd']) fire(server, name, { requestsPerSecond: 10 });
+    await server.until((arrivals) => arrivals.length > 48);
+    const [first, last] = [server.arrivals[0]?.at ?? 0, server.arrivals[48]?.at ?? 0];
+    const perSecond = 48_000 / (last - first);
+    const most = mostInASecond(server.arrivals);
+    console.log(`four processes at 10/s: at most ${most} in any second, ${perSecond.toFixed(2)}/s over all`);
+    expect(most).toBeLessThanOrEqual(11);
+    expect(perSecond).toBeGreaterThanOrEqual(8);
+    expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(4);
+  });
+
+  it('are all quiet when one is throttled, then slower, then as fast as before', async () => {
+    let throttledAt = Number.POSITIVE_INFINITY;
+    await using server = await startRecordingServer({
+      processes: 4,
+      answer: (response, { at }, index) => {
+        if (index === 15) {
+          throttledAt = at;
+          response.writeHead(429, { 'retry-after': '1' });
+        }
+        response.end();
+      },
+    });
+    for (const name of ['a', 'b', 'c', 'd'])
+      fire(server, name, { requestsPerSecond: 10, recoverEveryMs: 2_000 });
+    await server.until((arrivals) => (arrivals.at(-1)?.at ?? 0) > throttledAt + 5_200);
+    const between = (from: number, to: number): number =>
+      countBetween(server.arrivals, throttledAt + from, throttledAt + to);
+    const figures = {
+      // Calls that were on their way when the service said so.
+      underWay: between(1, 150),
+      quiet: between(150, 1_000),
+      slower: between(1_000, 3_000) / 2,
+      recovered: between(3_200, 5_200) / 2,
+    };
+    console.log(
+      `after a 429 with Retry-After 1: ${figures.underWay} under way, ${figures.quiet} during the pause, ` +
+        `${figures.slower}/s for 2 s, then ${figures.recovered}/s; at most ${mostInASecond(server.arrivals)} in any second`,
+    );
+    expect(figures.underWay).toBeLessThanOrEqual(2);
+    expect(figures.quiet).toBe(0);
+    expect(figures.slower).toBeGreaterThanOrEqual(3.5);
+    expect(figures.slower).toBeLessThanOrEqual(6);
+    expect(figures.recovered).toBeGreaterThanOrEqual(7.5);
+    expect(mostInASecond(server.arrivals)).toBeLessThanOrEqual(11);
+  });
+
+  it('have no more calls on their way together than one may', async () => {
+    await using server = await startRecordingServer({
+      processes: 3,
+      answer: async (response) => {
+        await systemClock.sleep(20);
+        response.end();
+      },
+    });
+    for (const name of ['a', 'b', 'c']) fire(server, name, { requestsPerSecond: 1_000, concurrency: 3 });
+    await server.until((arrivals) => arrivals.length >= 100);
+    expect(server.most()).toBe(3);
+    expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(3);
+  });
+
+  it('get the places of one that was killed, and not those of one that is merely slow', async () => {
+    const lockMs = 1_500;
+    const limits = { requestsPerSecond: 1_000, concurrency: 3, lockMs };
+    await using server = await startRecordingServer({
+      answer: (response, { from }) => {
+        if (from !== 'slow') response.end();
+      },
+    });
+    const slow = fire(server, 'slow', limits);
+    await server.until((arrivals) => arrivals.length === 3);
+    fire(server, 'next', limits);
+    // Time is what this is about: a place is renewed for as long as its call lasts.
+    await systemClock.sleep(2.5 * lockMs);
+    expect(server.arrivals.map(({ from }) => from)).toEqual(['slow', 'slow', 'slow']);
+    slow.child.kill('SIGKILL');
+    const killedAt = server.now();
+    await server.until((arrivals) => arrivals.length > 20);
+    const freeAfterMs = (server.arrivals[3]?.at ?? Number.NaN) - killedAt;
+    console.log(`with places held for ${lockMs} ms: free ${Math.round(freeAfterMs)} ms after the kill`);
+    expect(freeAfterMs).toBeLessThan(lockMs + 2_000);
+  });
+});
+
+/** All that fire at one server share an account. */
+function fire(
+  server: RecordingServer,
+  name: string,
+  limits: {
+    requestsPerSecond: number;
+    concurrency?: number;
+    lockMs?: number;
+    recoverEveryMs?: number;
+  },
+): RunningCli {
+  const { requestsPerSecond, concurrency = 20, lockMs = 15_000, recoverEveryMs = 10_000 } = limits;
+  const plan = {
+    name,
+    redisUrl: redis.url,
+    serverUrl: server.url,
+    places: 4,
+    limits: { account: server.url, requestsPerSecond, concurrency, maxWaitMs: 30_000 },
+    timings: { lockMs, recoverEveryMs },
+  };
+  const process = startScript([script, JSON.stringify(plan)], import.meta.dirname);
+  running.push(process);
+  return process;
+}

@@ -1,0 +1,276 @@
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/clock.ts';
+import { ThrottledError } from '../../../src/core/errors.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import type { SharedBudget } from '../../../src/core/shared-budget.ts';
+import {
+  openSharedBudgets,
+  type AccountLimits,
+  type BudgetTimings,
+  type SharedBudgets,
+} from '../../../src/jobs/budget/open-shared-budgets.ts';
+import { startRedis, type PrivateRedis } from '../../support/redis.ts';
+import { mostInASecond, type Arrival } from './recording-server.ts';
+
+const never = new AbortController().signal;
+const password = 'redis-password-of-this-test';
+
+let redis: PrivateRedis;
+let inspector: Redis;
+const opened: SharedBudgets[] = [];
+const errors: Error[] = [];
+beforeEach(async () => {
+  redis = await startRedis({ password });
+  inspector = new Redis(redis.url);
+  inspector.on('error', () => undefined);
+});
+afterEach(async () => {
+  for (const budgets of opened.splice(0)) await budgets[Symbol.asyncDispose]();
+  inspector.disconnect();
+  await redis.stop();
+  errors.length = 0;
+});
+
+const open = async (
+  limits: Partial<AccountLimits> = {},
+  timings: Partial<BudgetTimings> = {},
+): Promise<SharedBudget> => {
+  const budgets = await openSharedBudgets({
+    redis: { url: new Secret(redis.url), prefix: 'test' },
+    onError: (error) => errors.push(error),
+    timings,
+  });
+  opened.push(budgets);
+  return budgets.open({
+    account: 'https://api.example.com c1',
+    requestsPerSecond: 1_000,
+    concurrency: 10,
+    maxWaitMs: 30_000,
+    ...limits,
+  });
+};
+
+describe('the keys of an account', () => {
+  it('all begin with the prefix, tell nothing of the account and expire', async () => {
+    const budget = await open({ requestsPerSecond: 0.1 });
+    const turn = await budget.enter(never);
+    await budget.slowDown(20_000);
+    const keys = await inspector.keys('*');
+    expect(keys.sort().map((key) => key.replace(/[0-9a-f]{16}/, '<hash>'))).toEqual([
+      'test:budget:<hash>:pause',
+      'test:budget:<hash>:rate',
+      'test:budget:<hash>:slow',
+      'test:budget:<hash>:throttled',
+      'test:budget:semaphore:<hash>:slots',
+    ]);
+    for (const key of keys) {
+      expect(await inspector.pttl(key)).toBeGreaterThan(0);
+      expect(await inspector.pttl(key)).toBeLessThanOrEqual(30_000);
+    }
+    await turn.release();
+    expect(await inspector.keys('*slots')).toEqual([]);
+  });
+
+  it('belong to one account each', async () => {
+    const [one, another] = [
+      await open({ concurrency: 1 }),
+      await open({ concurrency: 1, account: 'another' }),
+    ];
+    await one.enter(never);
+    await one.slowDown(20_000);
+    await (await another.enter(never)).release();
+  });
+});
+
+describe('a high rate', () => {
+  it('is kept by several calls at a time: at most three above 200 in any second', async () => {
+    const budgets = [
+      await open({ requestsPerSecond: 200, concurrency: 40 }),
+      await open({ requestsPerSecond: 200, concurrency: 40 }),
+    ];
+    const arrivals: Arrival[] = [];
+    const startedAt = performance.now();
+    const fire = async (budget: SharedBudget): Promise<void> => {
+      while (performance.now() < startedAt + 2_500) {
+        const turn = await budget.enter(never);
+        arrivals.push({ at: performance.now(), from: 'here' });
+        await turn.release();
+      }
+    };
+    await Promise.all([...budgets, ...budgets, ...budgets, ...budgets].map(fire));
+    const most = mostInASecond(arrivals);
+    console.log(`two clients at 200/s: at most ${most} in any second, ${arrivals.length / 2.5}/s over all`);
+    expect(most).toBeLessThanOrEqual(203);
+    expect(arrivals.length / 2.5).toBeGreaterThan(50);
+  });
+});
+
+describe('a throttle', () => {
+  it('halves the rate once for all the calls that were on their way', async () => {
+    const budgets = [await open(), await open()];
+    await Promise.all([...budgets, ...budgets].map((budget) => budget.slowDown(500)));
+    expect(await remainingMs('slow')).toBeGreaterThan(9_000);
+    expect(await remainingMs('slow')).toBeLessThanOrEqual(10_500);
+  });
+
+  it('halves the rate again a second later, down to a sixteenth', async () => {
+    const budget = await open({}, { recoverEveryMs: 60_000 });
+    for (let halvings = 1; halvings <= 6; halvings += 1) {
+      await budget.slowDown(0);
+      await inspector.del(...(await inspector.keys('*throttled')));
+      const steps = Math.ceil((await remainingMs('slow')) / 60_000);
+      expect(steps).toBe(Math.min(halvings, 4));
+    }
+  });
+
+  it('makes a pause longer, never shorter, and slowness begins when it is over', async () => {
+    const budget = await open();
+    await budget.slowDown(20_000);
+    await budget.slowDown(5_000);
+    expect(await remainingMs('pause')).toBeGreaterThan(19_000);
+    expect(await remainingMs('slow')).toBeGreaterThan(29_000);
+    await budget.slowDown(40_000);
+    expect(await remainingMs('pause')).toBeGreaterThan(39_000);
+    expect(await remainingMs('slow')).toBeGreaterThan(49_000);
+    expect(await remainingMs('slow')).toBeLessThanOrEqual(50_000);
+  });
+
+  it('that asks for a long pause is told to every process, with what remains of it', async () => {
+    const [told, another] = [await open(), await open({ concurrency: 1 })];
+    await told.slowDown(90_000);
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      const error: unknown = await another.enter(never).catch((thrown: unknown) => thrown);
+      expect(error).toBeInstanceOf(ThrottledError);
+      expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle' });
+      expect(error).toHaveProperty('retryAfterMs', expect.closeTo(89_000, -4));
+    }
+    // Its place is free again, though it never started.
+    expect(await inspector.keys('*slots')).toEqual([]);
+  });
+});
+
+describe('a wait', () => {
+  const reason = new Error('stopped by test');
+  it.each<[string, Partial<AccountLimits>, (budget: SharedBudget) => Promise<unknown>]>([
+    ['a place', { concurrency: 1 }, (budget) => budget.enter(never)],
+    ['the rate', { requestsPerSecond: 0.001 }, (budget) => budget.enter(never)],
+    ['the end of a pause', {}, (budget) => budget.slowDown(20_000)],
+  ])(
+    'for %s is given up when the signal is aborted, and leaves nothing taken',
+    async (_for, limits, first) => {
+      const budget = await open(limits);
+      await first(budget);
+      const taken = await placesTaken();
+      const controller = new AbortController();
+      const call = budget.enter(controller.signal).then(
+        () => 'started',
+        (error: unknown) => error,
+      );
+      // Whether it asks or sleeps by then: it waits, and would for much longer.
+      const waiting = systemClock.sleep(100).then(() => 'waiting');
+      expect(await Promise.race([call, waiting])).toBe('waiting');
+      controller.abort(reason);
+      expect(await call).toBe(reason);
+      expect(await placesTaken()).toBe(taken);
+    },
+  );
+
+  it('does not begin when the signal was aborted before', async () => {
+    const budget = await open();
+    await expect(budget.enter(AbortSignal.abort(reason))).rejects.toBe(reason);
+    expect(await inspector.keys('*')).toEqual([]);
+  });
+});
+
+describe('a budget that is disposed', () => {
+  it('releases the places it holds', async () => {
+    const budget = await open({ concurrency: 2 });
+    await budget.enter(never);
+    await budget.enter(never);
+    await budget[Symbol.asyncDispose]();
+    expect(await placesTaken()).toBe(0);
+    await (await (await open({ concurrency: 1 })).enter(never)).release();
+  });
+});
+
+describe('budgets that are disposed', () => {
+  it('close the connection, and report nothing of a call that was still asking', async () => {
+    const budget = await open({ concurrency: 1 });
+    await budget.enter(never);
+    const controller = new AbortController();
+    const waiting = budget.enter(controller.signal);
+    const ended = waiting.catch((error: unknown) => error);
+    controller.abort('stopped by test');
+    for (const budgets of opened.splice(0)) await budgets[Symbol.asyncDispose]();
+    expect(await ended).toBe('stopped by test');
+    const others = async (): Promise<number> =>
+      String(await inspector.client('LIST'))
+        .trim()
+        .split('\n').length;
+    while ((await others()) > 1) await systemClock.sleep(10);
+    expect(errors).toEqual([]);
+  });
+});
+
+describe('a Redis that goes away', () => {
+  it('holds nobody up, is reported, and holds the limits again when it is back', async () => {
+    const budget = await open({ requestsPerSecond: 20 });
+    await (await budget.enter(never)).release();
+    const underWay = await budget.enter(never);
+    await redis.stop();
+    const startedAt = Date.now();
+    for (let call = 0; call < 200; call += 1) await (await budget.enter(never)).release();
+    await budget.slowDown(1_000);
+    await underWay.release();
+    // At 20 a second 200 calls take 10 s; one question to a Redis that hangs may take 2 s.
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+    expect(errors.length).toBeGreaterThan(0);
+    for (const error of errors) expect(JSON.stringify(error) + error.message).not.toContain(password);
+
+    redis = await startRedis({ port: redis.port, password });
+    const returned = new Redis(redis.url);
+    while ((await returned.keys('*rate')).length === 0) {
+      await (await budget.enter(never)).release();
+      await systemClock.sleep(10);
+    }
+    returned.disconnect();
+    const backAt = Date.now();
+    for (let call = 0; call < 20; call += 1) await (await budget.enter(never)).release();
+    expect(Date.now() - backAt).toBeGreaterThan(900);
+  });
+
+  it('counts a long call again that began before it was lost', async () => {
+    const budget = await open({ concurrency: 1 }, { lockMs: 600 });
+    const turn = await budget.enter(never);
+    await inspector.flushall();
+    while ((await placesTaken()) === 0) await systemClock.sleep(10);
+    await turn.release();
+    expect(await placesTaken()).toBe(0);
+  });
+
+  it('that hangs makes one call wait, not each', async () => {
+    const budget = await open({ requestsPerSecond: 1_000 });
+    await (await budget.enter(never)).release();
+    await inspector.client('PAUSE', 8_000, 'ALL');
+    const startedAt = Date.now();
+    for (let call = 0; call < 50; call += 1) await (await budget.enter(never)).release();
+    expect(Date.now() - startedAt).toBeLessThan(6_000);
+    expect(errors.length).toBeGreaterThan(0);
+  });
+
+  it('or was never there is said at the start', async () => {
+    await redis.stop();
+    await expect(open()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
+  });
+});
+
+async function remainingMs(kind: string): Promise<number> {
+  const [key = ''] = await inspector.keys(`*:${kind}`);
+  return await inspector.pttl(key);
+}
+
+async function placesTaken(): Promise<number> {
+  const keys = await inspector.keys('*slots');
+  return keys[0] === undefined ? 0 : await inspector.zcard(keys[0]);
+}

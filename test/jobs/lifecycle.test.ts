@@ -1,0 +1,233 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { startWorker } from '../../src/jobs/start-worker.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { freePort } from '../support/redis.ts';
+import {
+  collect,
+  connectorsOf,
+  emptyLedger,
+  eventually,
+  every,
+  isEnd,
+  logInto,
+  newsletter,
+  ok,
+  openWorkerBench,
+  password,
+  prefix,
+  untilAborted,
+  warehouse,
+  wiki,
+  yearly,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+let bench: WorkerBench;
+
+beforeEach(async () => {
+  bench = await openWorkerBench();
+});
+
+afterEach(() => bench[Symbol.asyncDispose]());
+
+describe('a worker that is stopped', () => {
+  it('gives its runs back without using an attempt, so that the next worker takes them up at once', async () => {
+    const schedules = { newsletter: yearly, wiki: yearly };
+    const begun = collect<string>();
+    const first = await bench.start(
+      schedules,
+      untilAborted(() => begun.add('run')),
+    );
+    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+    await begun.until(2);
+    await first.stop();
+    await first.ended;
+    expect(bench.events.filter(isEnd('given-back')).length).toBeGreaterThanOrEqual(2);
+    for (const job of await bench.syncs.getJobs(['waiting', 'active', 'delayed', 'failed'])) {
+      expect({ state: await job.getState(), attempts: job.attemptsMade }).toEqual({
+        state: 'waiting',
+        attempts: 0,
+      });
+    }
+    const taken = collect<string>();
+    await bench.start(schedules, (name) => {
+      taken.add(name);
+      return Promise.resolve(ok);
+    });
+    expect([...(await taken.until(2))].sort()).toEqual([newsletter, wiki]);
+  });
+
+  it('does not take up again what it has just given back', async () => {
+    const begun = collect<string>();
+    // A place that is free waits for jobs, and hears of the one that comes back.
+    const worker = await bench.start(
+      { newsletter: yearly },
+      untilAborted(() => begun.add('run')),
+      { concurrency: 3 },
+    );
+    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await begun.until(1);
+    await eventually(async () => (await worker.state()).depth[0]?.active === 1);
+    await worker.stop();
+    expect(begun.values).toHaveLength(1);
+    expect(await bench.queues.enqueue(warehouse.id, newsletter, 'manual')).toEqual({
+      isNew: false,
+      state: 'waiting',
+    });
+  });
+
+  it('gives back over several sinks', async () => {
+    const lake = { name: 'lake', id: 'l1', place: '/data/lake' };
+    const connectors = new Map([
+      ...connectorsOf({ newsletter: yearly }),
+      ...[...connectorsOf({ wiki: yearly })].map(
+        ([name, connector]) =>
+          [name, { ...connector, sink: { ...connector.sink, name: lake.name } }] as const,
+      ),
+    ]);
+    const begun = collect<string>();
+    const worker = await bench.start(
+      {},
+      untilAborted(() => begun.add('run')),
+      { settings: { ...bench.settings({}), connectors }, sinks: [warehouse, lake], concurrency: 1 },
+    );
+    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    await bench.queues.enqueue(lake.id, wiki, 'manual');
+    await begun.until(2);
+    expect(worker.queues.map(({ name }) => name)).toEqual(['ticks', 'syncs-w1', 'syncs-l1']);
+    await worker.stop();
+    for (const sink of [warehouse, lake]) {
+      // Enqueuing finds the job that waits there already.
+      const connector = sink === lake ? wiki : newsletter;
+      expect(await bench.queues.enqueue(sink.id, connector, 'manual')).toEqual({
+        isNew: false,
+        state: 'waiting',
+      });
+    }
+  });
+
+  it('takes no job any more and may be stopped twice', async () => {
+    const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
+    await Promise.all([worker.stop(), worker.stop()]);
+    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    expect(bench.events.filter(({ kind }) => kind === 'job-started')).toEqual([]);
+    expect(await worker.state()).toMatchObject({ isReady: false });
+  });
+
+  it('ends within its grace time when Redis has gone', async () => {
+    const begun = collect<string>();
+    const worker = await bench.start(
+      { newsletter: every(60_000) },
+      untilAborted(() => begun.add('run')),
+      { graceMs: 500 },
+    );
+    await begun.until(1);
+    await bench.redis.kill();
+    const stopped = Date.now();
+    await worker.stop();
+    expect(Date.now() - stopped).toBeLessThan(2000);
+    await worker.ended;
+  });
+});
+
+it('runs as many connectors of a sink at a time as it is told', async () => {
+  const names = ['one', 'two', 'three', 'four', 'five'];
+  let parallel = 0;
+  let most = 0;
+  const finish: (() => void)[] = [];
+  const begun = collect<string>();
+  await bench.start(
+    Object.fromEntries(names.map((name) => [name, every(600_000)])),
+    async (name) => {
+      most = Math.max(most, (parallel += 1));
+      begun.add(name);
+      await new Promise<void>((resolve) => finish.push(resolve));
+      parallel -= 1;
+      return ok;
+    },
+    { concurrency: 3 },
+  );
+  for (let done = 3; done <= names.length; done += 1) {
+    await begun.until(done);
+    finish.shift()?.();
+  }
+  while (finish.length > 0) finish.shift()?.();
+  await bench.untilEvents(isEnd('done'), names.length);
+  expect(most).toBe(3);
+});
+
+it('tells how many jobs wait in each sink', async () => {
+  const begun = collect<string>();
+  const worker = await bench.start(
+    { newsletter: yearly, wiki: yearly },
+    untilAborted(() => begun.add('run')),
+    { concurrency: 1 },
+  );
+  await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+  await begun.until(1);
+  await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+  expect(await worker.state()).toEqual({
+    isReady: true,
+    problems: [],
+    depth: [{ sink: 'warehouse', waiting: 1, delayed: 0, active: 1, failed: 0 }],
+  });
+});
+
+it('says within two seconds that there is no Redis, without its password', async () => {
+  const port = await freePort();
+  const began = Date.now();
+  const starting = startWorker({
+    settings: {
+      redis: { url: new Secret(`redis://:${password}@127.0.0.1:${port}`), isConfigured: true, prefix },
+      connectors: new Map(),
+    },
+    serves: () => true,
+    sinks: [warehouse],
+    ledger: emptyLedger,
+    log: logInto([]),
+    runConnector: () => Promise.resolve(ok),
+  });
+  await expect(starting).rejects.toMatchObject({
+    code: 'QUEUE_UNAVAILABLE',
+    message: expect.stringContaining(`127.0.0.1:${port}`) as string,
+  });
+  await expect(starting).rejects.not.toMatchObject({ message: expect.stringContaining(password) as string });
+  expect(Date.now() - began).toBeLessThan(2500);
+});
+
+it('keeps no secret in Redis: a job is names', async () => {
+  await bench.start({ newsletter: every(60_000) }, () => Promise.resolve(ok));
+  await bench.untilEvents(isEnd('done'));
+  await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
+  const [job] = await bench.syncs.getCompleted();
+  expect(job?.data).toEqual({
+    connector: 'newsletter',
+    kind: 'sync',
+    reason: 'schedule',
+    due: expect.any(Number) as number,
+  });
+  const keys = await bench.client.keys('*');
+  const texts = await Promise.all(keys.map((key) => everythingIn(key)));
+  expect(keys.every((key) => key.startsWith(`${prefix}:`))).toBe(true);
+  expect(texts.length).toBeGreaterThan(8);
+  expect([...keys, ...texts].join('\n')).not.toContain(password);
+});
+
+async function everythingIn(key: string): Promise<string> {
+  const { client } = bench;
+  switch (await client.type(key)) {
+    case 'hash':
+      return JSON.stringify(await client.hgetall(key));
+    case 'string':
+      return (await client.get(key)) ?? '';
+    case 'list':
+      return (await client.lrange(key, '0', '-1')).join('\n');
+    case 'zset':
+      return (await client.zrange(key, '0', '-1')).join('\n');
+    case 'set':
+      return (await client.smembers(key)).join('\n');
+    default:
+      return JSON.stringify(await client.xrange(key, '-', '+'));
+  }
+}

@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import { openQueues } from '../../src/jobs/open-queues.ts';
+import { freePort } from '../support/redis.ts';
+import {
+  collect,
+  connectorsOf,
+  newsletter,
+  openWorkerBench,
+  prefix,
+  untilAborted,
+  warehouse,
+  yearly,
+} from './worker-bench.ts';
+
+it('puts a connector into the queue once, and says where its job is', async () => {
+  await using bench = await openWorkerBench();
+  const enqueue = (): Promise<unknown> => bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+  expect(await enqueue()).toEqual({ isNew: true, state: 'waiting' });
+  expect(await enqueue()).toEqual({ isNew: false, state: 'waiting' });
+  const begun = collect<string>();
+  await bench.start(
+    { newsletter: yearly },
+    untilAborted(() => begun.add('run')),
+  );
+  await begun.until(1);
+  expect(await enqueue()).toEqual({ isNew: false, state: 'active' });
+});
+
+it('answers within two seconds that there is no Redis', async () => {
+  const began = Date.now();
+  const url = new Secret(`redis://127.0.0.1:${await freePort()}`);
+  await expect(openQueues({ redis: { url, isConfigured: true, prefix } })).rejects.toMatchObject({
+    code: 'QUEUE_UNAVAILABLE',
+  });
+  expect(Date.now() - began).toBeLessThan(2500);
+});
+
+it('answers within about two seconds when Redis has gone in between, or hangs', async () => {
+  await using bench = await openWorkerBench();
+  const calls: readonly (() => Promise<unknown>)[] = [
+    () => bench.queues.enqueue(warehouse.id, newsletter, 'manual'),
+    () => bench.queues.schedules([warehouse.id]),
+    () => bench.queues.registeredSink('warehouse'),
+    () =>
+      bench.queues.apply({
+        connectors: connectorsOf({ newsletter: yearly }),
+        sinks: [warehouse],
+        isPaused: () => false,
+        takeOver: [],
+      }),
+  ];
+  const allRefuse = async (): Promise<void> => {
+    for (const call of calls) {
+      const began = Date.now();
+      await expect(call()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
+      expect(Date.now() - began).toBeLessThan(3000);
+    }
+  };
+  await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+  await bench.client.call('CLIENT', 'PAUSE', '6000');
+  await expect(calls[0]?.()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
+  await bench.redis.kill();
+  await allRefuse();
+});

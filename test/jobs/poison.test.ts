@@ -1,0 +1,71 @@
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import type { RunEvent } from '../../src/core/events.ts';
+import { noCounts } from '../../src/core/records.ts';
+import { addSync } from '../../src/jobs/add-job.ts';
+import { startScript } from '../support/run-cli.ts';
+import {
+  eventually,
+  isEnd,
+  nameOf,
+  newsletter,
+  ok,
+  openWorkerBench,
+  yearly,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+const script = fileURLToPath(new URL('./poison-process.ts', import.meta.url));
+const poison = nameOf('poison');
+
+it('gives up a job that ended its process three times, while other connectors go on', async () => {
+  await using bench = await openWorkerBench();
+  await add(bench, poison);
+  await add(bench, newsletter);
+  let begun = '';
+  // A supervisor starts it again and again.
+  for (let lives = 0; lives < 6; lives += 1) {
+    const { child, result } = startScript([script, bench.redis.url], process.cwd());
+    const isPoisonGone = eventually(async () => (await bench.syncs.getFailedCount()) === 1);
+    const ended = await Promise.race([result.then(() => true), isPoisonGone.then(() => false)]);
+    if (!ended) child.kill('SIGKILL');
+    begun += (await result).stdout;
+    if (!ended) break;
+  }
+  expect(begun.match(/begun poison/g)).toHaveLength(3);
+  expect(begun).toContain('begun newsletter');
+  const [job] = await bench.syncs.getFailed();
+  expect(job?.failedReason).toBe('poison: POISON');
+  expect(await bench.syncs.getCompletedCount()).toBe(1);
+}, 60_000);
+
+it('counts no start after which a page was stored, and none that came to an end', async () => {
+  await using bench = await openWorkerBench();
+  const page: RunEvent = {
+    kind: 'page-committed',
+    entity: 'lists' as never,
+    counts: noCounts,
+    newlyDue: 0,
+    bytes: 1,
+  };
+  await add(bench, newsletter);
+  let starts: unknown[] = [];
+  await bench.start({ newsletter: yearly }, async (_, { onEvent }) => {
+    starts = [...starts, await storedStarts(bench)];
+    onEvent(page);
+    await eventually(async () => (await storedStarts(bench)) === 0);
+    const failed = { ...ok, outcome: 'failed' };
+    return starts.length < 5 ? { ...failed, error: { code: 'NETWORK', recovery: 'retry' } } : ok;
+  });
+  await bench.untilEvents(isEnd('done'));
+  expect(starts).toEqual([1, 1, 1, 1, 1]);
+});
+
+async function add(bench: WorkerBench, connector: typeof poison): Promise<void> {
+  await addSync(bench.syncs, { connector, reason: 'manual', due: null }, { retryDelayMs: 100 });
+}
+
+async function storedStarts(bench: WorkerBench): Promise<unknown> {
+  const [job] = await bench.syncs.getJobs(['active']);
+  return (job?.progress as { starts?: unknown } | undefined)?.starts;
+}

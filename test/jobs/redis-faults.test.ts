@@ -1,0 +1,137 @@
+import { describe, expect, it } from 'vitest';
+import type { Redis } from 'ioredis';
+import { addSync } from '../../src/jobs/add-job.ts';
+import type { LastRun } from '../../src/jobs/worker-ledger.ts';
+import {
+  collect,
+  eventually,
+  every,
+  everySecond,
+  interrupted,
+  newsletter,
+  ok,
+  openWorkerBench,
+  pause,
+  yearly,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+describe('a worker whose Redis', () => {
+  it('is killed and comes back goes on by itself, and a job in hand is not lost', async () => {
+    await using bench = await openWorkerBench({ appendOnly: true });
+    const begun = collect<string>();
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const worker = await bench.start({ newsletter: every(300) }, async (_, { signal }) => {
+      begun.add('run');
+      if (begun.values.length > 1) return ok;
+      await held;
+      return signal.aborted ? interrupted : ok;
+    });
+    await begun.until(1);
+    await bench.redis.kill();
+    expect(await worker.state()).toEqual({
+      isReady: false,
+      problems: ['Redis does not answer'],
+      depth: [],
+    });
+    // An outage has a length: longer than a lock lives, which is the harder case.
+    await pause(3000);
+    await bench.redis.restart();
+    const back = Date.now();
+    await eventually(async () => (await worker.state()).isReady);
+    expect(Date.now() - back).toBeLessThan(5000);
+    release();
+    await begun.until(4);
+    expect(bench.lines.filter(({ message }) => message === 'the queue reports an error').length).toBeLessThan(
+      10,
+    );
+  }, 60_000);
+
+  it('loses its memory during a run interrupts the run, which then goes on', async () => {
+    await using bench = await openWorkerBench();
+    let last: LastRun | null = null;
+    const begun = collect<string>();
+    await bench.start(
+      { newsletter: yearly },
+      (_, { signal }) => {
+        begun.add('run');
+        last = { startedAt: new Date().toISOString(), state: 'running' };
+        if (begun.values.length > 1) return Promise.resolve(ok);
+        return new Promise((resolve) => {
+          signal.addEventListener('abort', () => {
+            last = { startedAt: new Date().toISOString(), state: 'interrupted' };
+            resolve(interrupted);
+          });
+        });
+      },
+      { ledger: { pause: () => null, lastRun: () => last } },
+    );
+    await addNow(bench);
+    await begun.until(1);
+    await bench.client.flushall();
+    await begun.until(2);
+    expect(await bench.ticks.getJobSchedulersCount()).toBe(1);
+    expect(bench.events.filter(({ kind }) => kind === 'job-started')).toMatchObject([
+      { reason: 'manual' },
+      { reason: 'catch-up' },
+    ]);
+  });
+
+  it.each<[string, (client: Redis) => Promise<unknown>, (client: Redis) => Promise<unknown>]>([
+    [
+      'OOM',
+      (client) => client.config('SET', 'maxmemory', '1'),
+      (client) => client.config('SET', 'maxmemory', '0'),
+    ],
+    ['READONLY', (client) => client.replicaof('127.0.0.1', 1), (client) => client.replicaof('NO', 'ONE')],
+  ])(
+    'refuses to work (%s) rests, says so once, and goes on afterwards',
+    async (kind, spoil, mend) => {
+      await using bench = await openWorkerBench();
+      const runs = collect<string>();
+      const worker = await bench.start({ newsletter: everySecond }, () => {
+        runs.add('run');
+        return Promise.resolve(ok);
+      });
+      await runs.until(1);
+      await spoil(bench.client);
+      await eventually(async () => (await worker.state()).problems.length > 0);
+      const said = (): number => bench.lines.filter(({ facts }) => facts['kind'] === kind).length;
+      // A worker that does not rest meets some ten thousand errors in this time.
+      await pause(3000);
+      expect(said()).toBe(1);
+      expect(bench.events.filter((event) => event.kind === 'redis-error').length).toBeLessThan(100);
+      await mend(bench.client);
+      const before = runs.values.length;
+      await runs.until(before + 2);
+      expect(await worker.state()).toMatchObject({ isReady: true, problems: [] });
+    },
+    60_000,
+  );
+});
+
+it('a run that lost its lock is not given back: another worker goes on with it', async () => {
+  await using bench = await openWorkerBench();
+  const begun = collect<string>();
+  await bench.start({ newsletter: yearly }, (_, { signal }) => {
+    begun.add('run');
+    if (begun.values.length > 1) return Promise.resolve(ok);
+    return new Promise((resolve) => {
+      signal.addEventListener('abort', () => resolve(interrupted));
+    });
+  });
+  await addNow(bench);
+  await begun.until(1);
+  const [job] = await bench.syncs.getJobs(['active']);
+  await bench.client.del(bench.syncs.toKey(`${job?.id}:lock`));
+  await begun.until(2);
+  await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
+  const ends = bench.events.flatMap((event) => (event.kind === 'job-ended' ? [event.end] : []));
+  expect(ends).toEqual(['given-back', 'done']);
+  expect((await bench.syncs.getCompleted())[0]?.attemptsMade).toBe(1);
+});
+
+async function addNow(bench: WorkerBench): Promise<void> {
+  await addSync(bench.syncs, { connector: newsletter, reason: 'manual', due: null }, { retryDelayMs: 100 });
+}

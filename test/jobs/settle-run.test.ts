@@ -1,0 +1,65 @@
+import { expect, it } from 'vitest';
+import { SyncError, ThrottledError } from '../../src/core/errors.ts';
+import type { RunEnd } from '../../src/jobs/run-connector.ts';
+import { settleRun, type Circumstances, type Ending } from '../../src/jobs/settle-run.ts';
+import { interrupted, ok } from './worker-bench.ts';
+
+const calm: Circumstances = {
+  isLockLost: false,
+  isStopping: false,
+  isWithdrawn: false,
+  nowMs: 1_000_000,
+  busyDelayMs: 5000,
+};
+const ended = (end: RunEnd, isDone = true): Ending => ({ kind: 'ended', end, isDone });
+const thrown = (error: unknown): Ending => ({ kind: 'thrown', error });
+const resumeAt = '2026-01-01T01:00:00.000Z';
+
+it.each<[string, Ending, Partial<Circumstances>, object]>([
+  ['a good run', ended(ok), {}, { kind: 'complete', outcome: 'ok' }],
+  ['a good run of a stopping worker', ended(ok), { isStopping: true }, { kind: 'complete' }],
+  ['a run that ended early for quiet', ended({ ...ok, resumeAt }), {}, { untilMs: Date.parse(resumeAt) }],
+  [
+    'an interrupted run of a stopping worker',
+    ended(interrupted),
+    { isStopping: true },
+    { kind: 'give-back' },
+  ],
+  ['an interrupted run that lost its lock', ended(interrupted), { isLockLost: true }, { kind: 'lost' }],
+  [
+    'an interrupted run that lost its lock in a stopping worker',
+    ended(interrupted),
+    { isLockLost: true, isStopping: true },
+    { kind: 'lost' },
+  ],
+  ['a cancelled run', ended(interrupted), {}, { kind: 'complete', outcome: 'cancelled' }],
+  [
+    'a failed run without a reason',
+    ended({ ...ok, outcome: 'failed' }),
+    {},
+    { kind: 'fail', code: 'INTERNAL', isFinal: false },
+  ],
+  ['a backfill with more to do', ended(ok, false), {}, { kind: 'delay', untilMs: 1_005_000, end: 'delayed' }],
+  [
+    'a withdrawn backfill',
+    ended(ok, false),
+    { isWithdrawn: true },
+    { kind: 'complete', outcome: 'cancelled' },
+  ],
+  [
+    'a withdrawn backfill that is done',
+    ended(ok),
+    { isWithdrawn: true },
+    { kind: 'complete', outcome: 'ok' },
+  ],
+  ['a throttled start', thrown(new ThrottledError('later', 60_000)), {}, { untilMs: 1_060_000 }],
+  ['a defect', thrown(new TypeError('x')), {}, { kind: 'fail', code: 'INTERNAL', isFinal: false }],
+  [
+    'an interrupted start',
+    thrown(new SyncError('x', { code: 'INTERRUPTED', recovery: 'stop' })),
+    { isStopping: true },
+    { kind: 'give-back' },
+  ],
+])('%s', (_, ending, circumstances, settlement) => {
+  expect(settleRun(ending, { ...calm, ...circumstances })).toMatchObject(settlement);
+});

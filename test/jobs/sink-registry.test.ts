@@ -1,0 +1,86 @@
+import { hostname } from 'node:os';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { sinksKey } from '../../src/jobs/queue-names.ts';
+import {
+  connectorsOf,
+  cron,
+  newsletter,
+  ok,
+  openWorkerBench,
+  prefix,
+  warehouse,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+const daily = cron('30 3 * * *');
+const elsewhere = { id: 'w0', host: 'another-host', place: '/mnt/warehouse.db' };
+
+let bench: WorkerBench;
+
+beforeEach(async () => {
+  bench = await openWorkerBench();
+});
+
+afterEach(() => bench[Symbol.asyncDispose]());
+
+describe('the registry of sinks', () => {
+  it('learns a sink from the first worker that serves it', async () => {
+    expect(await bench.queues.registeredSink('warehouse')).toBeNull();
+    await start();
+    expect(await bench.queues.registeredSink('warehouse')).toEqual({
+      id: 'w1',
+      host: hostname(),
+      place: '/data/warehouse.db',
+    });
+    await start();
+  });
+
+  it('refuses a worker with another file of that name, and names both', async () => {
+    await register(elsewhere);
+    const starting = start();
+    await expect(starting).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE', recovery: 'stop' });
+    await expect(starting).rejects.toThrow(/another-host.*\/data\/warehouse\.db on .*--take-over warehouse/s);
+    expect(await bench.queues.registeredSink('warehouse')).toEqual(elsewhere);
+    expect(await bench.ticks.getJobSchedulersCount()).toBe(0);
+  });
+
+  it('follows a file that moved', async () => {
+    await register({ ...elsewhere, id: 'w1' });
+    await start();
+    expect(await bench.queues.registeredSink('warehouse')).toMatchObject({ place: '/data/warehouse.db' });
+  });
+
+  it('lets a new file at the same place take over, and forgets what was queued for the old one', async () => {
+    const old = { ...warehouse, id: 'w0' };
+    const connectors = connectorsOf({ newsletter: daily });
+    await bench.queues.apply({ connectors, sinks: [old], isPaused: () => false, takeOver: [] });
+    await bench.queues.enqueue('w0', newsletter, 'manual');
+    await start();
+    expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
+    expect(await bench.client.exists(`${prefix}:syncs-w0:wait`)).toBe(0);
+    expect(bench.lines.find(({ level }) => level === 'warn')).toMatchObject({ facts: { sink: 'warehouse' } });
+  });
+
+  it('takes over from a file that is gone for good when it is told to', async () => {
+    await register(elsewhere);
+    const options = { connectors: connectorsOf({ newsletter: daily }), sinks: [warehouse] };
+    const apply = (takeOver: readonly string[]): Promise<unknown> =>
+      bench.queues.apply({ ...options, isPaused: () => false, takeOver });
+    await expect(apply([])).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
+    expect(await apply(['warehouse'])).toMatchObject({ written: ['newsletter'] });
+    await start();
+  });
+
+  it('says so when something foreign is in its place', async () => {
+    await bench.client.hset(sinksKey(prefix), 'warehouse', 'not ours');
+    await expect(start()).rejects.toThrow(/something foreign was found/);
+  });
+});
+
+function start(): Promise<unknown> {
+  return bench.start({ newsletter: daily }, () => Promise.resolve(ok));
+}
+
+async function register(sink: typeof elsewhere): Promise<void> {
+  await bench.client.hset(sinksKey(prefix), 'warehouse', JSON.stringify(sink));
+}

@@ -1,0 +1,151 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { Job } from 'bullmq';
+import { instantClock } from '../support/instant-clock.ts';
+import { jitterOffset } from '../../src/jobs/jitter-offset.ts';
+import { createTickProcessor } from '../../src/jobs/process-tick.ts';
+import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
+import {
+  collect,
+  connectorsOf,
+  cron,
+  every,
+  everySecond,
+  logInto,
+  newsletter,
+  ok,
+  openWorkerBench,
+  pause,
+  prefix,
+  warehouse,
+  wiki,
+  type BenchLine,
+  type Schedules,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+let bench: WorkerBench;
+
+beforeEach(async () => {
+  bench = await openWorkerBench();
+});
+
+afterEach(() => bench[Symbol.asyncDispose]());
+
+describe('ticks', () => {
+  it.each([
+    ['interval', every(200)],
+    ['cron pattern', everySecond],
+  ])('run a connector again and again by its %s', async (_, schedule) => {
+    const runs = collect<string>();
+    await bench.start({ newsletter: schedule }, (name) => {
+      runs.add(name);
+      return Promise.resolve(ok);
+    });
+    expect(await runs.until(3)).toEqual([newsletter, newsletter, newsletter]);
+    const [started] = await bench.untilEvents(({ kind }) => kind === 'job-started');
+    expect(started).toMatchObject({ connector: newsletter, reason: 'schedule' });
+  });
+
+  it('never run one connector twice at a time, however long a run takes', async () => {
+    const started = collect<string>();
+    let parallel = 0;
+    let most = 0;
+    const finish: (() => void)[] = [];
+    await bench.start({ newsletter: every(100) }, async (name) => {
+      most = Math.max(most, (parallel += 1));
+      started.add(name);
+      await new Promise<void>((resolve) => finish.push(resolve));
+      parallel -= 1;
+      return ok;
+    });
+    await started.until(1);
+    const before = bench.events.filter(({ kind }) => kind === 'tick').length;
+    await bench.untilEvents(({ kind }) => kind === 'tick', before + 5);
+    expect(started.values).toHaveLength(1);
+    expect(await bench.syncs.getJobCountByTypes('waiting', 'delayed', 'active')).toBe(1);
+    finish.shift()?.();
+    await started.until(2);
+    expect(most).toBe(1);
+    finish.shift()?.();
+  });
+
+  it('lead to a job in the queue of their sink, also one that this worker does not serve', async () => {
+    const { process } = ticksOf({});
+    await process(tick({ sink: 'another-sink', connector: 'elsewhere' }, Date.now()));
+    const queues = openQueueSet(bench.client, prefix, () => undefined);
+    const [job] = await queues.syncs('another-sink').getJobs(['waiting']);
+    expect(job?.data).toMatchObject({ connector: 'elsewhere', kind: 'sync', reason: 'schedule' });
+  });
+
+  it('carry when they were meant, however late they come', async () => {
+    await bench.ticks.upsertJobScheduler(
+      `${warehouse.id}:newsletter`,
+      { pattern: everySecond.kind === 'cron' ? everySecond.pattern : '', tz: 'UTC' },
+      { name: 'tick', data: { sink: warehouse.id, connector: 'newsletter' } },
+    );
+    const next = (await bench.ticks.getJobScheduler(`${warehouse.id}:newsletter`))?.next ?? 0;
+    // Lateness itself is what is tested here.
+    await pause(next + 1500 - Date.now());
+    const due = collect<unknown>();
+    const { process } = ticksOf({});
+    const [job] = await bench.ticks.getJobs(['delayed', 'waiting']);
+    if (job === undefined) throw new Error('a scheduler should have made a job');
+    await process(job);
+    for (const sync of await bench.syncs.getJobs(['waiting'])) due.add(sync.data.due);
+    expect(due.values).toEqual([next]);
+  });
+
+  it('that come more than a minute late are left out where missed runs are to be skipped', async () => {
+    const { process, lines, now } = ticksOf({
+      newsletter: cron('0 3 * * *', { missed: 'skip' }),
+      wiki: cron('0 3 * * *'),
+    });
+    await process(tick({ sink: warehouse.id, connector: newsletter }, now() - 61_000));
+    await process(tick({ sink: warehouse.id, connector: wiki }, now() - 61_000));
+    expect((await bench.syncs.getJobs(['waiting'])).map(({ data }) => data.connector)).toEqual([wiki]);
+    expect(lines.map(({ facts }) => facts['connector'])).toEqual([newsletter]);
+    await process(tick({ sink: warehouse.id, connector: newsletter }, now() - 59_000));
+    expect(await bench.syncs.getWaitingCount()).toBe(2);
+  });
+});
+
+describe('jitter', () => {
+  it('puts each connector off by a fixed time of its own below the limit', async () => {
+    const jitterMs = 600_000;
+    const { process, now } = ticksOf({ newsletter: cron('0 3 * * *', { jitterMs }) });
+    await process(tick({ sink: warehouse.id, connector: newsletter }, now()));
+    const offset = jitterOffset(newsletter, jitterMs);
+    const [job] = await bench.syncs.getJobs(['delayed']);
+    expect(job?.opts.delay).toBe(offset);
+    expect(job?.data.due).toBe(now() + offset);
+    const names = Array.from({ length: 200 }, (_, index) => `connector-${index}`);
+    const offsets = names.map((name) => jitterOffset(name as typeof newsletter, jitterMs));
+    expect(Math.max(...offsets)).toBeLessThan(jitterMs);
+    // Spread over the whole time: each tenth of it has some.
+    const tenths = new Set(offsets.map((one) => Math.floor(one / (jitterMs / 10))));
+    expect([...tenths].sort((left, right) => left - right)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  });
+});
+
+function ticksOf(schedules: Schedules): {
+  readonly process: (job: Job) => Promise<void>;
+  readonly lines: readonly BenchLine[];
+  readonly now: () => number;
+} {
+  const lines: BenchLine[] = [];
+  const clock = instantClock(Date.now());
+  const process = createTickProcessor({
+    queues: openQueueSet(bench.client, prefix, () => undefined),
+    connectors: connectorsOf(schedules),
+    retryDelayMs: 100,
+    clock,
+    log: logInto(lines),
+    observe: () => undefined,
+  });
+  return { process, lines, now: () => clock.now() };
+}
+
+/** A tick as a scheduler makes it: ahead of its time, delayed until then. */
+function tick(data: object, dueMs: number): Job {
+  return { data, timestamp: dueMs - 5000, opts: { delay: 5000 } } as Job;
+}
