@@ -26,8 +26,10 @@ function levelOf(event: RunEvent): Level {
     case 'page-requested':
     case 'page-fetched':
     case 'page-committed':
+    case 'page-dropped':
     case 'commit-started':
     case 'commit-finished':
+    case 'call-ended':
       return 'debug';
   }
 }

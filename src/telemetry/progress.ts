@@ -100,6 +100,8 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
     case 'throttled':
       return waiting(progress, event.waitMs, nowMs);
     case 'page-requested':
+    case 'call-ended':
+    case 'page-dropped':
     case 'commit-started':
     case 'commit-finished':
     case 'walk-restarted':

@@ -1,0 +1,110 @@
+import { createBullBoard } from '@bull-board/api';
+import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
+import { FastifyAdapter } from '@bull-board/fastify';
+import type { Queue } from 'bullmq';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import type { JobLog } from '../jobs/job-log.ts';
+import { syncsQueue } from '../jobs/queue-names.ts';
+import type { ServedSink } from '../jobs/served-sink.ts';
+import type { TokenVerdict } from './check-token.ts';
+
+export const boardPath = '/board';
+
+export interface BoardOptions {
+  readonly queues: readonly Queue[];
+  /** A queue is called after its sink's random id; where its sink is here, it is shown under the sink's name. */
+  readonly sinks: readonly Pick<ServedSink, 'id' | 'name'>[];
+  readonly checkToken: (header: string | undefined) => TokenVerdict;
+  readonly retryAfterMs: number;
+  readonly log: JobLog;
+}
+
+/** Its own scripts and data and nothing from anywhere else; its pages carry styles in attributes. */
+const boardPolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; " +
+  "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'";
+
+/**
+ * Shows the queues and their jobs, read-only, to who has the token. The token is asked for by the scope that holds the
+ * routes, not by their paths: an unusual spelling of a path does not lead around it.
+ */
+export function boardRoutes(server: FastifyInstance, options: BoardOptions): void {
+  const adapter = new FastifyAdapter();
+  adapter.setBasePath(boardPath);
+  createBullBoard({
+    queues: options.queues.map((queue) => showQueue(queue, options.sinks)),
+    serverAdapter: adapter,
+    options: { uiConfig: { boardTitle: 'connector-sync', hideDocsLink: true, sortQueues: true } },
+  });
+  server.register(
+    async (board) => {
+      board.addHook('onRequest', async (request, reply) => {
+        reply.header('content-security-policy', boardPolicy);
+        return await refuseWithoutToken(request, reply, options);
+      });
+      board.setNotFoundHandler((_request, reply) => reply.code(404).send({ message: 'not found' }));
+      await board.register(adapter.registerPlugin());
+    },
+    { prefix: boardPath },
+  );
+}
+
+function showQueue(queue: Queue, sinks: BoardOptions['sinks']): BullMQAdapter {
+  const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);
+  const adapter = new BullMQAdapter(queue, {
+    readOnlyMode: true,
+    ...(sink === undefined ? {} : { displayName: `sink ${sink.name}` }),
+  });
+  adapter.setFormatter('name', titleOf);
+  return adapter;
+}
+
+const shownJob = z.object({ name: z.string(), data: z.object({ connector: z.string() }) });
+
+/** A list of jobs that are all called `sync` would have to be opened one by one. */
+function titleOf(job: unknown): string {
+  const parsed = shownJob.safeParse(job);
+  return parsed.success ? `${parsed.data.data.connector}: ${parsed.data.name}` : 'job';
+}
+
+/** Says how to switch the board on. */
+export function noBoardRoutes(server: FastifyInstance): void {
+  const answer = (_request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    reply.code(404).type('text/plain; charset=utf-8').send(`${howToSwitchOn}\n`);
+  server.get(boardPath, answer);
+  server.get(`${boardPath}/*`, answer);
+}
+
+export const howToSwitchOn =
+  'The board is switched off. Set http.token in the config (16 characters or more) and start the worker again.';
+
+async function refuseWithoutToken(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { checkToken, retryAfterMs, log }: BoardOptions,
+): Promise<FastifyReply | undefined> {
+  switch (checkToken(request.headers.authorization)) {
+    case 'right':
+      return undefined;
+    case 'too-many':
+      return await reply
+        .code(429)
+        .header('retry-after', String(Math.ceil(retryAfterMs / 1000)))
+        .send({ message: 'Too many wrong tokens. Wait a little.' });
+    case 'wrong':
+      log.warn({ from: request.ip }, 'the board was asked for with a wrong token');
+      return await askForToken(reply);
+    case 'missing':
+      return await askForToken(reply);
+  }
+}
+
+async function askForToken(reply: FastifyReply): Promise<FastifyReply> {
+  return await reply
+    .code(401)
+    .header('www-authenticate', 'Basic realm="connector-sync", charset="UTF-8"')
+    .send({
+      message: 'Expected http.token of the config: as the password of any user, or as a bearer token.',
+    });
+}

@@ -1,0 +1,82 @@
+import type { Clock } from '../core/clock.ts';
+import type { JobLog } from '../jobs/job-log.ts';
+
+/** What readiness is asked of; see `MonitorOptions.health`. */
+export interface HealthSources {
+  readonly worker: () => Promise<{ readonly isReady: boolean; readonly problems: readonly string[] }>;
+  readonly sinks: () => readonly { readonly name: string; readonly problem: string | null }[];
+}
+
+export interface Readiness {
+  readonly isReady: boolean;
+  /** For anybody who may ask: sinks by their names alone. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Says whether jobs can be taken now. Never rejects, and answers within `withinMs` whatever hangs. A change is logged once,
+ * with what a sink's problem is in full.
+ */
+export function openReadiness(
+  health: HealthSources,
+  options: { readonly withinMs: number; readonly clock: Clock; readonly log: JobLog },
+): () => Promise<Readiness> {
+  const { log, clock, withinMs } = options;
+  let pending: Promise<Readiness> | null = null;
+  let wasReady = true;
+
+  const ask = async (): Promise<Readiness> => {
+    const ofWorker = await workerProblems(health.worker, withinMs, clock);
+    const ofSinks = sinkProblems(health.sinks);
+    const problems = [...ofWorker, ...ofSinks.map(({ shown }) => shown)];
+    const isReady = problems.length === 0;
+    if (isReady !== wasReady) {
+      if (isReady) log.info({}, 'ready again');
+      else log.warn({ problems: [...ofWorker, ...ofSinks.map(({ logged }) => logged)] }, 'not ready');
+    }
+    wasReady = isReady;
+    return { isReady, problems };
+  };
+
+  return () => {
+    // Probes at the same time share one question.
+    pending ??= ask().finally(() => (pending = null));
+    return pending;
+  };
+}
+
+async function workerProblems(
+  worker: HealthSources['worker'],
+  withinMs: number,
+  clock: Clock,
+): Promise<readonly string[]> {
+  const answered = new AbortController();
+  const late = clock.sleep(withinMs, answered.signal).then(
+    () => [`the worker's state is not known: no answer within ${withinMs} ms, is Redis there?`],
+    () => [],
+  );
+  const state = askWorker(worker).catch(() => ["the worker's state cannot be told, is Redis there?"]);
+  return await Promise.race([state, late]).finally(() => answered.abort());
+}
+
+async function askWorker(worker: HealthSources['worker']): Promise<readonly string[]> {
+  const { isReady, problems } = await worker();
+  if (problems.length > 0) return problems;
+  return isReady ? [] : ['the worker takes no jobs'];
+}
+
+function sinkProblems(
+  sinks: HealthSources['sinks'],
+): readonly { readonly shown: string; readonly logged: string }[] {
+  try {
+    return sinks()
+      .filter(({ problem }) => problem !== null)
+      .map(({ name, problem }) => ({
+        shown: `sink ${name} cannot be used; the log says why`,
+        logged: `sink ${name}: ${problem}`,
+      }));
+  } catch (error) {
+    const shown = 'the state of the sinks cannot be told; the log says why';
+    return [{ shown, logged: `${shown}: ${String(error)}` }];
+  }
+}

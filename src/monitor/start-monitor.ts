@@ -1,0 +1,116 @@
+import fastify, { type FastifyError, type FastifyInstance } from 'fastify';
+import type { Queue } from 'bullmq';
+import { systemClock, type Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { Secret } from '../core/secret.ts';
+import type { JobLog } from '../jobs/job-log.ts';
+import type { ServedSink } from '../jobs/served-sink.ts';
+import { boardRoutes, noBoardRoutes } from './board-routes.ts';
+import { openTokenCheck } from './check-token.ts';
+import { guardMonitor } from './guard-monitor.ts';
+import type { ListenAddress } from './listen-address.ts';
+import { defaultMonitorLimits, type MonitorLimits } from './monitor-limits.ts';
+import { monitorRoutes } from './monitor-routes.ts';
+import { openReadiness, type HealthSources } from './readiness.ts';
+
+export interface MonitorOptions {
+  readonly listen: ListenAddress;
+  readonly health: HealthSources;
+  readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string }>;
+  /** Queues to show to who has the token; null: no board. */
+  readonly board: {
+    readonly queues: readonly Queue[];
+    readonly token: Secret;
+    /** Whose names stand for the queues' own. */
+    readonly sinks?: readonly Pick<ServedSink, 'id' | 'name'>[];
+  } | null;
+  readonly log: JobLog;
+  readonly clock?: Clock;
+  readonly limits?: Partial<MonitorLimits>;
+}
+
+export interface Monitor extends AsyncDisposable {
+  /** `http://<host>:<port>`, as this machine reaches it. */
+  readonly url: string;
+}
+
+/**
+ * Serves what an operator and a supervisor look at: `/healthz`, `/readyz`, `/metrics`, `/board`. Resolves when the port
+ * answers; disposing cuts open connections and frees it. The queues stay the caller's.
+ * Throws `SyncError` USAGE when the address cannot be listened on.
+ */
+export async function startMonitor(options: MonitorOptions): Promise<Monitor> {
+  const { listen, log, clock = systemClock } = options;
+  const limits = { ...defaultMonitorLimits, ...options.limits };
+  const server = fastify({
+    bodyLimit: limits.maxBodyBytes,
+    requestTimeout: limits.requestTimeoutMs,
+    maxRequestsPerSocket: limits.maxRequestsPerSocket,
+    forceCloseConnections: true,
+    http: {
+      headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
+      connectionsCheckingInterval: limits.timeoutCheckMs,
+    },
+    frameworkErrors: (_error, _request, reply) => {
+      reply.hijack();
+      reply.raw.writeHead(400, { 'content-type': 'application/json; charset=utf-8' });
+      reply.raw.end(JSON.stringify({ message: 'The request cannot be read.' }));
+    },
+  });
+  server.server.maxConnections = limits.maxConnections;
+  guardMonitor(server, listen.host);
+  answerFailures(server, log);
+  monitorRoutes(server, {
+    readiness: openReadiness(options.health, { withinMs: limits.readyWithinMs, clock, log }),
+    metrics: options.metrics,
+    hasBoard: options.board !== null,
+  });
+  if (options.board === null) noBoardRoutes(server);
+  else {
+    boardRoutes(server, {
+      queues: options.board.queues,
+      sinks: options.board.sinks ?? [],
+      checkToken: openTokenCheck({ token: options.board.token, clock, ...limits }),
+      retryAfterMs: limits.wrongTriesMs,
+      log,
+    });
+  }
+  const url = await listenOn(server, listen);
+  return { url, [Symbol.asyncDispose]: () => server.close() };
+}
+
+/** Anything unforeseen is a 500 that says nothing of the inside. */
+function answerFailures(server: FastifyInstance, log: JobLog): void {
+  server.setNotFoundHandler((_request, reply) =>
+    reply.code(404).send({ message: 'There is no such page; / names those there are.' }),
+  );
+  server.setErrorHandler((error: FastifyError, request, reply) => {
+    const status = error.statusCode ?? 500;
+    if (status < 500) return reply.code(status).send({ message: 'The request cannot be read.' });
+    log.error({ err: error, page: request.routeOptions.url }, 'the monitor failed to answer');
+    return reply.code(500).send({ message: 'The monitor failed to answer; the log says why.' });
+  });
+}
+
+async function listenOn(server: FastifyInstance, { host, port }: ListenAddress): Promise<string> {
+  try {
+    if (host !== null) return await server.listen({ host, port });
+    const url = await server.listen({ host: '::', port }).catch(async (error: unknown) => {
+      if (!hasNoIpv6(error)) throw error;
+      return await server.listen({ host: '0.0.0.0', port });
+    });
+    return url.replace('[::]', 'localhost');
+  } catch (error) {
+    await server.close();
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `expected to be able to listen on ${host ?? 'every interface'}, port ${port}: ${reason}. Is another worker using it? Choose another with --http.`,
+      { code: 'USAGE', recovery: 'stop', context: { host, port }, cause: error },
+    );
+  }
+}
+
+function hasNoIpv6(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : null;
+  return code === 'EAFNOSUPPORT' || code === 'EADDRNOTAVAIL';
+}

@@ -1,0 +1,190 @@
+import { once } from 'node:events';
+import { Queue, Worker } from 'bullmq';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import { startRedis, type PrivateRedis } from '../support/redis.ts';
+import { serveMonitor, type Answer, type RawRequest, type ServedMonitor } from './served-monitor.ts';
+
+const token = 'a-token-of-the-tests';
+const progress = {
+  starts: 0,
+  pages: 3,
+  records: 120,
+  written: 7,
+  entity: 'lists',
+  at: '2026-05-01T12:00:00Z',
+};
+let redis: PrivateRedis;
+let connection: Redis;
+let queues: readonly Queue[];
+let syncs: Queue;
+let served: ServedMonitor;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  connection = new Redis({ port: redis.port, maxRetriesPerRequest: null });
+  connection.on('error', () => undefined);
+  const ticks = new Queue('ticks', { connection });
+  syncs = new Queue('syncs-0a1b', { connection });
+  queues = [ticks, syncs];
+  for (const queue of queues) queue.on('error', () => undefined);
+  await ticks.upsertJobScheduler(
+    '0a1b:newsletter',
+    { pattern: '0 3 * * *', tz: 'Europe/Berlin' },
+    { name: 'tick', data: { sink: '0a1b', connector: 'newsletter' } },
+  );
+  await syncs.add('sync', { connector: 'newsletter', kind: 'sync', reason: 'schedule', due: null });
+  const worker = new Worker(
+    'syncs-0a1b',
+    async (job) => {
+      await job.updateProgress(progress);
+      await job.log('run started');
+      await job.log('run finished: ok');
+      return { outcome: 'ok' };
+    },
+    { connection },
+  );
+  await once(worker, 'completed');
+  await worker.close();
+  await syncs.add(
+    'sync',
+    { connector: 'wiki', kind: 'sync', reason: 'manual', due: null },
+    { delay: 3_600_000 },
+  );
+  served = await serveMonitor({
+    board: { queues, token: new Secret(token), sinks: [{ id: '0a1b', name: 'warehouse' }] },
+  });
+});
+
+afterAll(async () => {
+  await served[Symbol.asyncDispose]();
+  for (const queue of queues) await queue.close();
+  connection.disconnect();
+  await redis[Symbol.asyncDispose]();
+});
+
+const basic = { authorization: `Basic ${Buffer.from(`me:${token}`).toString('base64')}` };
+const ask = (path: string, request: RawRequest = {}): Promise<Answer> =>
+  served.get(path, { headers: basic, ...request });
+
+async function shownJobs(queue: string): Promise<readonly Record<string, unknown>[]> {
+  const { body } = await ask(`/board/api/queues?activeQueue=${queue}&status=latest&page=1&jobsPerPage=10`);
+  const found = JSON.parse(body) as { queues: { name: string; jobs: Record<string, unknown>[] }[] };
+  return found.queues.find(({ name }) => name === queue)?.jobs ?? [];
+}
+
+describe('the board', () => {
+  it('is behind the token with all that belongs to it, however its path is written', async () => {
+    for (const path of [
+      '/board',
+      '/board/',
+      '/%62oard',
+      '/board/api/queues',
+      '/%62oard/api/queues',
+      '/board/api/redis/stats',
+      '/board/static/favicon.ico',
+      '/board/queue/ticks',
+      '/board/nowhere',
+    ]) {
+      for (const headers of [{}, { authorization: 'Basic bm86' }]) {
+        const limited = await serveMonitor({ board: { queues, token: new Secret(token) } });
+        const answer = await limited.get(path, { headers });
+        expect([path, answer.status, answer.headers['www-authenticate']]).toEqual([
+          path,
+          401,
+          'Basic realm="connector-sync", charset="UTF-8"',
+        ]);
+        expect(answer.body).not.toContain('ticks');
+        await limited[Symbol.asyncDispose]();
+      }
+    }
+  });
+
+  it('opens for the password of any user and for a bearer token', async () => {
+    for (const authorization of [basic.authorization, `Bearer ${token}`]) {
+      const { status, body } = await ask('/board', { headers: { authorization } });
+      expect([status, body]).toEqual([200, expect.stringContaining('<title>connector-sync</title>')]);
+    }
+  });
+
+  it('refuses to look at tokens after ten wrong ones, and says for how long', async () => {
+    await using attacked = await serveMonitor({ board: { queues, token: new Secret(token) } });
+    const wrong = { headers: { authorization: 'Bearer wrong' } };
+    for (let tries = 0; tries < 10; tries += 1)
+      expect((await attacked.get('/board', wrong)).status).toBe(401);
+    const refused = await attacked.get('/board', { headers: basic });
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '10']);
+    expect((await attacked.get('/healthz')).status).toBe(200);
+    expect(JSON.stringify(attacked.logged)).toContain('wrong token');
+  });
+
+  it('shows queues, jobs under the name of their connector, their progress and their lines', async () => {
+    const jobs = await shownJobs('syncs-0a1b');
+    expect(new Set(jobs.map(({ name }) => name))).toEqual(new Set(['newsletter: sync', 'wiki: sync']));
+    const done = jobs.find(({ name }) => name === 'newsletter: sync');
+    expect(done).toMatchObject({ progress, returnValue: { outcome: 'ok' } });
+    const lines = await ask(`/board/api/queues/syncs-0a1b/${String(done?.['id'])}/logs`);
+    expect(JSON.parse(lines.body)).toEqual(['run started', 'run finished: ok']);
+    const schedulers = await ask('/board/api/job-schedulers');
+    expect(schedulers.body).toContain('0a1b:newsletter');
+  });
+
+  it('calls a queue by the name of its sink', async () => {
+    const { body } = await ask('/board/api/queues');
+    const { queues: shown } = JSON.parse(body) as { queues: { name: string; displayName?: string }[] };
+    expect(shown.map(({ name, displayName }) => [name, displayName])).toEqual([
+      ['ticks', undefined],
+      ['syncs-0a1b', 'sink warehouse'],
+    ]);
+  });
+
+  it('serves its scripts and styles itself and allows no others', async () => {
+    const page = await ask('/board');
+    const policy = String(page.headers['content-security-policy']);
+    expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'");
+    expect(policy).toContain(
+      "connect-src 'self'; base-uri 'self'; form-action 'none'; frame-ancestors 'none'",
+    );
+    const files = [...page.body.matchAll(/(?:src|href)="(static\/[^"]+)"/g)].map(([, file = '']) => file);
+    expect(files.length).toBeGreaterThan(3);
+    for (const file of files) expect([file, (await ask(`/board/${file}`)).status]).toEqual([file, 200]);
+  });
+
+  it('refuses everything that would change a queue, to who has the token too', async () => {
+    const [job] = await shownJobs('syncs-0a1b');
+    const queue = '/board/api/queues/syncs-0a1b';
+    const changes: readonly [string, string][] = [
+      ['POST', `${queue}/add`],
+      ['PUT', '/board/api/queues/pause'],
+      ['PUT', `${queue}/pause`],
+      ['PUT', `${queue}/empty`],
+      ['PUT', `${queue}/obliterate`],
+      ['PUT', `${queue}/promote`],
+      ['PUT', `${queue}/clean/completed`],
+      ['PUT', `${queue}/${String(job?.['id'])}/clean`],
+      ['PATCH', `${queue}/${String(job?.['id'])}/update-data`],
+      ['PUT', '/board/api/queues/ticks/job-schedulers/0a1b:newsletter/remove'],
+    ];
+    const before = await syncs.getJobCounts();
+    for (const [method, path] of changes) {
+      const headers = { ...basic, 'content-type': 'application/json' };
+      const { status } = await ask(path, { method, headers, body: '{}' });
+      expect([method, path, status]).toEqual([method, path, 405]);
+    }
+    expect(await syncs.getJobCounts()).toEqual(before);
+    expect(await syncs.isPaused()).toBe(false);
+    expect(await queues[0]?.getJobSchedulersCount()).toBe(1);
+  });
+
+  it('tells its page that every queue is read-only, so that it offers no changes', async () => {
+    const { body } = await ask('/board/api/queues');
+    const { queues: shown } = JSON.parse(body) as {
+      queues: { readOnlyMode: boolean; allowRetries: boolean }[];
+    };
+    expect(shown.map(({ readOnlyMode, allowRetries }) => [readOnlyMode, allowRetries])).toEqual([
+      [true, false],
+      [true, false],
+    ]);
+  });
+});

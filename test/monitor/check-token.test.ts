@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest';
+import { Secret } from '../../src/core/secret.ts';
+import { openTokenCheck } from '../../src/monitor/check-token.ts';
+import { instantClock } from '../support/instant-clock.ts';
+
+const token = 'tök€n:with:colons-0123';
+const basic = (userAndPassword: string): string => `Basic ${Buffer.from(userAndPassword).toString('base64')}`;
+
+const open = (clock = instantClock()) =>
+  openTokenCheck({ token: new Secret(token), wrongTries: 3, wrongTriesMs: 10_000, clock });
+
+describe('the token of the board', () => {
+  it.each([basic(`anybody:${token}`), basic(`:${token}`), `Bearer ${token}`, `bearer  ${token} `])(
+    'is right in "%s"',
+    (header) => expect(open()(header)).toBe('right'),
+  );
+
+  it.each([
+    '',
+    'Basic',
+    'Bearer',
+    'Basic %%%',
+    basic(token),
+    basic(`${token}:`),
+    basic(`user:${token} `),
+    basic(`user:${token.slice(1)}`),
+    `Bearer ${token}x`,
+    `Digest ${token}`,
+    token,
+  ])('is not in "%s"', (header) => expect(open()(header)).toBe('wrong'));
+
+  it('is looked at a few times only, right or wrong, and again after a while', () => {
+    const clock = instantClock();
+    const check = open(clock);
+    expect([1, 2, 3].map(() => check('Bearer wrong'))).toEqual(['wrong', 'wrong', 'wrong']);
+    expect([check('Bearer wrong'), check(`Bearer ${token}`)]).toEqual(['too-many', 'too-many']);
+    clock.advance(10_000);
+    expect(check(`Bearer ${token}`)).toBe('right');
+  });
+
+  it('is not used up by requests without one, nor by right ones', () => {
+    const check = open();
+    for (let tries = 0; tries < 20; tries += 1) {
+      expect(check(undefined)).toBe('missing');
+      expect(check(`Bearer ${token}`)).toBe('right');
+    }
+  });
+});

@@ -1,0 +1,240 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import { Redis } from 'ioredis';
+import { describe, expect, it } from 'vitest';
+import type { MonitorOptions } from '../../src/monitor/start-monitor.ts';
+import { openMetrics } from '../../src/telemetry/metrics.ts';
+import { freePort, startRedis } from '../support/redis.ts';
+import { seriesIn } from './prometheus-text.ts';
+import { serveMonitor } from './served-monitor.ts';
+
+const well: MonitorOptions['health'] = {
+  worker: () => Promise.resolve({ isReady: true, problems: [] }),
+  sinks: () => [{ name: 'warehouse', problem: null }],
+};
+
+describe('the endpoints', () => {
+  it('say that the process turns', async () => {
+    await using served = await serveMonitor();
+    const { status, body } = await served.get('/healthz');
+    expect([status, JSON.parse(body)]).toEqual([200, { status: 'ok' }]);
+  });
+
+  it('are named on the first page', async () => {
+    await using served = await serveMonitor();
+    const { status, body, headers } = await served.get('/');
+    expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
+    for (const path of ['/healthz', '/readyz', '/metrics', '/board']) expect(body).toContain(path);
+  });
+
+  it('serve the metrics under their content type', async () => {
+    const metrics = openMetrics({ version: '1.2.3', sample: () => Promise.reject(new Error('none')) });
+    await using served = await serveMonitor({ metrics: () => metrics.text() });
+    const { status, body, headers } = await served.get('/metrics');
+    expect([status, headers['content-type']]).toEqual([200, 'text/plain; version=0.0.4; charset=utf-8']);
+    expect(seriesIn(body).get('connector_sync_scrape_errors_total')).toBe(1);
+  });
+
+  it('say nothing of the inside when one fails, and log it', async () => {
+    await using served = await serveMonitor({ metrics: () => Promise.reject(new Error('the inside')) });
+    const { status, body } = await served.get('/metrics');
+    expect(status).toBe(500);
+    expect(body).not.toContain('inside');
+    expect(served.logged).toMatchObject([{ level: 'error', facts: { page: '/metrics' } }]);
+  });
+
+  it('answer HEAD, and nothing that could change anything', async () => {
+    await using served = await serveMonitor();
+    expect(await served.get('/healthz', { method: 'HEAD' })).toMatchObject({ status: 200, body: '' });
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      for (const path of ['/healthz', '/board/api/queues/pause', '/nowhere']) {
+        const { status, headers } = await served.get(path, { method });
+        expect([method, path, status, headers.allow]).toEqual([method, path, 405, 'GET, HEAD']);
+      }
+    }
+  });
+
+  it('cannot be framed, sniffed, cached or read from another origin', async () => {
+    await using served = await serveMonitor();
+    for (const path of ['/', '/metrics', '/nowhere']) {
+      const { headers } = await served.get(path, { headers: { origin: 'https://evil.example' } });
+      expect(headers).toMatchObject({
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'cross-origin-resource-policy': 'same-origin',
+        'referrer-policy': 'no-referrer',
+        'content-security-policy': expect.stringContaining("default-src 'none'"),
+      });
+      expect(Object.keys(headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+    }
+  });
+
+  it('tell how to switch the board on where there is none', async () => {
+    await using served = await serveMonitor();
+    for (const path of ['/board', '/board/', '/board/api/queues']) {
+      const { status, body } = await served.get(path);
+      expect([status, body]).toEqual([404, expect.stringContaining('http.token')]);
+    }
+  });
+});
+
+describe('readiness', () => {
+  it('names what is wrong: the worker in its words, a sink by its name, more in the log', async () => {
+    let health: MonitorOptions['health'] = well;
+    await using served = await serveMonitor({
+      health: { worker: () => health.worker(), sinks: () => health.sinks() },
+    });
+    expect(await served.get('/readyz')).toMatchObject({ status: 200, body: '{"status":"ok","problems":[]}' });
+    health = {
+      worker: () => Promise.resolve({ isReady: false, problems: ['Redis does not answer'] }),
+      sinks: () => [{ name: 'lake', problem: 'EACCES: /srv/private/lake' }],
+    };
+    for (const _ of [1, 2]) {
+      const { status, body } = await served.get('/readyz');
+      expect(status).toBe(503);
+      expect(JSON.parse(body)).toEqual({
+        status: 'unavailable',
+        problems: ['Redis does not answer', 'sink lake cannot be used; the log says why'],
+      });
+    }
+    health = well;
+    expect((await served.get('/readyz')).status).toBe(200);
+    expect(served.logged.map(({ message }) => message)).toEqual(['not ready', 'ready again']);
+    expect(JSON.stringify(served.logged[0]?.facts)).toContain('/srv/private/lake');
+  });
+
+  it.each<[string, Partial<MonitorOptions['health']>]>([
+    ['the worker fails', { worker: () => Promise.reject(new Error('the inside')) }],
+    ['the worker throws', { worker: fail }],
+    ['the sinks throw', { sinks: fail }],
+  ])('is 503 without the reason when asking %s', async (_who, part) => {
+    await using served = await serveMonitor({ health: { ...well, ...part } });
+    const { status, body } = await served.get('/readyz');
+    expect(status).toBe(503);
+    expect(body).not.toContain('inside');
+  });
+
+  it('turns to 503 soon after Redis was killed, while the process stays well', async () => {
+    await using redis = await startRedis();
+    await using asked = askRedis(redis.port);
+    await using served = await serveMonitor({ health: { ...well, worker: asked.worker } });
+    expect((await served.get('/readyz')).status).toBe(200);
+
+    await redis.stop();
+    const askedAt = performance.now();
+    const answers = await Promise.all([served.get('/readyz'), served.get('/readyz')]);
+    expect(performance.now() - askedAt).toBeLessThan(2000);
+    expect(answers.map(({ status }) => status)).toEqual([503, 503]);
+    expect((await served.get('/healthz')).status).toBe(200);
+  });
+
+  it('turns to 503 in time with a Redis that takes connections and says nothing', async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const address = silent.address();
+    await using asked = askRedis(typeof address === 'object' && address !== null ? address.port : 0);
+    await using served = await serveMonitor({ health: { ...well, worker: asked.worker } });
+    const askedAt = performance.now();
+    expect((await served.get('/readyz')).status).toBe(503);
+    expect(performance.now() - askedAt).toBeLessThan(2000);
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+});
+
+function fail(): never {
+  throw new Error('the inside');
+}
+
+/** A worker's state that needs an answer of Redis, with no limit of its own: it waits until Redis is back. */
+function askRedis(port: number): { readonly worker: MonitorOptions['health']['worker'] } & AsyncDisposable {
+  const redis = new Redis({ host: '127.0.0.1', port, maxRetriesPerRequest: null });
+  redis.on('error', () => undefined);
+  return {
+    worker: async () => {
+      await redis.ping();
+      return { isReady: true, problems: [] };
+    },
+    [Symbol.asyncDispose]: () => {
+      redis.disconnect();
+      return Promise.resolve();
+    },
+  };
+}
+
+describe('where it listens', () => {
+  it('answers for loopback names alone where only this machine can reach it', async () => {
+    await using served = await serveMonitor();
+    for (const host of ['127.0.0.1', 'localhost:9400', 'LOCALHOST', '[::1]:1']) {
+      expect([host, (await served.get('/healthz', { headers: { host } })).status]).toEqual([host, 200]);
+    }
+    for (const host of ['evil.example', 'localhost.evil.example', '0.0.0.0']) {
+      expect([host, (await served.get('/metrics', { headers: { host } })).status]).toEqual([host, 421]);
+    }
+  });
+
+  it('listens on every interface when no host is named, and answers for any name there', async () => {
+    await using served = await serveMonitor({ listen: { host: null, port: 0 } });
+    expect(new URL(served.monitor.url).hostname).toBe('localhost');
+    const { status } = await served.get('/healthz', { headers: { host: 'worker-1:9400' } });
+    expect(status).toBe(200);
+    const port = Number(new URL(served.monitor.url).port);
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    socket.destroy();
+  });
+
+  it('says which port is taken, and by whom that may be', async () => {
+    const port = await freePort();
+    await using _first = await serveMonitor({ listen: { host: '127.0.0.1', port } });
+    await expect(serveMonitor({ listen: { host: '127.0.0.1', port } })).rejects.toThrow(
+      expect.objectContaining({ code: 'USAGE', message: expect.stringContaining(String(port)) }),
+    );
+  });
+
+  it('frees its port, cuts idle connections, and may be ended twice', async () => {
+    const served = await serveMonitor();
+    const port = Number(new URL(served.monitor.url).port);
+    const socket = connect(port, '127.0.0.1');
+    await once(socket, 'connect');
+    const cut = once(socket, 'close');
+    await served.monitor[Symbol.asyncDispose]();
+    await served.monitor[Symbol.asyncDispose]();
+    await cut;
+    await using _again = await serveMonitor({ listen: { host: '127.0.0.1', port } });
+  });
+});
+
+describe('slow and many clients', () => {
+  it('cuts a client off that does not finish its headers, and serves others meanwhile', async () => {
+    await using served = await serveMonitor({ limits: { headersTimeoutMs: 150, timeoutCheckMs: 50 } });
+    const socket = connect(Number(new URL(served.monitor.url).port), '127.0.0.1');
+    let answer = '';
+    socket.on('data', (chunk: Buffer) => (answer += chunk.toString()));
+    socket.write('GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ');
+    const closed = once(socket, 'close');
+    expect((await served.get('/healthz')).status).toBe(200);
+    await closed;
+    expect(answer).toMatch(/^HTTP\/1\.1 408 /);
+  });
+
+  it('closes connections beyond its number at once', async () => {
+    await using served = await serveMonitor({ limits: { maxConnections: 2 } });
+    const port = Number(new URL(served.monitor.url).port);
+    const sockets = Array.from({ length: 5 }, () => connect(port, '127.0.0.1'));
+    await new Promise<void>((resolve) => {
+      let closed = 0;
+      for (const socket of sockets) {
+        socket.on('error', () => undefined);
+        socket.on('close', () => {
+          closed += 1;
+          if (closed === 3) resolve();
+        });
+      }
+    });
+    expect(sockets.filter((socket) => !socket.destroyed).length).toBe(2);
+    for (const socket of sockets) socket.destroy();
+  });
+});

@@ -1,0 +1,315 @@
+import { describe, expect, it } from 'vitest';
+import type { RunEvent } from '../../src/core/events.ts';
+import { noCounts } from '../../src/core/records.ts';
+import type { MetricSample } from '../../src/telemetry/metrics-sample.ts';
+import { openMetrics, type Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { connector, entity, run } from './metrics-names.ts';
+
+const emptySample: MetricSample = {
+  freshness: [],
+  paused: [],
+  connectors: [],
+  depth: [],
+  isRedisUp: true,
+};
+
+const open = (options: Partial<MetricsOptions> = {}): Metrics =>
+  openMetrics({
+    version: '1.2.3',
+    sample: () => Promise.resolve(emptySample),
+    clock: instantClock(),
+    ...options,
+  });
+
+async function series(metrics: Metrics): Promise<(name: string) => number | undefined> {
+  const found = seriesIn((await metrics.text()).text);
+  return (name) => found.get(`connector_sync_${name}`);
+}
+
+const newsletter = connector('newsletter');
+const lists = entity('lists');
+
+const fetched = (bytes: number): RunEvent => ({
+  kind: 'page-fetched',
+  entity: lists,
+  records: 1,
+  bytes,
+  ms: 1,
+});
+const committed = (bytes: number): RunEvent => ({
+  kind: 'page-committed',
+  entity: lists,
+  counts: { ...noCounts, fetched: 9, inserted: 5, updated: 3, quarantined: 1 },
+  newlyDue: 0,
+  bytes,
+});
+const started: RunEvent = { kind: 'run-started', connector: newsletter, run, continues: null, due: 1 };
+const finished: RunEvent = {
+  kind: 'run-finished',
+  connector: newsletter,
+  run,
+  outcome: 'ok',
+  ms: 42_000,
+  waitedMs: 0,
+};
+const called = (part: Partial<Extract<RunEvent, { kind: 'call-ended' }>>): RunEvent => ({
+  kind: 'call-ended',
+  entity: lists,
+  answer: 'ok',
+  ms: 300,
+  waitedMs: 0,
+  ...part,
+});
+
+describe('the counters of runs', () => {
+  it('count records by what they changed, and pages', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, committed(100));
+    metrics.onRunEvent(newsletter, committed(100));
+    const value = await series(metrics);
+    const of = (change: string): number | undefined =>
+      value(`records_total{connector="newsletter",entity="lists",change="${change}"}`);
+    expect(['inserted', 'updated', 'unchanged', 'quarantined'].map(of)).toEqual([10, 6, 0, 2]);
+    expect(value('pages_total{connector="newsletter",entity="lists"}')).toBe(2);
+  });
+
+  it('count no page for an entity that is made of the elements of another one', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, committed(0));
+    const value = await series(metrics);
+    expect(value('pages_total{connector="newsletter",entity="lists"}')).toBeUndefined();
+    expect(value('records_total{connector="newsletter",entity="lists",change="inserted"}')).toBe(5);
+  });
+
+  it('show a run while it goes on, and afterwards how long it took and how it ended', async () => {
+    const clock = instantClock(1_700_000_000_000);
+    const metrics = open({ clock });
+    metrics.onRunEvent(newsletter, started);
+    expect((await series(metrics))('running_runs{connector="newsletter"}')).toBe(1);
+    clock.advance(42_000);
+    metrics.onRunEvent(newsletter, finished);
+    metrics.runEnded(newsletter, 'ok');
+    const value = await series(metrics);
+    expect(value('running_runs{connector="newsletter"}')).toBe(0);
+    expect(value('runs_total{connector="newsletter",outcome="ok"}')).toBe(1);
+    expect(value('run_duration_seconds_sum{connector="newsletter"}')).toBe(42);
+    expect(value('last_run_timestamp_seconds{connector="newsletter",outcome="ok"}')).toBeCloseTo(1.7e9, -2);
+  });
+
+  it('count a run that could not begin', async () => {
+    const metrics = open();
+    metrics.runEnded(newsletter, 'failed');
+    expect((await series(metrics))('runs_total{connector="newsletter",outcome="failed"}')).toBe(1);
+  });
+
+  it('tell what is fetched and not yet stored, and forget it with the run', async () => {
+    const metrics = open();
+    const inFlight = async (): Promise<number | undefined> =>
+      (await series(metrics))('in_flight_bytes{connector="newsletter"}');
+    metrics.onRunEvent(newsletter, started);
+    for (const bytes of [100, 200, 300]) metrics.onRunEvent(newsletter, fetched(bytes));
+    expect(await inFlight()).toBe(600);
+    metrics.onRunEvent(newsletter, committed(100));
+    metrics.onRunEvent(newsletter, { kind: 'page-dropped', entity: lists, bytes: 200 });
+    expect(await inFlight()).toBe(300);
+    metrics.runEnded(newsletter, 'interrupted');
+    expect(await inFlight()).toBe(0);
+  });
+
+  it('count requests by their answer, and every wait once', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, called({ waitedMs: 500 }));
+    metrics.onRunEvent(newsletter, called({ answer: 'retry' }));
+    metrics.onRunEvent(newsletter, {
+      kind: 'call-retried',
+      entity: lists,
+      code: 'NETWORK',
+      attempt: 1,
+      waitMs: 1500,
+    });
+    // This one's wait comes with the attempt after it.
+    metrics.onRunEvent(newsletter, {
+      kind: 'call-retried',
+      entity: lists,
+      code: 'THROTTLED',
+      attempt: 1,
+      waitMs: 8000,
+    });
+    metrics.onRunEvent(newsletter, { kind: 'throttled', waitMs: 8000 });
+    metrics.onRunEvent(newsletter, called({ entity: null, waitedMs: 8000 }));
+    const value = await series(metrics);
+    expect(value('requests_total{connector="newsletter",answer="ok"}')).toBe(2);
+    expect(value('requests_total{connector="newsletter",answer="retry"}')).toBe(1);
+    expect(value('request_duration_seconds_count{connector="newsletter"}')).toBe(3);
+    expect(value('wait_seconds_total{connector="newsletter"}')).toBe(10);
+    expect(value('retries_total{connector="newsletter",code="NETWORK"}')).toBe(1);
+    expect(value('throttled_total{connector="newsletter"}')).toBe(1);
+  });
+
+  it('take no harm from a clock that is set back', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, called({ ms: -3, waitedMs: -1000 }));
+    metrics.onRunEvent(newsletter, { ...finished, ms: -5 });
+    metrics.onWorkerEvent({ kind: 'job-started', connector: newsletter, reason: 'schedule', lagMs: -9 });
+    const value = await series(metrics);
+    expect(value('wait_seconds_total{connector="newsletter"}')).toBe(0);
+    expect(value('job_lag_seconds_sum{connector="newsletter"}')).toBe(0);
+  });
+});
+
+describe('the metrics of the worker', () => {
+  it('count jobs by their end, how late they started, and errors of Redis', async () => {
+    const metrics = open();
+    metrics.onWorkerEvent({ kind: 'job-started', connector: newsletter, reason: 'schedule', lagMs: 2500 });
+    metrics.onWorkerEvent({ kind: 'job-ended', connector: newsletter, end: 'done' });
+    metrics.onWorkerEvent({ kind: 'redis-error', code: 'OOM' });
+    metrics.onWorkerEvent({ kind: 'redis-error', code: 'something new 4711' });
+    const value = await series(metrics);
+    expect(value('jobs_total{connector="newsletter",end="done"}')).toBe(1);
+    expect(value('job_lag_seconds_sum{connector="newsletter"}')).toBe(2.5);
+    expect(value('redis_errors_total{code="OOM"}')).toBe(1);
+    expect(value('redis_errors_total{code="other"}')).toBe(1);
+  });
+});
+
+describe('the gauges read at a scrape', () => {
+  const nowMs = Date.parse('2026-05-01T12:00:00Z');
+  const at = (minutesAgo: number): string => new Date(nowMs - minutesAgo * 60_000).toISOString();
+
+  it('tell the age of what is stored, and whether it is fresh enough', async () => {
+    const of = (name: string, asOf: string | null, freshWithinMs: number | null) => ({
+      connector: newsletter,
+      entity: entity(name),
+      asOf,
+      freshWithinMs,
+    });
+    const hourMs = 3_600_000;
+    const freshness = [
+      of('lists', at(30), hourMs),
+      of('tags', at(90), hourMs),
+      of('members', null, hourMs),
+      of('notes', at(10), null),
+      of('users', null, null),
+    ];
+    const metrics = open({
+      clock: { ...instantClock(), now: () => nowMs },
+      sample: () => Promise.resolve({ ...emptySample, freshness }),
+    });
+    const value = await series(metrics);
+    const row = (name: string): unknown =>
+      ['freshness_seconds', 'fresh_within_seconds', 'is_fresh'].map((metric) =>
+        value(`${metric}{connector="newsletter",entity="${name}"}`),
+      );
+    expect(row('lists')).toEqual([1800, 3600, 1]);
+    expect(row('tags')).toEqual([5400, 3600, 0]);
+    expect(row('members')).toEqual([undefined, 3600, 0]);
+    expect(row('notes')).toEqual([600, undefined, undefined]);
+    expect(row('users')).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('show pauses, queues and Redis, and counters from zero on for every connector there is', async () => {
+    const wiki = connector('wiki');
+    const metrics = open({
+      sample: () =>
+        Promise.resolve({
+          ...emptySample,
+          connectors: [newsletter, wiki],
+          paused: [wiki],
+          depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4 }],
+        }),
+    });
+    const value = await series(metrics);
+    expect(value('connector_paused{connector="newsletter"}')).toBe(0);
+    expect(value('connector_paused{connector="wiki"}')).toBe(1);
+    const states = ['waiting', 'delayed', 'active', 'failed'];
+    expect(states.map((state) => value(`queue_jobs{sink="warehouse",state="${state}"}`))).toEqual([
+      1, 2, 3, 4,
+    ]);
+    expect(value('redis_up')).toBe(1);
+    expect(value('runs_total{connector="wiki",outcome="failed"}')).toBe(0);
+    expect(value('running_runs{connector="wiki"}')).toBe(0);
+  });
+
+  it.each([
+    ['fails', () => Promise.reject(new Error('no ledger'))],
+    [
+      'throws',
+      () => {
+        throw new Error('no ledger');
+      },
+    ],
+    ['never comes', () => new Promise<never>(() => undefined)],
+  ])(
+    'are left out, not old, when the sample %s; the rest is served and the error counted',
+    async (_how, fail) => {
+      let sample: () => Promise<MetricSample> = () =>
+        Promise.resolve({ ...emptySample, connectors: [newsletter] });
+      const metrics = open({ sample: () => sample() });
+      expect((await series(metrics))('redis_up')).toBe(1);
+      sample = fail;
+      const value = await series(metrics);
+      expect(value('redis_up')).toBeUndefined();
+      expect(value('connector_paused{connector="newsletter"}')).toBeUndefined();
+      expect(value('runs_total{connector="newsletter",outcome="ok"}')).toBe(0);
+      expect(value('scrape_errors_total')).toBe(1);
+    },
+  );
+});
+
+describe('the text', () => {
+  it('is one that another parser reads: described, without duplicates, by the naming rules', async () => {
+    const metrics = open({ sample: () => Promise.resolve({ ...emptySample, connectors: [newsletter] }) });
+    metrics.onRunEvent(newsletter, started);
+    metrics.onRunEvent(newsletter, committed(1));
+    metrics.onRunEvent(newsletter, called({}));
+    const { text, contentType } = await metrics.text();
+    expect(contentType).toMatch(/^text\/plain; version=0\.0\.4/);
+    expect(undescribed(text)).toEqual([]);
+    const families = parsePrometheusText(text);
+    expect(new Set(families.map(({ name }) => name)).size).toBe(families.length);
+    for (const { name, type } of families) {
+      if (type === 'COUNTER') expect(name).toMatch(/_total$/);
+      if (name.startsWith('connector_sync_') && type !== 'COUNTER') expect(name).not.toMatch(/_total$/);
+      expect(name).not.toMatch(/milliseconds|_ms\b/);
+    }
+    const names = families.map(({ name }) => name);
+    expect(names).toEqual(
+      expect.arrayContaining([
+        'process_resident_memory_bytes',
+        'process_start_time_seconds',
+        'nodejs_eventloop_lag_seconds',
+      ]),
+    );
+    expect(
+      seriesIn(text).get(`connector_sync_build_info{version="1.2.3",node="${process.versions.node}"}`),
+    ).toBe(1);
+  });
+
+  it('never shows a counter that went down', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, called({ waitedMs: 5 }));
+    const earlier = (await metrics.text()).text;
+    metrics.onRunEvent(newsletter, called({}));
+    metrics.runEnded(newsletter, 'ok');
+    expect(decreased(earlier, (await metrics.text()).text)).toEqual([]);
+  });
+
+  it('stays bounded whatever names come: unknown values are "other"', async () => {
+    const metrics = open();
+    for (let index = 0; index < 700; index += 1) metrics.runEnded(connector(`c${index}`), 'ok');
+    for (let index = 0; index < 50; index += 1) metrics.runEnded(newsletter, `outcome ${index}`);
+    const found = [...seriesIn((await metrics.text()).text).keys()];
+    expect(found.filter((name) => name.startsWith('connector_sync_runs_total')).length).toBe(502);
+    expect(found).toContain('connector_sync_runs_total{connector="other",outcome="ok"}');
+    expect(found).toContain('connector_sync_runs_total{connector="other",outcome="other"}');
+  });
+
+  it('comes from a registry of its own', async () => {
+    const first = open();
+    first.runEnded(newsletter, 'ok');
+    const second = open();
+    expect((await series(second))('runs_total{connector="newsletter",outcome="ok"}')).toBeUndefined();
+  });
+});
