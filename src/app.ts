@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { instant, type Clock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { OnRunEvent } from './core/events.ts';
-import type { ConnectorName } from './core/names.ts';
+import type { ConnectorId, ConnectorName } from './core/names.ts';
+import type { SharedBudget } from './core/shared-budget.ts';
 import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
 import { selectEntities, type Selection } from './engine/select-entities.ts';
 import { syncConnector } from './engine/sync-connector.ts';
@@ -14,7 +15,9 @@ import { openHistory, openSink } from './sinks/registry.ts';
 import type { RunReport } from './sinks/sink.ts';
 import { openApiClient, type ApiClient } from './source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from './source/api/open-api-source.ts';
+import { resolveConnector } from './source/api/resolve-connector.ts';
 import { sayUnreachable } from './telemetry/unreachable.ts';
+import { watchCancel } from './watch-cancel.ts';
 
 export interface AppOptions {
   readonly settings: Settings;
@@ -23,6 +26,8 @@ export interface AppOptions {
   readonly command: string;
   /** Stands in the ledger for the API's address where that changes from run to run (a local service on a free port). */
   readonly identityBaseUrl?: string;
+  /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
+  readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
 }
 
 export interface EntityGlobs {
@@ -36,7 +41,10 @@ export interface SyncRequest {
   readonly onEvent: OnRunEvent;
   /** What the ledger knew before the run; null for a connector that it has never held. */
   readonly onStatus?: (status: ConnectorStatus | null) => void;
-  /** Aborting it ends the run after a checkpoint, with the outcome `interrupted`. */
+  /**
+   * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the ledger,
+   * within about a second.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -53,20 +61,30 @@ export interface App extends AsyncDisposable {
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
   /** What a sync would read, without a call. */
   plan(connector: ConnectorSettings, globs: EntityGlobs): PlannedSync;
+  /** The id of a sink, which is made where there is none. Throws what `openSink` throws. */
+  sinkId(sink: SinkSettings): Promise<string>;
 }
 
 export function openApp(options: AppOptions): App {
   const { settings, clock } = options;
   const client = namingOrigin(openApiClient({ api: settings.api, clock }), settings.api.baseUrl);
-  const openSource: App['openSource'] = (connector, signal, onEvent = () => undefined) =>
-    openApiSource(checkingType(client, connector, settings), {
-      definition: connector.definition,
-      address: connector.address,
-      concurrency: connector.concurrency,
-      requestsPerSecond: connector.requestsPerSecond,
+  const openSource: App['openSource'] = async (connector, signal, onEvent = () => undefined) => {
+    const { definition, address, concurrency, requestsPerSecond } = connector;
+    const checked = checkingType(client, connector, settings);
+    // Before the source, because the budget belongs to the account and not to the way in which a config names it.
+    const id = await resolveConnector(checked, definition, address, signal);
+    const budget = options.openBudget?.(connector, id) ?? null;
+    const source = await openApiSource(checked, {
+      definition,
+      address: { kind: 'id', id },
+      concurrency,
+      requestsPerSecond,
+      budget,
       onEvent,
       signal,
     });
+    return budget === null ? source : closingBudget(source, budget);
+  };
   return {
     settings,
     client,
@@ -77,6 +95,7 @@ export function openApp(options: AppOptions): App {
       await using source = await openSource(connector, signal, onEvent);
       await using sink = await openSink(connector.sink, { clock });
       onStatus?.(statusOf(sink.history, connector.name));
+      using cancel = watchCancel(sink.history);
       return await syncConnector({
         identity: {
           connector: connector.name,
@@ -97,8 +116,11 @@ export function openApp(options: AppOptions): App {
         sink,
         concurrency: connector.concurrency,
         clock,
-        onEvent,
-        signal,
+        onEvent: (event) => {
+          cancel.onEvent(event);
+          onEvent(event);
+        },
+        signal: AbortSignal.any([signal, cancel.signal]),
       });
     },
     plan: (connector, globs) => {
@@ -107,6 +129,10 @@ export function openApp(options: AppOptions): App {
       using history = openExistingHistory(connector.sink);
       const status = history === null ? null : statusOf(history, connector.name);
       return { ...selection, estimates: estimateCalls({ definition, entities: selection.entities, status }) };
+    },
+    sinkId: async (settings) => {
+      await using sink = await openSink(settings, { clock });
+      return sink.id;
     },
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
@@ -127,6 +153,16 @@ export function ledgerFile(sink: SinkSettings): string {
 
 export function statusOf(history: LedgerReader, connector: ConnectorName): ConnectorStatus | null {
   return history.connectors().find((status) => status.connector === connector) ?? null;
+}
+
+function closingBudget(source: ApiSource, budget: SharedBudget): ApiSource {
+  return {
+    ...source,
+    [Symbol.asyncDispose]: async () => {
+      await source[Symbol.asyncDispose]();
+      await budget[Symbol.asyncDispose]();
+    },
+  };
 }
 
 /** The client, with failures to reach the API told by its address: the layers below know only paths. */

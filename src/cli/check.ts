@@ -2,24 +2,20 @@ import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { openApp, openExistingHistory, statusOf, type App } from '../app.ts';
-import type { ConnectorSettings, Settings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { IdentityChangedError, type IdentityDifference } from '../sinks/acquire-errors.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
+import { checkRedis } from './check-redis.ts';
+import { attempt, marks, passed, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
-import { errorDocument } from './report-error.ts';
+import { placeOf } from './locate-sink.ts';
+import { sinksOf } from './schedule-apply.ts';
 import { tellWaits } from './tell-waits.ts';
-
-interface CheckResult {
-  readonly what: string;
-  readonly state: 'ok' | 'failed' | 'skipped';
-  readonly detail: string;
-  readonly exitCode: ExitCode;
-}
 
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
@@ -28,7 +24,7 @@ export function addCheck(program: Command, enter: Enter): void {
   program
     .command('check')
     .description(
-      'Is everything in place? Config, definitions, credentials, connectors, sinks, disk: a line for each.',
+      'Is everything in place? Config, definitions, credentials, connectors, sinks, disk, Redis: a line for each.',
     )
     .addHelpText('after', '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml')
     .action(() => enter((context) => runChecks(context)));
@@ -53,17 +49,16 @@ async function runChecks(context: CommandContext): Promise<ExitCode> {
   });
   add(credentials);
   for (const result of await checkConnectors(app, credentials.state === 'ok', signal)) add(result);
-  for (const sink of usedSinks(settings)) {
+  for (const sink of sinksOf([...settings.connectors.values()])) {
     const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
     add(opened);
     const what = `disk of ${sink.name}`;
     add(opened.state === 'ok' ? await attempt(what, () => checkDisk(sink)) : skipped(what, 'no sink there'));
   }
-  terminal.printJson({ ok: results.every(({ state }) => state === 'ok'), checks: results });
+  for (const result of await checkRedis(settings, context)) add(result);
+  terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
   return gravestExitCode(results.map(({ exitCode }) => exitCode));
 }
-
-const marks = { ok: '✓', failed: '✗', skipped: '-' } as const;
 
 async function checkConnectors(
   app: App,
@@ -121,11 +116,6 @@ function storedStatus(sink: SinkSettings, name: ConnectorSettings['name']): Conn
   }
 }
 
-function usedSinks(settings: Settings): readonly SinkSettings[] {
-  const used = [...settings.connectors.values()].map(({ sink }) => sink);
-  return [...new Map(used.map((sink) => [sink.name, sink])).values()];
-}
-
 async function checkSink(sink: SinkSettings, { clock }: CommandContext): Promise<string> {
   await using opened = await openSink(sink, { clock });
   return `${placeOf(sink)} can be written (${counted(opened.history.connectors().length, 'connector')} in it)`;
@@ -137,24 +127,4 @@ async function checkDisk(sink: SinkSettings): Promise<string> {
   if (freeMiB < leastFreeMiB)
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
   return `${count(freeMiB)} MiB free`;
-}
-
-function placeOf(sink: SinkSettings): string {
-  return sink.type === 'sqlite' ? sink.path : sink.directory;
-}
-
-async function attempt(what: string, check: () => Promise<string>): Promise<CheckResult> {
-  try {
-    return passed(what, await check());
-  } catch (error) {
-    return { what, state: 'failed', detail: errorDocument(error).message, exitCode: exitCodeOfError(error) };
-  }
-}
-
-function skipped(what: string, detail: string): CheckResult {
-  return { what, state: 'skipped', detail, exitCode: exitCodes.ok };
-}
-
-function passed(what: string, detail: string): CheckResult {
-  return { what, state: 'ok', detail, exitCode: exitCodes.ok };
 }

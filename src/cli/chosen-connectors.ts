@@ -4,14 +4,24 @@ import type { ConnectorSettings, Settings } from '../settings/settings.ts';
 
 /** The connectors that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one. */
 export function chosenConnectors(settings: Settings, names: readonly string[]): readonly ConnectorSettings[] {
-  if (settings.connectors.size === 0) {
-    throw usage(
-      `Expected at least one connector in ${settings.file}, there is none. Add one below "connectors:".`,
-    );
-  }
+  checkSome(settings);
   return names.length === 0
     ? [...settings.connectors.values()]
     : [...new Set(names)].map((name) => connectorNamed(settings, name));
+}
+
+/** Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for one that matches nothing. */
+export function connectorsMatching(
+  settings: Settings,
+  globs: readonly string[],
+): readonly ConnectorSettings[] {
+  checkSome(settings);
+  const all = [...settings.connectors.values()];
+  for (const glob of globs) {
+    if (all.some(({ name }) => matches(glob, name))) continue;
+    throw usage(`no connector matches "${glob}"; there are ${all.map(({ name }) => name).join(', ')}`);
+  }
+  return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => matches(glob, name)));
 }
 
 /** Throws USAGE, naming those that exist. */
@@ -19,6 +29,18 @@ export function connectorNamed(settings: Settings, name: string): ConnectorSetti
   const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
   if (connector !== undefined) return connector;
   throw usage(`Expected one of the connectors ${[...settings.connectors.keys()].join(', ')}, got "${name}".`);
+}
+
+function checkSome(settings: Settings): void {
+  if (settings.connectors.size > 0) return;
+  throw usage(
+    `Expected at least one connector in ${settings.file}, there is none. Add one below "connectors:".`,
+  );
+}
+
+function matches(glob: string, name: string): boolean {
+  const texts = glob.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
+  return new RegExp(`^${texts.join('.*')}$`).test(name);
 }
 
 function usage(message: string): SyncError {

@@ -22,6 +22,8 @@ export interface CommandContext {
 export interface EnterOptions {
   /** The command's stderr is a log: what else there is to say comes as log lines too. */
   readonly isLogged?: boolean;
+  /** The command only looks on: there is nothing to finish when it is interrupted, and nothing to say. */
+  readonly isWatching?: boolean;
 }
 
 /** Runs a command's work inside its context. Commander calls the action, this gives it the rest. */

@@ -21,26 +21,40 @@ export const demoAccounts: readonly ServedAccount[] = [
   { connectorId: 'demo-wiki', workspace: 'demo', definitionName: 'workspace-notes', seed: 1, size: 'small' },
 ];
 
-/** Limits are high because nobody else uses the local service. */
-export const demoConfigText = `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
+export interface DemoSchedule {
+  /** As a config file has it: six fields, seconds first. */
+  readonly cron: string;
+  /** Begins every key in Redis. */
+  readonly prefix: string;
+}
+
+/** Limits are high because nobody else uses the local service. Without a schedule the file names no Redis. */
+export function demoConfigText(schedule: DemoSchedule | null): string {
+  const redis =
+    schedule === null
+      ? ''
+      : `redis: { url: "\${REDIS_URL:-redis://127.0.0.1:6379}", prefix: ${schedule.prefix} }\n`;
+  const when = schedule === null ? '' : `    schedule: { cron: "${schedule.cron}" }\n`;
+  return `# Written by "connector-sync demo". The service it reads from lives only while the demo runs:
 # use this file with status, runs, check --help and the like, and sync with "connector-sync demo".
 api:
   baseUrl: "\${${demoVariables.url}:-http://127.0.0.1:8787}"
   clientId: demo
   clientSecret: "\${${demoVariables.secret}:-not-running}"
-sinks:
+${redis}sinks:
   demo: { type: sqlite, path: ./${demoDatabase}, durability: normal }
 connectors:
   newsletter:
     definition: email-marketing
     id: demo-newsletter
     sink: demo
-    concurrency: 8
+${when}    concurrency: 8
     rateLimit: { requestsPerSecond: 1000 }
   wiki:
     definition: workspace-notes
     id: demo-wiki
     sink: demo
-    concurrency: 8
+${when}    concurrency: 8
     rateLimit: { requestsPerSecond: 1000 }
 `;
+}

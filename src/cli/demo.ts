@@ -2,28 +2,29 @@ import { randomBytes } from 'node:crypto';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
-import { SyncError } from '../core/errors.ts';
 import type { ColumnValue } from '../core/records.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import type { Service } from '../service/start-service.ts';
-import { loadSettings } from '../settings/load-settings.ts';
 import type { RunReport } from '../sinks/sink.ts';
 import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
 import { counted, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { demoAccounts, demoBaseUrl, demoConfigText, demoDatabase, demoVariables } from './demo-config.ts';
+import { demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { demoQueries, type DemoQuery } from './demo-queries.ts';
+import { runScheduledDemo } from './demo-scheduled.ts';
+import { demoSettings } from './demo-settings.ts';
+import { localRedisUrl } from './find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
-import { logLevel, registerSecrets } from './load-config.ts';
+import { logLevel } from './load-config.ts';
 import { shellWord } from './program-name.ts';
+import { startDemoService } from './start-demo-service.ts';
 import { syncShown } from './sync-shown.ts';
 import { rowsWritten } from './tables/run-report-text.ts';
 import { textTable } from './tables/text-table.ts';
-import { writePrivateFile } from './write-files.ts';
 
 interface DemoFlags {
   readonly directory: string;
   readonly port: string;
+  readonly scheduled?: boolean;
 }
 
 interface DemoAnswer extends DemoQuery {
@@ -38,11 +39,23 @@ export function addDemo(program: Command, enter: Enter): void {
     )
     .option('--directory <path>', 'where the database goes', './connector-sync-demo')
     .option('--port <n>', 'of the local service; 0 for any free port', '0')
+    .option('--scheduled', 'instead: a worker that syncs every five seconds, three times; needs a Redis')
     .addHelpText(
       'after',
-      '\nExample:\n  $ connector-sync demo && connector-sync demo   the second run has nothing to write',
+      `
+Examples:
+  $ connector-sync demo && connector-sync demo   the second run has nothing to write
+  $ connector-sync demo --scheduled              schedules fire and runs appear, by themselves
+
+The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
+is started for it and ended with it.`,
     )
-    .action((flags: DemoFlags) => enter((context) => runDemo(context, flags)));
+    .action((flags: DemoFlags) =>
+      enter(
+        (context) => (flags.scheduled === true ? runScheduledDemo(context, flags) : runDemo(context, flags)),
+        { isWatching: flags.scheduled === true },
+      ),
+    );
 }
 
 async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
@@ -80,36 +93,19 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   return gravestExitCode(reports.map(exitCodeOfReport));
 }
 
-async function startDemoService(portText: string, clientSecret: string): Promise<Service> {
-  const port = Number(portText);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw usage(`--port: expected a whole number from 0 to 65535, got "${portText}".`);
-  }
-  const { startService } = await import('../service/start-service.ts');
-  return await startService({
-    port,
-    clientId: 'demo',
-    clientSecret,
-    definitions: loadDefinitions([builtInDefinitionsFolder]),
-    accounts: demoAccounts,
-  }).catch((error: unknown) => {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
-    throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
-  });
-}
-
-/** Through a config file of its own, as any other sync: what the demo shows is what the program does. */
 async function syncAll(
   context: CommandContext,
   directory: string,
   service: Service,
   secret: string,
 ): Promise<readonly RunReport[]> {
-  const file = join(directory, 'connector-sync.yaml');
-  await writePrivateFile(file, demoConfigText, false);
-  const env = { ...context.env, [demoVariables.url]: service.url, [demoVariables.secret]: secret };
-  const settings = loadSettings({ file, env });
-  registerSecrets(settings, context);
+  const settings = await demoSettings(context, {
+    directory,
+    service,
+    secret,
+    schedule: null,
+    redisUrl: null,
+  });
   await using app = openApp({
     settings,
     clock: context.clock,
@@ -163,8 +159,4 @@ function nextSteps({ program }: CommandContext, database: string, directory: str
     ['A config for connectors of your own:', `${program} init`],
   ];
   return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
 import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
+import { addCancel } from './cancel.ts';
 import { addCheck } from './check.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { addConfig } from './config.ts';
@@ -13,9 +13,11 @@ import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './ex
 import { addInit } from './init.ts';
 import { logLevel, withDotEnv } from './load-config.ts';
 import { programName } from './program-name.ts';
+import { programVersion } from './program-version.ts';
 import { addGet, addList } from './read-records.ts';
 import { reportError } from './report-error.ts';
 import { addRuns } from './runs.ts';
+import { addSchedule } from './schedule.ts';
 import { addServe } from './serve.ts';
 import { addStatus } from './status.ts';
 import { addSync } from './sync.ts';
@@ -43,6 +45,8 @@ Examples:
   $ connector-sync sync                             every connector of the config
   $ connector-sync sync newsletter --select 'list*' one connector, some entities
   $ connector-sync status --json | jq .connectors
+  $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
+  $ connector-sync schedule list                    when does what run next?
 
 Exit codes: 0 ok or partial, 1 failed, 2 usage or config, 3 degraded, 4 authentication, 5 another run holds the
 connector, 6 a guard withheld deletes, 130 interrupted after a checkpoint.`;
@@ -59,7 +63,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   );
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
-  const enter: Enter = async (work, { isLogged = false } = {}) => {
+  const enter: Enter = async (work, { isLogged = false, isWatching = false } = {}) => {
     const { config } = program.opts<{ config?: string }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
     if (isLogged) {
@@ -67,6 +71,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       tell = (line) => log.warn({}, line);
     }
     if (warning !== null) tell(warning);
+    if (isWatching) tell = () => undefined;
     const context: CommandContext = {
       terminal,
       scrubber,
@@ -104,10 +109,12 @@ const commands: readonly ((program: Command, enter: Enter) => void)[] = [
   addSync,
   addStatus,
   addRuns,
+  addCancel,
   addList,
   addGet,
   addServe,
   addWorker,
+  addSchedule,
   addConfig,
 ];
 
@@ -129,12 +136,4 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
     .showHelpAfterError('(see --help)')
     .exitOverride()
     .addHelpText('after', examples);
-}
-
-function programVersion(): string {
-  // The same from src/ and from dist/.
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
-  const parsed: unknown = JSON.parse(text);
-  const hasVersion = typeof parsed === 'object' && parsed !== null && 'version' in parsed;
-  return hasVersion && typeof parsed.version === 'string' ? parsed.version : 'unknown';
 }

@@ -1,17 +1,22 @@
 import type { Command } from 'commander';
-import { openExistingHistory } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import { noCounts, addCounts } from '../core/records.ts';
-import type { Settings } from '../settings/settings.ts';
-import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { findRun, fromEverySink } from './find-run.ts';
+import { followRuns } from './follow-runs.ts';
 import { loadConfig } from './load-config.ts';
 import { runReportText } from './tables/run-report-text.ts';
 import { textTable } from './tables/text-table.ts';
 
 const defaultLimit = 20;
+
+interface RunsFlags {
+  readonly limit: string;
+  readonly follow?: boolean;
+}
 
 export function addRuns(program: Command, enter: Enter): void {
   program
@@ -19,26 +24,41 @@ export function addRuns(program: Command, enter: Enter): void {
     .description('The history of runs, newest first; or the report of one.')
     .argument('[id]', "a run's id")
     .option('--limit <n>', 'how many', String(defaultLimit))
-    .addHelpText('after', '\nExample:\n  $ connector-sync runs --limit 5')
-    .action((id: string | undefined, flags: { readonly limit: string }) =>
-      enter((context) => runRuns(context, id ?? null, flags.limit)),
+    .option('--follow', 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ connector-sync runs --limit 5
+  $ connector-sync runs --follow                    what workers and other terminals do, as it happens
+  $ connector-sync runs --follow --json | jq 'select(.change == "ended") | .run.state'`,
+    )
+    .action((id: string | undefined, flags: RunsFlags) =>
+      enter((context) => runRuns(context, id ?? null, flags), { isWatching: flags.follow === true }),
     );
 }
 
-async function runRuns(context: CommandContext, id: string | null, limitText: string): Promise<ExitCode> {
+async function runRuns(context: CommandContext, id: string | null, flags: RunsFlags): Promise<ExitCode> {
   const settings = loadConfig(context);
-  if (id !== null) return showRun(context, findRun(settings, id, context.program));
-  const limit = Number(limitText);
+  const isFollowing = flags.follow === true;
+  if (id !== null && isFollowing) throw usage("Expected a run's id or --follow, got both.");
+  if (id !== null) return showRun(context, findRun(settings, id, context.program).run);
+  const limit = Number(flags.limit);
   if (!Number.isInteger(limit) || limit < 1)
-    throw usage(`--limit: expected a whole number from 1, got "${limitText}".`);
+    throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
   const runs = fromEverySink(settings, (history) => history.runs({ limit }))
     .flat()
     .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
     .slice(0, limit);
   context.terminal.printJson({ runs });
-  if (runs.length === 0) context.terminal.print(`No runs yet; run "${context.program} sync".`);
-  else for (const line of textTable(columns, runs.map(runRow))) context.terminal.print(line);
-  return exitCodes.ok;
+  // Followed, the newest stands last: where the next line comes.
+  const shown = isFollowing ? runs.toReversed() : runs;
+  if (runs.length > 0)
+    for (const line of runsTable(shown, context.terminal.columns())) context.terminal.print(line);
+  else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
+  if (!isFollowing) return exitCodes.ok;
+  context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
+  return await followRuns(context, settings);
 }
 
 function showRun({ terminal }: CommandContext, run: RunSummary): ExitCode {
@@ -49,24 +69,15 @@ function showRun({ terminal }: CommandContext, run: RunSummary): ExitCode {
   return exitCodes.ok;
 }
 
-function findRun(settings: Settings, id: string, program: string): RunSummary {
-  const found = fromEverySink(settings, (history) =>
-    history.runs({ limit: Number.MAX_SAFE_INTEGER }).find(({ run }) => run === id),
-  ).find((run) => run !== undefined);
-  if (found === undefined)
-    throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
-  return found;
-}
-
-/** Each sink of the config that exists, once. */
-function fromEverySink<Result>(
-  settings: Settings,
-  read: (history: LedgerReader) => Result,
-): readonly Result[] {
-  return [...settings.sinks.values()].flatMap((sink) => {
-    using history = openExistingHistory(sink);
-    return history === null ? [] : [read(history)];
-  });
+/** On a narrow screen without the start, which a run's id begins with. */
+function runsTable(runs: readonly RunSummary[], width: number | null): readonly string[] {
+  const rows = runs.map(runRow);
+  const whole = textTable(columns, rows);
+  if (width === null || whole.every((line) => line.length <= width)) return whole;
+  return textTable(
+    columns.filter(({ title }) => title !== 'started'),
+    rows.map((row) => row.filter((_, at) => columns[at]?.title !== 'started')),
+  );
 }
 
 function runRow(run: RunSummary): readonly string[] {

@@ -1,7 +1,12 @@
 import type { Command } from 'commander';
 import { ledgerFile, openExistingHistory, statusOf } from '../app.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { ConnectorStatus, PartitionFailure, QuarantineRow } from '../sinks/ledger-reader.ts';
+import type {
+  ConnectorStatus,
+  PartitionFailure,
+  PausedConnector,
+  QuarantineRow,
+} from '../sinks/ledger-reader.ts';
 import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
@@ -15,6 +20,7 @@ interface ShownStatus {
   readonly connector: ConnectorSettings;
   /** Null: nothing was ever synced. */
   readonly status: ConnectorStatus | null;
+  readonly paused: PausedConnector | null;
   readonly failures: readonly PartitionFailure[];
   /** The newest ones. */
   readonly quarantine: readonly QuarantineRow[];
@@ -36,9 +42,10 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
   const connectors = chosenConnectors(loadConfig(context), names);
   const shown = connectors.map(readStatus);
   context.terminal.printJson({
-    connectors: shown.map(({ connector, status, failures, quarantine }) => ({
+    connectors: shown.map(({ connector, status, paused, failures, quarantine }) => ({
       connector: connector.name,
       sink: connector.sink.name,
+      paused: paused === null ? null : { since: paused.since, reason: paused.reason },
       status,
       failures,
       // Without the records: they may be large, and personal.
@@ -51,10 +58,11 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
 
 function readStatus(connector: ConnectorSettings): ShownStatus {
   using history = openExistingHistory(connector.sink);
-  if (history === null) return { connector, status: null, failures: [], quarantine: [] };
+  if (history === null) return { connector, status: null, paused: null, failures: [], quarantine: [] };
   return {
     connector,
     status: statusOf(history, connector.name),
+    paused: history.pauses().find((pause) => pause.connector === connector.name) ?? null,
     failures: history.failures(connector.name, failureLimit),
     quarantine: history.quarantine(connector.name, quarantineLimit),
   };
@@ -64,7 +72,8 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
   const { connector, status, failures } = shown;
   const sink = `sink ${connector.sink.name}`;
   if (status === null) {
-    return [`${connector.name}: nothing synced yet (${sink}); run "${program} sync ${connector.name}"`];
+    const nothing = `${connector.name}: nothing synced yet (${sink}); run "${program} sync ${connector.name}"`;
+    return [nothing, ...pauseText(shown)];
   }
   const { lastRun } = status;
   const last =
@@ -82,6 +91,7 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
   ]);
   return [
     `${connector.name}: ${last}, ${sink}`,
+    ...pauseText(shown),
     ...textTable(columns, rows).map((line) => `  ${line}`),
     ...failures.map(
       ({ entity, params, failure }) =>
@@ -89,6 +99,12 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
     ),
     ...quarantineText(shown, status),
   ];
+}
+
+function pauseText({ paused }: ShownStatus): readonly string[] {
+  return paused === null
+    ? []
+    : [`  its schedule is paused since ${paused.since}: ${printable(paused.reason)}`];
 }
 
 function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {

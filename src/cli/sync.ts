@@ -14,6 +14,7 @@ import {
 } from './exit-codes.ts';
 import { loadConfig, logLevel } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
+import { openConfiguredBudgets } from './open-run-budgets.ts';
 import { errorDocument } from './report-error.ts';
 import { syncShown } from './sync-shown.ts';
 import { textTable } from './tables/text-table.ts';
@@ -66,8 +67,14 @@ async function runSync(
     context.terminal.note(`${connector.name}: skipped, nothing of it is selected`);
     return [];
   });
-  await using app = openApp({ settings, clock: context.clock, command: 'connector-sync sync' });
-  if (flags.dryRun === true) return showPlans(app, chosen, context);
+  const command = 'connector-sync sync';
+  if (flags.dryRun === true) {
+    await using app = openApp({ settings, clock: context.clock, command });
+    return showPlans(app, chosen, context);
+  }
+  await using budgets = await openConfiguredBudgets(settings, context);
+  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
+  await using app = openApp({ settings, clock: context.clock, command, ...sharing });
   const codes: ExitCode[] = [];
   for (const one of chosen) {
     if (context.signal.aborted) break;
@@ -88,7 +95,10 @@ async function syncOne(
 ): Promise<ExitCode> {
   const { terminal, signal } = context;
   try {
-    return exitCodeOfReport(await syncShown(app, connector, globs, context));
+    const report = await syncShown(app, connector, globs, context);
+    if (report.outcome === 'interrupted' && !signal.aborted)
+      terminal.note(`${connector.name}: cancelled by a request; what is stored stays, the next run goes on.`);
+    return exitCodeOfReport(report);
   } catch (error) {
     // Before a run has begun an interrupt surfaces as whatever call it broke off.
     if (signal.aborted) return exitCodes.interrupted;

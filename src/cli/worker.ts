@@ -1,13 +1,34 @@
 import type { Command } from 'commander';
-import { openApp } from '../app.ts';
-import type { Settings } from '../settings/settings.ts';
-import { logRunEvent } from '../telemetry/log-run-event.ts';
-import { openLog } from '../telemetry/log.ts';
-import { connectorNamed } from './chosen-connectors.ts';
+import { SyncError } from '../core/errors.ts';
+import { parseListenAddress, type ListenAddress } from '../monitor/listen-address.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import { openLog, type Log } from '../telemetry/log.ts';
+import { connectorsMatching } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig, logLevel } from './load-config.ts';
 import { errorDocument } from './report-error.ts';
+
+interface WorkerFlags {
+  readonly connectors?: readonly string[];
+  readonly concurrency: string;
+  readonly http?: string;
+}
+
+const mostRuns = 64;
+
+const help = `
+Redis is where redis.url of the config says, else at redis://127.0.0.1:6379. Several workers may share it, each on a
+machine that has the sink files of its connectors. SIGTERM or Ctrl-C: runs finish their page and go back to the queue,
+exit code 0 within 25 s; a second one leaves at once. Log lines are JSON; LOG_LEVEL=debug shows every page.
+
+--http serves /healthz, /readyz and /metrics (Prometheus), and /board where the config has http.token.
+
+Examples:
+  $ connector-sync worker
+  $ connector-sync worker --http 9400                      on this machine alone
+  $ connector-sync worker --http :9400 --concurrency 4     in a container
+  $ connector-sync worker --connectors 'news*' wiki        these only; others are left to another worker`;
 
 export function addWorker(program: Command, enter: Enter): void {
   program
@@ -15,34 +36,19 @@ export function addWorker(program: Command, enter: Enter): void {
     .description(
       'Run connectors by their schedules until told to stop; needs Redis. Logs to stderr, see LOG_LEVEL.',
     )
-    .addHelpText('after', '\nExample:\n  $ LOG_LEVEL=debug connector-sync worker')
-    .action(() => enter((context) => runWorkerCommand(context), { isLogged: true }));
+    .option('--connectors <glob...>', 'run only connectors that match')
+    .option('--concurrency <n>', 'runs at a time for each sink', '2')
+    .option('--http <[host]:port>', 'serve health checks and metrics there; a port alone is of this machine')
+    .addHelpText('after', help)
+    .action((flags: WorkerFlags) => enter((context) => runWorker(context, flags), { isLogged: true }));
 }
 
 /** Told to stop is how a worker ends: exit code 0. */
-async function runWorkerCommand(context: CommandContext): Promise<ExitCode> {
-  const settings = loadConfig(context);
-  // Loaded only here: no other command needs the queue, and it would double their start.
-  const { runWorker } = await import('../jobs/run-worker.ts');
-  const { clock, terminal, env, signal } = context;
+async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<ExitCode> {
+  const { terminal, env } = context;
   const log = openLog({ level: logLevel(env) ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
-  const unscheduled = withoutSchedule(settings);
-  if (unscheduled.length > 0)
-    log.warn({ connectors: unscheduled }, 'these connectors have no schedule and will not run');
   try {
-    await using app = openApp({ settings, clock, command: 'connector-sync worker' });
-    await runWorker({
-      settings,
-      log,
-      signal,
-      clock,
-      runConnector: (name, runSignal) =>
-        app.sync(connectorNamed(settings, name), {
-          globs: { select: [], exclude: [] },
-          onEvent: (event) => logRunEvent(log, name, event),
-          signal: runSignal,
-        }),
-    });
+    await workUntilStopped(context, flags, log);
     return exitCodes.ok;
   } catch (error) {
     // Into the log, not beside it: who collects the log reads JSON lines.
@@ -53,6 +59,61 @@ async function runWorkerCommand(context: CommandContext): Promise<ExitCode> {
   }
 }
 
-function withoutSchedule(settings: Settings): readonly string[] {
-  return [...settings.connectors.values()].flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
+async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
+  const { clock, signal } = context;
+  const settings = loadConfig(context);
+  const served = connectorsMatching(settings, flags.connectors ?? []);
+  const names = new Set(served.map(({ name }) => name));
+  const concurrency = concurrencyOf(flags);
+  const listen = listenAddressOf(flags);
+  warnUnscheduled(served, log);
+  // Loaded only here: no other command needs all of it, and it would double their start.
+  const { startScheduledRuns } = await import('./start-scheduled-runs.ts');
+  const runs = await startScheduledRuns({
+    settings,
+    log,
+    clock,
+    command: 'connector-sync worker',
+    serves: (name) => names.has(name),
+    concurrency,
+    listen,
+  });
+  try {
+    await Promise.race([runs.ended, aborted(signal)]);
+  } finally {
+    await runs.stop();
+    log.info({}, 'worker stopped');
+  }
+}
+
+function concurrencyOf({ concurrency }: WorkerFlags): number {
+  const runs = Number(concurrency);
+  if (concurrency !== '' && Number.isInteger(runs) && runs >= 1 && runs <= mostRuns) return runs;
+  throw usage(`--concurrency: expected a whole number from 1 to ${mostRuns}, got "${concurrency}".`);
+}
+
+function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
+  if (http === undefined) return null;
+  try {
+    return parseListenAddress(http);
+  } catch (error) {
+    throw error instanceof SyncError ? usage(`--http: ${error.message}`) : error;
+  }
+}
+
+function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
+  const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
+  if (unscheduled.length > 0)
+    log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only when asked for');
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

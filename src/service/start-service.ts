@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
 import fastify from 'fastify';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -68,6 +69,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 
   let requests = 0;
   const closing = new AbortController();
+  // Every slow answer that is under way listens: many of them are no leak.
+  setMaxListeners(0, closing.signal);
   const server = fastify({
     bodyLimit: limits.maxBodyBytes,
     requestTimeout: limits.requestTimeoutMs,

@@ -1,6 +1,6 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
 import {
   cliSecret,
@@ -9,8 +9,11 @@ import {
   writeCliConfig,
   type CliFolder,
 } from '../support/cli-config.ts';
-import { freePort, startRedis } from '../support/redis.ts';
-import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
+import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
+import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
+
+const password = 'redis-password-1';
+const token = 'the-token-of-the-board';
 
 let folder: CliFolder;
 let service: Service;
@@ -19,10 +22,11 @@ let config: string;
 beforeEach(async () => {
   folder = await makeCliFolder();
   service = await startCliService();
-  config = await writeCliConfig(folder, service.url);
-  const text = await readFile(config, 'utf8');
-  const scheduled = text.replace('  wiki:\n', '  wiki:\n    schedule: { every: 1h }\n    include: [users]\n');
-  await writeFile(config, `${scheduled}redis: { url: "\${REDIS}" }\n`);
+  config = await writeCliConfig(folder, service.url, {
+    usesRedis: true,
+    schedules: { wiki: '{ every: 1h }' },
+    more: 'http: { token: "${TOKEN}" }\n',
+  });
 });
 
 afterEach(async () => {
@@ -30,48 +34,171 @@ afterEach(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-it('worker runs what is scheduled without being asked, and ends with 0 on SIGTERM', async () => {
-  await using redis = await startRedis({ password: 'redis-password-1' });
-  const env = { SECRET: cliSecret, REDIS: redis.url };
-  const running = startCli(['worker', '--config', config], { cwd: folder.path, env });
-  await running.until('"outcome":"ok","msg":"run ended"');
-  running.child.kill('SIGTERM');
-  const { code, stdout, stderr } = await running.result;
-  expect(code).toBe(0);
-  expect(stdout).toBe('');
-  expect(stderr).toContain('"connectors":["newsletter"],"msg":"these connectors have no schedule');
-  expect(stderr).toContain('Interrupted: ending in order');
-  for (const line of stderr.trim().split('\n')) expect(() => JSON.parse(line) as unknown, line).not.toThrow();
-  expect(stderr).not.toContain('redis-password-1');
-  expect(stderr).not.toContain(cliSecret);
+function environment(redis: Pick<PrivateRedis, 'url'>): Readonly<Record<string, string>> {
+  return { SECRET: cliSecret, REDIS: redis.url, TOKEN: token };
+}
 
-  const status = await callCli(['status', 'wiki', '--config', config, '--json'], { cwd: folder.path, env });
-  expect(jsonLines(status)).toMatchObject([{ connectors: [{ status: { lastRun: { state: 'ok' } } }] }]);
-});
+function startWorkerCli(redis: PrivateRedis, ...args: readonly string[]): RunningCli {
+  return startCli(['worker', '--config', config, ...args], { cwd: folder.path, env: environment(redis) });
+}
 
-it('worker says into its log why it cannot start', async () => {
-  await writeFile(join(folder.path, '.env'), 'A=b\n', { mode: 0o644 });
-  const port = await freePort();
-  const { code, stdout, stderr } = await callCli(['worker', '--config', config], {
-    cwd: folder.path,
-    env: { SECRET: cliSecret, REDIS: `redis://127.0.0.1:${port}` },
-  });
-  expect([code, stdout]).toEqual([1, '']);
-  const lines = stderr
+/** Every line of the log; throws for one that is none. */
+function logLines({ stderr }: CliResult): readonly Readonly<Record<string, unknown>>[] {
+  return stderr
     .trim()
     .split('\n')
-    .map((line) => JSON.parse(line) as { level: string; msg: string });
-  expect(lines.map(({ level }) => level)).toEqual(['warn', 'warn', 'fatal']);
-  expect(lines.at(-1)?.msg).toContain(`Redis at 127.0.0.1:${port} should answer within 2 s`);
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+function expectNoSecrets({ stdout, stderr }: CliResult): void {
+  for (const secret of [password, cliSecret, token]) expect(stdout + stderr).not.toContain(secret);
+}
+
+describe('worker', () => {
+  it('runs what is scheduled, serves health and metrics meanwhile, and ends with 0 on SIGTERM', async () => {
+    await using redis = await startRedis({ password });
+    const running = startWorkerCli(redis, '--http', '127.0.0.1:0');
+    await running.until('"msg":"run ended"');
+    const url = /"http":"(http:[^"]+)"/.exec(running.output().stderr)?.[1] ?? '';
+    const [health, ready, metrics, board] = await Promise.all(
+      ['/healthz', '/readyz', '/metrics', '/board'].map((path) => fetch(`${url}${path}`)),
+    );
+    expect([health?.status, ready?.status, metrics?.status, board?.status]).toEqual([200, 200, 200, 401]);
+    const text = (await metrics?.text()) ?? '';
+    expect(text).toMatch(/^connector_sync_runs_total\{connector="wiki",outcome="ok"\} 1$/m);
+    expect(text).toMatch(/^connector_sync_freshness_seconds\{connector="wiki",entity="users"\} \d/m);
+    expect(text).toMatch(/^connector_sync_redis_up 1$/m);
+
+    running.child.kill('SIGTERM');
+    const result = await running.result;
+    expect([result.code, result.stdout]).toEqual([0, '']);
+    expectNoSecrets(result);
+    const lines = logLines(result);
+    const line = (msg: string): unknown => lines.find((one) => one['msg'] === msg);
+    expect(line('these connectors have no schedule: they run only when asked for')).toMatchObject({
+      connectors: ['newsletter'],
+    });
+    expect(line('worker started')).toMatchObject({
+      queues: ['ticks', expect.stringMatching(/^syncs-/) as string],
+      concurrency: 2,
+    });
+    expect(line('ready for scheduled runs')).toMatchObject({
+      version: expect.stringMatching(/^\d+\.\d+\.\d+$/) as string,
+      connectors: ['newsletter', 'wiki'],
+      sinks: [`main (${join(folder.path, 'main.db')})`],
+      http: url,
+    });
+    expect(line('run ended')).toMatchObject({
+      connector: 'wiki',
+      outcome: 'ok',
+      run: expect.any(String) as string,
+      read: expect.any(Number) as number,
+      written: expect.any(Number) as number,
+      ms: expect.any(Number) as number,
+      next: expect.stringMatching(/^\d{4}-.+Z$/) as string,
+    });
+    expect(lines.at(-1)).toMatchObject({ msg: 'worker stopped' });
+
+    const status = await callCli(['status', 'wiki', '--config', config, '--json'], {
+      cwd: folder.path,
+      env: environment(redis),
+    });
+    expect(jsonLines(status)).toMatchObject([{ connectors: [{ status: { lastRun: { state: 'ok' } } }] }]);
+  });
+
+  it('runs what it is asked for by hand, of the connectors that it serves', async () => {
+    await using redis = await startRedis({ password });
+    const running = startWorkerCli(redis, '--connectors', 'news*', '--concurrency', '1');
+    await running.until('ready for scheduled runs');
+    const asked = await callCli(['schedule', 'run', 'wiki', 'newsletter', '--config', config], {
+      cwd: folder.path,
+      env: environment(redis),
+    });
+    expect(asked.code).toBe(0);
+    await running.until('"msg":"run ended"');
+    running.child.kill('SIGINT');
+    const result = await running.result;
+    expect(result.code).toBe(0);
+    const ended = logLines(result).filter(({ msg }) => msg === 'run ended');
+    expect(ended).toMatchObject([{ connector: 'newsletter', outcome: 'ok', next: null }]);
+    expectNoSecrets(result);
+  });
+
+  it('leaves at once on the second signal', async () => {
+    const redis = await startRedis({ password });
+    const running = startWorkerCli(redis);
+    await running.until('"msg":"run ended"');
+    // While Redis is away a worker waits with its end for as long as it may: there is something to be broken off.
+    await redis.stop();
+    running.child.kill('SIGTERM');
+    await running.until('worker stops');
+    running.child.kill('SIGTERM');
+    const { code, stderr } = await running.result;
+    expect(code).toBe(130);
+    expect(stderr).not.toContain('worker stopped');
+  });
 });
 
-it('worker says in one sentence that there is no Redis', async () => {
-  const port = await freePort();
-  const result = await callCli(['worker', '--config', config, '--json'], {
-    cwd: folder.path,
-    env: { SECRET: cliSecret, REDIS: `redis://:redis-password-2@127.0.0.1:${port}`, LOG_LEVEL: 'silent' },
+describe('a worker that cannot start', () => {
+  async function refused(
+    args: readonly string[],
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<CliResult> {
+    const nowhere = { url: `redis://:${password}@127.0.0.1:${await freePort()}` };
+    const result = await callCli(['worker', '--config', config, ...args], {
+      cwd: folder.path,
+      env: { ...environment(nowhere), ...env },
+    });
+    expectNoSecrets(result);
+    return result;
+  }
+
+  it('says into its log why', async () => {
+    await writeFile(join(folder.path, '.env'), 'A=b\n', { mode: 0o644 });
+    const result = await refused([]);
+    expect([result.code, result.stdout]).toEqual([1, '']);
+    const lines = logLines(result);
+    expect(lines.map(({ level }) => level)).toEqual(['warn', 'warn', 'fatal']);
+    expect(lines.at(-1)?.['msg']).toMatch(/^Redis at 127.0.0.1:\d+ should answer within 2 s/);
   });
-  expect(result.code).toBe(1);
-  expect(jsonLines(result)).toMatchObject([{ error: { code: 'QUEUE_UNAVAILABLE' } }]);
-  expect(result.stdout + result.stderr).not.toContain('redis-password-2');
+
+  it('says it in one document with --json', async () => {
+    const result = await refused(['--json'], { LOG_LEVEL: 'silent' });
+    expect(result.code).toBe(1);
+    expect(jsonLines(result)).toMatchObject([{ error: { code: 'QUEUE_UNAVAILABLE' } }]);
+  });
+
+  it.each([
+    [['--connectors', 'news*', 'blog*'], 'no connector matches "blog*"; there are newsletter, wiki'],
+    [['--concurrency', '0'], '--concurrency: expected a whole number from 1 to 64, got "0"'],
+    [['--http', 'somewhere'], '--http: expected an address to listen on such as 9400'],
+  ])('for %j ends with 2', async (args, why) => {
+    const result = await refused(args);
+    expect(result.code).toBe(2);
+    expect(logLines(result).at(-1)?.['msg']).toContain(why);
+  });
+
+  it('because its port is taken leaves nothing running', async () => {
+    await using redis = await startRedis({ password });
+    const port = new URL(service.url).port;
+    const result = await startWorkerCli(redis, '--http', port).result;
+    expect(result.code).toBe(2);
+    expect(logLines(result).at(-1)?.['msg']).toContain('EADDRINUSE');
+  });
+
+  it('because workers know another file by the name of its sink is told what to do', async () => {
+    await using redis = await startRedis({ password });
+    const env = environment(redis);
+    await callCli(['schedule', 'apply', '--config', config], { cwd: folder.path, env });
+    const other = await makeCliFolder();
+    try {
+      const options = { usesRedis: true, schedules: { wiki: '{ every: 1h }' } };
+      const elsewhere = await writeCliConfig(other, service.url, options);
+      const result = await callCli(['worker', '--config', elsewhere], { cwd: other.path, env });
+      expect(result.code).toBe(2);
+      expect(logLines(result).at(-1)?.['msg']).toContain('schedule apply --take-over main');
+    } finally {
+      await other[Symbol.asyncDispose]();
+    }
+  });
 });

@@ -43,9 +43,25 @@ export function startCliService(options: { readonly latencyMs?: number } = {}): 
   });
 }
 
-/** A config for that service, with the credentials in the environment. */
-export async function writeCliConfig(folder: CliFolder, url: string): Promise<string> {
+export interface CliConfigOptions {
+  /** The config's `redis.url` is then `${REDIS}`, for the environment to give. */
+  readonly usesRedis?: boolean;
+  /** As a config file says them: `{ every: 1h }`. */
+  readonly schedules?: { readonly newsletter?: string; readonly wiki?: string };
+  /** More of the file, below everything else. */
+  readonly more?: string;
+}
+
+/** A config for that service, with the credentials in the environment. The wiki reads its users only where it has a schedule. */
+export async function writeCliConfig(
+  folder: CliFolder,
+  url: string,
+  { usesRedis = false, schedules = {}, more = '' }: CliConfigOptions = {},
+): Promise<string> {
   const file = join(folder.path, 'sync.yaml');
+  const redis = usesRedis ? 'redis: { url: "${REDIS}" }\n' : '';
+  const schedule = (text: string | undefined): string =>
+    text === undefined ? '' : `    schedule: ${text}\n`;
   await writeFile(
     file,
     `api: { baseUrl: "${url}", clientId: local, clientSecret: "\${SECRET}" }
@@ -56,13 +72,13 @@ connectors:
     definition: email-marketing
     id: c-news
     sink: main
-    rateLimit: { requestsPerSecond: 1000 }
+${schedule(schedules.newsletter)}    rateLimit: { requestsPerSecond: 1000 }
   wiki:
     definition: workspace-notes
     workspace: default
     sink: main
-    rateLimit: { requestsPerSecond: 1000 }
-`,
+${schedule(schedules.wiki)}${schedules.wiki === undefined ? '' : '    include: [users]\n'}    rateLimit: { requestsPerSecond: 1000 }
+${redis}${more}`,
   );
   return file;
 }

@@ -24,6 +24,8 @@ export interface RunningCli {
   readonly child: ChildProcess;
   /** Resolves when the text has appeared on either output; rejects when the program ends without it. */
   until(text: string): Promise<void>;
+  /** What it has written so far. */
+  output(): Pick<CliResult, 'stdout' | 'stderr'>;
   readonly result: Promise<CliResult>;
 }
 
@@ -90,5 +92,5 @@ export function startScript(
       watch();
       void result.then(() => reject(new Error(`ended without "${text}": ${output.stdout}${output.stderr}`)));
     });
-  return { child, until, result };
+  return { child, until, output: () => ({ ...output }), result };
 }

@@ -1,0 +1,155 @@
+import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { createInterface } from 'node:readline';
+import type { Readable } from 'node:stream';
+import { SyncError } from '../core/errors.ts';
+import { Secret } from '../core/secret.ts';
+import type { RedisConnection } from '../jobs/connect-redis.ts';
+
+/** A Redis to try things with; disposing it leaves nothing behind. */
+export interface FoundRedis extends AsyncDisposable {
+  readonly url: Secret;
+  /** For people: which one it is. */
+  readonly origin: string;
+}
+
+export interface FindRedisOptions {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Begins every key that will be written. */
+  readonly prefix: string;
+  /** Where one of this machine would be; tests look elsewhere. */
+  readonly localUrl?: string;
+}
+
+export const localRedisUrl = 'redis://127.0.0.1:6379';
+
+/**
+ * One that answers: $REDIS_URL, else the usual port of this machine, where keys that begin with the prefix are removed at
+ * the end; else a `redis-server` of the PATH, started on a free port and ended with it. Throws USAGE where there is none.
+ */
+export async function findRedis(options: FindRedisOptions): Promise<FoundRedis> {
+  const { env, prefix, localUrl = localRedisUrl } = options;
+  const given = env['REDIS_URL'] ?? '';
+  if (given !== '' && !URL.canParse(given))
+    throw usage(`REDIS_URL: expected an address such as ${localRedisUrl}.`);
+  const candidates = [
+    ...(given === '' ? [] : [{ url: new Secret(given), origin: '$REDIS_URL' }]),
+    { url: new Secret(localUrl), origin: localUrl },
+  ];
+  for (const { url, origin } of candidates) {
+    if (await answers(url))
+      return { url, origin, [Symbol.asyncDispose]: () => removeKeys(url, `${prefix}:`) };
+  }
+  return await startRedisServer(env['PATH']);
+}
+
+async function answers(url: Secret): Promise<boolean> {
+  try {
+    const connection = await connect(url);
+    // One that wants a password answers the connection and nothing else.
+    return await connection.redis
+      .ping()
+      .then(
+        () => true,
+        () => false,
+      )
+      .finally(() => connection.disconnect());
+  } catch (error) {
+    if (error instanceof SyncError && error.code === 'QUEUE_UNAVAILABLE') return false;
+    throw error;
+  }
+}
+
+async function connect(url: Secret): Promise<RedisConnection> {
+  // Loaded only here: the plain demo needs no Redis client.
+  const { connectRedis } = await import('../jobs/connect-redis.ts');
+  return await connectRedis(url, { commandTimeout: 2000 });
+}
+
+async function removeKeys(url: Secret, prefix: string): Promise<void> {
+  const connection = await connect(url);
+  const { redis } = connection;
+  try {
+    let cursor = '0';
+    do {
+      const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}*`, 'COUNT', 500);
+      if (keys.length > 0) await redis.unlink(keys);
+      cursor = next;
+    } while (cursor !== '0');
+  } finally {
+    connection.disconnect();
+  }
+}
+
+async function startRedisServer(path: string | undefined): Promise<FoundRedis> {
+  const port = await freePort();
+  const options = ['--port', String(port), '--bind', '127.0.0.1', '--dir', tmpdir(), '--save', ''];
+  const policy = ['--appendonly', 'no', '--maxmemory-policy', 'noeviction'];
+  const server = spawn('redis-server', [...options, ...policy], {
+    env: { PATH: path },
+    stdio: ['ignore', 'pipe', 'ignore'],
+    // In a process group of its own: Ctrl-C is for us, and we still need it while we end in order.
+    detached: true,
+  });
+  // The second Ctrl-C leaves at once, without any cleaning up but this.
+  const kill = (): void => void server.kill('SIGKILL');
+  process.once('exit', kill);
+  const stop = async (): Promise<void> => {
+    process.off('exit', kill);
+    if (server.exitCode !== null || server.signalCode !== null) return;
+    const exited = once(server, 'exit');
+    server.kill('SIGKILL');
+    await exited;
+  };
+  try {
+    await accepting(server);
+  } catch (error) {
+    process.off('exit', kill);
+    throw noRedis(error);
+  }
+  return {
+    url: new Secret(`redis://127.0.0.1:${port}`),
+    origin: `one of its own on port ${port}`,
+    [Symbol.asyncDispose]: stop,
+  };
+}
+
+/** Rejects when it cannot be started or ends before it accepts connections. */
+function accepting(server: ChildProcessByStdio<null, Readable, null>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.once('exit', () => reject(new Error('redis-server ended at once')));
+    createInterface({ input: server.stdout }).on('line', (line) => {
+      if (line.includes('Ready to accept connections')) resolve();
+    });
+  });
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer().listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const address = probe.address();
+  probe.close();
+  await once(probe, 'close');
+  if (address !== null && typeof address === 'object') return address.port;
+  throw new SyncError('A server on loopback should have a port.', { code: 'INTERNAL', recovery: 'stop' });
+}
+
+function noRedis(cause: unknown): SyncError {
+  return new SyncError(
+    [
+      `Schedules need a Redis: none answers at $REDIS_URL or ${localRedisUrl}, and there is no redis-server to start. Get one with`,
+      '  apt-get install redis-server          on Debian and Ubuntu',
+      '  brew install redis                    on macOS',
+      '  docker run -p 6379:6379 redis         anywhere with Docker',
+      'and run the same command again.',
+    ].join('\n'),
+    { code: 'USAGE', recovery: 'stop', cause },
+  );
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

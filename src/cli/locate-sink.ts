@@ -1,0 +1,42 @@
+import { ledgerFile, type App } from '../app.ts';
+import { SyncError } from '../core/errors.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import type { ServedSink } from '../jobs/served-sink.ts';
+import type { SinkSettings } from '../settings/settings.ts';
+import { isSinkThere } from '../sinks/ledger/open-database.ts';
+
+/** Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows of. */
+export type LocatedSink =
+  | { readonly kind: 'here'; readonly id: string }
+  | { readonly kind: 'elsewhere'; readonly id: string; readonly host: string; readonly place: string }
+  | { readonly kind: 'nowhere' };
+
+/** Makes no sink. Without queues only this machine is looked at. */
+export async function locateSink(app: App, sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
+  if (isSinkThere(ledgerFile(sink))) return { kind: 'here', id: await app.sinkId(sink) };
+  const registered = await queues?.registeredSink(sink.name);
+  return registered === null || registered === undefined
+    ? { kind: 'nowhere' }
+    : { kind: 'elsewhere', id: registered.id, host: registered.host, place: registered.place };
+}
+
+/** The sink of this machine, which is made where there is none: as a worker would have it. */
+export async function servedSink(app: App, sink: SinkSettings): Promise<ServedSink> {
+  return { name: sink.name, id: await app.sinkId(sink), place: placeOf(sink) };
+}
+
+/** The absolute path under which a person finds it. */
+export function placeOf(sink: SinkSettings): string {
+  return sink.type === 'sqlite' ? sink.path : sink.directory;
+}
+
+/** USAGE: what was asked for can be done only where the sink's files are. */
+export function sinkIsElsewhere(
+  sink: SinkSettings,
+  { host, place }: { readonly host: string; readonly place: string },
+): SyncError {
+  return new SyncError(
+    `Sink ${sink.name} is not on this machine: a worker on ${host} has it at ${place}. Run the command there.`,
+    { code: 'USAGE', recovery: 'stop', context: { sink: sink.name, host } },
+  );
+}

@@ -1,0 +1,73 @@
+import type { App } from '../app.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ServedSink } from '../jobs/served-sink.ts';
+import type { WorkerLedger } from '../jobs/worker-ledger.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { LedgerReader } from '../sinks/ledger-reader.ts';
+import { openHistory } from '../sinks/registry.ts';
+import { servedSink } from './locate-sink.ts';
+import { sinksOf } from './schedule-apply.ts';
+
+/** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
+export interface ServedLedgers extends Disposable {
+  readonly sinks: readonly ServedSink[];
+  readonly ledger: WorkerLedger;
+  /** Throws for a connector whose sink is not served. */
+  historyOf(connector: ConnectorSettings): LedgerReader;
+  /** The sink id of a connector; null where its sink is not served. */
+  sinkIdOf(connector: ConnectorSettings): string | null;
+  /** What keeps each sink from being read, asked now. */
+  problems(): readonly { readonly name: string; readonly problem: string | null }[];
+}
+
+/** Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what `openSink` throws. */
+export async function openServedLedgers(
+  app: App,
+  connectors: readonly ConnectorSettings[],
+): Promise<ServedLedgers> {
+  const sinks: ServedSink[] = [];
+  const historyBySink = new Map<string, LedgerReader & Disposable>();
+  const close = (): void => historyBySink.forEach((history) => history[Symbol.dispose]());
+  try {
+    for (const sink of sinksOf(connectors)) {
+      sinks.push(await servedSink(app, sink));
+      historyBySink.set(sink.name, openHistory(sink));
+    }
+  } catch (error) {
+    close();
+    throw error;
+  }
+  const found = (name: ConnectorName): LedgerReader | undefined =>
+    historyBySink.get(app.settings.connectors.get(name)?.sink.name ?? '');
+  return {
+    sinks,
+    ledger: {
+      pause: (name) =>
+        found(name)
+          ?.pauses()
+          .find(({ connector }) => connector === name) ?? null,
+      lastRun: (name) => found(name)?.runs({ connector: name, limit: 1 })[0] ?? null,
+    },
+    historyOf: ({ name, sink }) => {
+      const history = historyBySink.get(sink.name);
+      if (history !== undefined) return history;
+      throw new SyncError(`Sink ${sink.name} of connector ${name} should be open here and is not.`, {
+        code: 'INTERNAL',
+        recovery: 'stop',
+      });
+    },
+    sinkIdOf: ({ sink }) => sinks.find(({ name }) => name === sink.name)?.id ?? null,
+    problems: () => [...historyBySink].map(([name, history]) => ({ name, problem: problemOf(history) })),
+    [Symbol.dispose]: close,
+  };
+}
+
+function problemOf(history: LedgerReader): string | null {
+  try {
+    history.pauses();
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}

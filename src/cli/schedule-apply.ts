@@ -1,0 +1,80 @@
+import { openApp } from '../app.ts';
+import { SyncError } from '../core/errors.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import type { ServedSink } from '../jobs/served-sink.ts';
+import type { ConnectorSettings, Settings, SinkSettings } from '../settings/settings.ts';
+import type { CommandContext } from './command-context.ts';
+import { chosenConnectors } from './chosen-connectors.ts';
+import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { loadConfig } from './load-config.ts';
+import { locateSink, servedSink } from './locate-sink.ts';
+import { openQueuesOf } from './reach-queues.ts';
+import { readLedger } from './read-ledger.ts';
+
+/** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
+export async function runScheduleApply(
+  context: CommandContext,
+  takeOver: readonly string[],
+): Promise<ExitCode> {
+  const { terminal, clock } = context;
+  const settings = loadConfig(context);
+  const sinks = sinksOf(chosenConnectors(settings, []));
+  checkTakeOver(sinks, takeOver);
+  await using app = openApp({ settings, clock, command: 'connector-sync schedule apply' });
+  await using queues = await openQueuesOf(settings);
+  const served: ServedSink[] = [];
+  const elsewhere: { readonly sink: string; readonly host: string }[] = [];
+  for (const sink of sinks) {
+    const located = await locateSink(app, sink, queues);
+    if (located.kind === 'elsewhere' && !takeOver.includes(sink.name))
+      elsewhere.push({ sink: sink.name, host: located.host });
+    else served.push(await servedSink(app, sink));
+  }
+  const { written, kept, removed } = await applySchedules(settings, queues, served, takeOver);
+  terminal.printJson({ written, kept, removed, elsewhere });
+  for (const [what, names] of [
+    ['written', written],
+    ['kept as they were', kept],
+    ['removed', removed],
+  ] as const) {
+    if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
+  }
+  if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
+  for (const { sink, host } of elsewhere)
+    terminal.note(`Left alone: sink ${sink}, whose files are on ${host}; its schedules are written there.`);
+  return exitCodes.ok;
+}
+
+/** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
+export function applySchedules(
+  settings: Settings,
+  queues: Queues,
+  sinks: readonly ServedSink[],
+  takeOver: readonly string[] = [],
+): ReturnType<Queues['apply']> {
+  const names = new Set(sinks.map(({ name }) => name));
+  const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
+  const known = new Map(connectors.map(([name, connector]) => [name, readLedger(connector)]));
+  return queues.apply({
+    connectors: new Map(connectors),
+    sinks,
+    isPaused: (connector) => known.get(connector)?.paused !== null,
+    takeOver,
+    lastRun: (connector) => known.get(connector)?.lastRun ?? null,
+  });
+}
+
+/** The sinks of these connectors, each once. */
+export function sinksOf(connectors: readonly ConnectorSettings[]): readonly SinkSettings[] {
+  return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
+}
+
+function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {
+  const known = sinks.map(({ name }) => name);
+  const unknown = takeOver.find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw new SyncError(`--take-over: expected one of the sinks ${known.join(', ')}, got "${unknown}".`, {
+    code: 'USAGE',
+    recovery: 'stop',
+  });
+}

@@ -1,0 +1,27 @@
+import { SyncError } from '../core/errors.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
+import type { Service } from '../service/start-service.ts';
+import { demoAccounts } from './demo-config.ts';
+
+/** The local service of the demo, with both sample accounts. Throws USAGE for a port that cannot be used. */
+export async function startDemoService(portText: string, clientSecret: string): Promise<Service> {
+  const port = Number(portText);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
+    throw usage(`--port: expected a whole number from 0 to 65535, got "${portText}".`);
+  }
+  const { startService } = await import('../service/start-service.ts');
+  return await startService({
+    port,
+    clientId: 'demo',
+    clientSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: demoAccounts,
+  }).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
+    throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
+  });
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

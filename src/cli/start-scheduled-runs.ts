@@ -1,0 +1,135 @@
+import { openApp } from '../app.ts';
+import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { gateErrors } from '../jobs/gate-errors.ts';
+import { startWorker, type RunningWorker, type WorkerOptions } from '../jobs/start-worker.ts';
+import type { WorkerEvent } from '../jobs/worker-event.ts';
+import type { ListenAddress } from '../monitor/listen-address.ts';
+import type { Monitor } from '../monitor/start-monitor.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Log } from '../telemetry/log.ts';
+import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
+import { openRunBudgets } from './open-run-budgets.ts';
+import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
+import { programVersion } from './program-version.ts';
+import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts';
+import { workerRuns, type EndedRun } from './worker-runs.ts';
+
+export interface ScheduledRunsOptions extends Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings'> {
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Stands in the ledger as who holds a connector. */
+  readonly command: string;
+  /** Connectors whose runs are made here; all of them unless said otherwise. */
+  readonly serves?: (connector: ConnectorName) => boolean;
+  /** Where health checks and metrics are served; null: nowhere. */
+  readonly listen?: ListenAddress | null;
+  /** As for `openApp`. */
+  readonly identityBaseUrl?: string;
+  readonly observe?: (event: WorkerEvent) => void;
+  readonly onRunEnd?: (ended: EndedRun) => void;
+}
+
+export interface ScheduledRuns {
+  /** Of the health checks and metrics; null where they are not served. */
+  readonly url: string | null;
+  /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
+  readonly ended: Promise<void>;
+  /** Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
+ * taken. Throws QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
+ */
+export async function startScheduledRuns(options: ScheduledRunsOptions): Promise<ScheduledRuns> {
+  const opened: (() => unknown)[] = [];
+  let stopping: Promise<void> | null = null;
+  const stop = (): Promise<void> => (stopping ??= closeAll(opened));
+  try {
+    const { url, ended } = await openAll(options, (close) => opened.push(close));
+    return { url, ended, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Last opened, first closed. */
+async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
+  for (const close of opened.toReversed()) await close();
+}
+
+async function openAll(
+  options: ScheduledRunsOptions,
+  onOpened: (close: () => unknown) => void,
+): Promise<Omit<ScheduledRuns, 'stop'>> {
+  const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
+  const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
+  const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
+  const budgets = await openRunBudgets({ settings, clock, onError: gateErrors(log, clock) });
+  onOpened(() => budgets[Symbol.asyncDispose]());
+  const app = openApp({
+    settings,
+    clock,
+    command,
+    openBudget: budgets.openBudget,
+    ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
+  });
+  onOpened(() => app[Symbol.asyncDispose]());
+  const ledgers = await openServedLedgers(app, connectors);
+  onOpened(() => ledgers[Symbol.dispose]());
+  const started: StartedWorker = { worker: null };
+  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started);
+  const metrics = openMetrics({ version: programVersion(), clock, sample });
+  const nextRun = nextRunOf(ledgers, started);
+  const worker = await startWorker({
+    ...limits,
+    settings,
+    serves,
+    sinks: ledgers.sinks,
+    ledger: ledgers.ledger,
+    runConnector: workerRuns({ app, metrics, log, nextRun, onRunEnd }),
+    log,
+    clock,
+    observe: (event) => {
+      metrics.onWorkerEvent(event);
+      observe(event);
+    },
+  });
+  onOpened(() => worker.stop());
+  started.worker = worker;
+  const monitor = listen === null ? null : await openMonitor(options, listen, { worker, ledgers, metrics });
+  if (monitor !== null) onOpened(() => monitor[Symbol.asyncDispose]());
+  log.info(
+    {
+      version: programVersion(),
+      connectors: connectors.map(({ name }) => name),
+      sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
+      http: monitor?.url ?? null,
+    },
+    'ready for scheduled runs',
+  );
+  return { url: monitor?.url ?? null, ended: worker.ended };
+}
+
+async function openMonitor(
+  { settings, log, clock }: ScheduledRunsOptions,
+  listen: ListenAddress,
+  parts: { readonly worker: RunningWorker; readonly ledgers: ServedLedgers; readonly metrics: Metrics },
+): Promise<Monitor> {
+  // Loaded only where something is served: most workers of a test or a laptop show nothing to anybody.
+  const { startMonitor } = await import('../monitor/start-monitor.ts');
+  const { worker, ledgers, metrics } = parts;
+  const { token } = settings.http;
+  return await startMonitor({
+    listen,
+    health: { worker: () => worker.state(), sinks: () => ledgers.problems() },
+    metrics: () => metrics.text(),
+    board: token === null ? null : { queues: worker.queues, token },
+    log,
+    clock,
+  });
+}

@@ -1,0 +1,94 @@
+import type { App } from '../app.ts';
+import { instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { RunConnector } from '../jobs/run-connector.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { RunReport } from '../sinks/sink.ts';
+import { logRunEvent } from '../telemetry/log-run-event.ts';
+import type { Log } from '../telemetry/log.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { connectorNamed } from './chosen-connectors.ts';
+import { recordsRead } from './run-end-text.ts';
+import { rowsWritten } from './tables/run-report-text.ts';
+
+export interface EndedRun {
+  readonly connector: ConnectorSettings;
+  readonly report: RunReport;
+  /** When its schedule comes next, in milliseconds; null where that is not known. */
+  readonly next: number | null;
+}
+
+export interface WorkerRunsOptions {
+  readonly app: App;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
+  readonly onRunEnd: (ended: EndedRun) => void;
+}
+
+/** A worker's way to run a connector: each event is logged and counted, and the end told in a line of its own. */
+export function workerRuns(options: WorkerRunsOptions): RunConnector {
+  const { app, metrics, log } = options;
+  return async (name, { signal, onEvent }) => {
+    const connector = connectorNamed(app.settings, name);
+    try {
+      const report = await app.sync(connector, {
+        globs: { select: [], exclude: [] },
+        onEvent: (event) => {
+          logRunEvent(log, name, event);
+          metrics.onRunEvent(name, event);
+          onEvent(event);
+        },
+        signal,
+      });
+      metrics.runEnded(name, report.outcome);
+      // Not waited for: the job must not stay open because Redis is slow to say when the next one comes.
+      void tellEnd(options, connector, report);
+      return report;
+    } catch (error) {
+      if (!isPutOff(error)) metrics.runEnded(name, 'failed');
+      throw error;
+    }
+  };
+}
+
+/** Never rejects, as `nextRun` does not. */
+async function tellEnd(
+  { log, nextRun, onRunEnd }: WorkerRunsOptions,
+  connector: ConnectorSettings,
+  report: RunReport,
+): Promise<void> {
+  const next = await nextRun(connector);
+  const { run, outcome, error, resumeAt } = report;
+  log[levels[outcome]](
+    {
+      connector: connector.name,
+      outcome,
+      run,
+      read: recordsRead(report),
+      written: rowsWritten(report),
+      ms: Date.parse(report.finishedAt) - Date.parse(report.startedAt),
+      next: next === null ? null : instant(next),
+      ...(error === null ? {} : { code: error.code, error: error.message }),
+      ...(resumeAt === null ? {} : { resumeAt }),
+    },
+    'run ended',
+  );
+  onRunEnd({ connector, report, next });
+}
+
+const levels = {
+  ok: 'info',
+  partial: 'info',
+  interrupted: 'info',
+  degraded: 'warn',
+  failed: 'error',
+} as const;
+
+/** No run was begun, and none has failed: the job comes again by itself. */
+function isPutOff(error: unknown): boolean {
+  return (
+    error instanceof SyncError &&
+    (error.code === 'CONNECTOR_BUSY' || error.code === 'INTERRUPTED' || error.code === 'THROTTLED')
+  );
+}

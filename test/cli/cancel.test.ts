@@ -1,0 +1,101 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { startRedis } from '../support/redis.ts';
+import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+let service: Service;
+let config: string;
+const env = { SECRET: cliSecret };
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+  // Slow enough for a run to last until it is cancelled.
+  service = await startCliService({ latencyMs: 400 });
+  config = await writeCliConfig(folder, service.url);
+});
+
+afterEach(async () => {
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+function cli(...args: readonly string[]): Promise<CliResult> {
+  return callCli([...args, '--config', config], { cwd: folder.path, env });
+}
+
+/** The id of the newest run. */
+async function newestRun(): Promise<{ readonly run: string; readonly state: string }> {
+  const [document = {}] = jsonLines(await cli('runs', '--limit', '1', '--json'));
+  const [run] = document['runs'] as readonly { readonly run: string; readonly state: string }[];
+  if (run === undefined) throw new Error('expected a run in the ledger');
+  return run;
+}
+
+it('cancel ends a sync of another process after a checkpoint, and the next one goes on', async () => {
+  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder.path, env });
+  await syncing.until('"kind":"page-committed"');
+  const { run } = await newestRun();
+  const { code, stdout } = await cli('cancel', run);
+  expect(code).toBe(0);
+  expect(stdout).toBe(
+    `newsletter: run ${run} ends at its next page, within seconds; what is stored stays.\n`,
+  );
+  const result = await syncing.result;
+  expect(result.code).toBe(130);
+  expect(result.stderr).toContain('newsletter: cancelled by a request; what is stored stays');
+  expect(jsonLines(result).at(-1)).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
+
+  const over = await cli('cancel', run);
+  expect(over.code).toBe(2);
+  expect(over.stderr).toContain(`Run ${run} of newsletter is not running: it ended interrupted at 20`);
+
+  const next = await cli('sync', 'newsletter', '--json');
+  expect(next.code).toBe(0);
+  expect(jsonLines(next)[0]).toMatchObject({ kind: 'run-started', continues: run });
+}, 60_000);
+
+it('cancel ends a run of a worker, which is not asked for again', async () => {
+  await using redis = await startRedis();
+  config = await writeCliConfig(folder, service.url, {
+    schedules: { newsletter: '{ every: 1h }' },
+    more: `redis: { url: "${redis.url}" }\n`,
+  });
+  const worker = startCli(['worker', '--config', config], { cwd: folder.path, env });
+  await worker.until('"event":"run-started"');
+  const { run } = await newestRun();
+  expect((await cli('cancel', run)).code).toBe(0);
+  await worker.until('"msg":"job ended"');
+  worker.child.kill('SIGTERM');
+  const { code, stderr } = await worker.result;
+  expect(code).toBe(0);
+  expect(stderr).toContain(`"outcome":"interrupted","run":"${run}"`);
+  expect(stderr.match(/"event":"run-started"/g)).toHaveLength(1);
+  expect(await newestRun()).toMatchObject({ run, state: 'interrupted' });
+}, 60_000);
+
+it('cancel says where the process of a run is gone', async () => {
+  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder.path, env });
+  await syncing.until('"kind":"run-started"');
+  syncing.child.kill('SIGKILL');
+  await syncing.result;
+  const { run } = await newestRun();
+  const { code, stdout } = await cli('cancel', run);
+  expect(code).toBe(0);
+  expect(stdout).toBe(
+    `newsletter: the process of run ${run} (${syncing.child.pid}) is gone; the next run goes on from what it stored.\n`,
+  );
+});
+
+it('cancel ends with 2 for a run that there is not', async () => {
+  const { code, stderr } = await cli('cancel', 'nope');
+  expect(code).toBe(2);
+  expect(stderr).toContain('Expected the id of a run, got "nope"');
+});

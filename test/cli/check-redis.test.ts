@@ -1,0 +1,76 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliConfigOptions,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { freePort, startRedis } from '../support/redis.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+
+const password = 'redis-password-of-this-test';
+const scheduled = { schedules: { wiki: '{ every: 1h }' }, usesRedis: true };
+
+let folder: CliFolder;
+let service: Service;
+
+beforeAll(async () => {
+  service = await startCliService();
+});
+
+afterAll(() => service.close());
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+
+afterEach(() => folder[Symbol.asyncDispose]());
+
+async function check(options: CliConfigOptions, redis: string, ...args: string[]): Promise<CliResult> {
+  const config = await writeCliConfig(folder, service.url, options);
+  const result = await callCli(['check', '--config', config, ...args], {
+    cwd: folder.path,
+    env: { SECRET: cliSecret, REDIS: redis },
+  });
+  expect(result.stdout + result.stderr).not.toContain(password);
+  return result;
+}
+
+async function nowhere(): Promise<string> {
+  return `redis://:${password}@127.0.0.1:${await freePort()}`;
+}
+
+it('check looks at the Redis of the config; a warning changes no exit code', async () => {
+  await using redis = await startRedis({ password });
+  const { code, stdout } = await check(scheduled, redis.url);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^✓ redis: /m);
+  expect(stdout).toMatch(/^✓ redis memory: /m);
+  expect(stdout).toMatch(/^! redis persistence: appendonly is no/m);
+  expect(stdout).toMatch(/^✓ redis clock: /m);
+  expect(jsonLines(await check(scheduled, redis.url, '--json'))).toMatchObject([{ ok: true }]);
+});
+
+it('check fails where a schedule needs a Redis that is not there', async () => {
+  const { code, stdout } = await check(scheduled, await nowhere());
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^✗ redis: Redis at 127.0.0.1:\d+ should answer within 2 s/m);
+});
+
+it('check passes where no schedule needs the Redis that is not there', async () => {
+  const { code, stdout } = await check({ usesRedis: true }, await nowhere());
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^- redis: no schedule needs it, and rates are not shared without it: Redis at /m);
+  expect(jsonLines(await check({ usesRedis: true }, await nowhere(), '--json'))).toMatchObject([
+    { ok: true },
+  ]);
+});
+
+it('check asks for no Redis where nothing would use one', async () => {
+  const { code, stdout } = await check({}, '');
+  expect(code).toBe(0);
+  expect(stdout).not.toContain('redis');
+});

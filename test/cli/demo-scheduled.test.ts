@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process';
+import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { findRedis } from '../../src/cli/find-redis.ts';
+import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { findRedisServer } from '../support/ensure-redis-server.ts';
+import { freePort, startRedis } from '../support/redis.ts';
+import { callCli, startCli } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+
+afterEach(() => folder[Symbol.asyncDispose]());
+
+describe('demo --scheduled', () => {
+  it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async () => {
+    await using redis = await startRedis({ password: 'redis-password-of-this-test' });
+    const env = { REDIS_URL: redis.url };
+    const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env })
+      .result;
+    expect(result).toMatchObject({ code: 0, stderr: '' });
+    expect(result.stdout).not.toContain('redis-password-of-this-test');
+    for (const name of ['newsletter', 'wiki']) {
+      const fired = result.stdout.match(
+        new RegExp(String.raw`^\d\d:\d\d:\d[05]  ${name} +schedule fired$`, 'gm'),
+      );
+      expect(fired?.length).toBeGreaterThanOrEqual(3);
+      const ended = result.stdout.match(
+        new RegExp(String.raw`^\S+  ${name} +ok in .+ read, [\d,]+ written \(next \d\d:\d\d:\d[05]\)$`, 'gm'),
+      );
+      expect(ended?.length).toBeGreaterThanOrEqual(3);
+      expect(ended?.slice(1).every((line) => line.includes(' 0 written'))).toBe(true);
+    }
+    expect(result.stdout.split('\n').filter((line) => line.length > 100)).toEqual([]);
+    const client = new Redis(redis.url);
+    expect(await client.keys('*').finally(() => client.disconnect())).toEqual([]);
+
+    const runs = await callCli(['runs', '--config', 'd/connector-sync.yaml'], { cwd: folder.path, env });
+    expect(runs.stdout.match(/ ok /g)?.length).toBeGreaterThanOrEqual(6);
+  }, 90_000);
+
+  it('ends in order with Ctrl-C and says what to do next', async () => {
+    await using redis = await startRedis();
+    const env = { REDIS_URL: redis.url };
+    const running = startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env });
+    await running.until('schedule fired');
+    running.child.kill('SIGINT');
+    const { code, stdout, stderr } = await running.result;
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toContain('npx connector-sync schedule list --config d/connector-sync.yaml');
+  });
+});
+
+describe('a Redis for the demo', () => {
+  const prefix = 'connector-sync-demo-test';
+
+  it('is the one that answers on this machine, from which only the keys of the prefix are removed', async () => {
+    await using redis = await startRedis();
+    const client = new Redis(redis.url);
+    try {
+      await client.mset('somebody:else', '1', `${prefix}:ticks`, '2', `${prefix}-other:x`, '3');
+      const found = await findRedis({ env: {}, prefix, localUrl: redis.url });
+      expect(found.url.reveal()).toBe(redis.url);
+      await found[Symbol.asyncDispose]();
+      expect((await client.keys('*')).toSorted()).toEqual([`${prefix}-other:x`, 'somebody:else']);
+    } finally {
+      client.disconnect();
+    }
+  });
+
+  it('is started where none answers or lets us in, and ended with the demo', async () => {
+    await using locked = await startRedis({ password: 'not-known-to-us' });
+    const env = {
+      REDIS_URL: `redis://127.0.0.1:${locked.port}`,
+      PATH: findRedisServer()?.replace(/\/[^/]+$/, '') ?? '',
+    };
+    const found = await findRedis({ env, prefix, localUrl: `redis://127.0.0.1:${await freePort()}` });
+    const { port } = new URL(found.url.reveal());
+    const client = new Redis(found.url.reveal());
+    expect(await client.ping().finally(() => client.disconnect())).toBe('PONG');
+    await found[Symbol.asyncDispose]();
+    const running = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' });
+    expect(running).not.toContain(`redis-server 127.0.0.1:${port}`);
+  });
+
+  it('is asked for in words where there is none', async () => {
+    const localUrl = `redis://127.0.0.1:${await freePort()}`;
+    await expect(findRedis({ env: { PATH: folder.path }, prefix, localUrl })).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringContaining('docker run -p 6379:6379 redis') as string,
+    });
+    await expect(findRedis({ env: { REDIS_URL: 'nonsense' }, prefix, localUrl })).rejects.toMatchObject({
+      code: 'USAGE',
+    });
+  });
+});

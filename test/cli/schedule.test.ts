@@ -1,0 +1,258 @@
+import { readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+
+const password = 'redis-password-of-this-test';
+
+let service: Service;
+let redis: PrivateRedis;
+let folder: CliFolder;
+let config: string;
+let url: string;
+
+beforeAll(async () => {
+  service = await startCliService();
+});
+
+afterAll(() => service.close());
+
+beforeEach(async () => {
+  redis = await startRedis({ password });
+  url = redis.url;
+  folder = await makeCliFolder();
+  config = await writeCliConfig(folder, service.url, {
+    usesRedis: true,
+    schedules: {
+      newsletter: '{ cron: "*/30 * * * *", timezone: Europe/Berlin, jitter: 2m }',
+      wiki: '{ every: 1h }',
+    },
+  });
+});
+
+afterEach(async () => {
+  await redis.stop();
+  await folder[Symbol.asyncDispose]();
+});
+
+async function cli(...args: readonly string[]): Promise<CliResult> {
+  const result = await callCli([...args, '--config', config], {
+    cwd: folder.path,
+    env: { SECRET: cliSecret, REDIS: url },
+  });
+  expect(result.stdout + result.stderr).not.toContain(password);
+  expect(result.stdout + result.stderr).not.toContain(cliSecret);
+  return result;
+}
+
+async function redisIsDown(): Promise<void> {
+  url = `redis://:${password}@127.0.0.1:${await freePort()}`;
+}
+
+async function listed(): Promise<Readonly<Record<string, Readonly<Record<string, unknown>>>>> {
+  const [document] = jsonLines(await cli('schedule', 'list', '--json'));
+  const connectors = document?.['connectors'] as readonly Readonly<Record<string, unknown>>[];
+  return Object.fromEntries(connectors.map((one) => [one['connector'], one]));
+}
+
+describe('schedule list', () => {
+  it('says when each comes next, how the last run went, and that one has no schedule', async () => {
+    await writeFile(config, (await readFile(config, 'utf8')).replace('    schedule: { every: 1h }\n', ''));
+    await cli('sync', 'newsletter', '--select', 'lists');
+    await cli('schedule', 'apply');
+    const { code, stdout, stderr } = await cli('schedule', 'list');
+    expect([code, stderr]).toEqual([0, '']);
+    const next = String.raw`\d{4}-\d\d-\d\dT\d\d:(00|30):00Z \(in (\d+m|\d+s)\)`;
+    expect(stdout).toMatch(
+      new RegExp(
+        String.raw`^newsletter +\*/30 \* \* \* \* Europe/Berlin, up to 2m later +${next} +ok \S+Z \(\d+s ago\)$`,
+        'm',
+      ),
+    );
+    expect(stdout).toMatch(/^wiki +none +never$/m);
+  });
+
+  it('has everything in --json', async () => {
+    await cli('schedule', 'apply');
+    expect(await listed()).toMatchObject({
+      newsletter: {
+        sink: 'main',
+        schedule: { kind: 'cron', pattern: '*/30 * * * *', timezone: 'Europe/Berlin', jitterMs: 120_000 },
+        next: expect.stringMatching(/T\d\d:(00|30):00Z$/) as string,
+        paused: null,
+        lastRun: null,
+      },
+      wiki: { schedule: { kind: 'every', everyMs: 3_600_000 } },
+    });
+  });
+
+  it('shows the rest where Redis is away, and says why "next" is not known', async () => {
+    await cli('sync', 'newsletter', '--select', 'lists');
+    await redisIsDown();
+    const { code, stdout, stderr } = await cli('schedule', 'list');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^newsletter .+ \? +ok /m);
+    expect(stderr).toMatch(
+      /^When they run next is not known: Redis at 127.0.0.1:\d+ should answer within 2 s/,
+    );
+    expect(jsonLines(await cli('schedule', 'list', '--json'))).toMatchObject([
+      { redis: { isReachable: false }, connectors: [{ next: null }, { next: null }] },
+    ]);
+  });
+
+  it('says what to do where Redis holds no schedules, and makes no sink by looking', async () => {
+    const { stdout, stderr } = await cli('schedule', 'list');
+    expect(stdout).toMatch(/^newsletter .+ not in Redis +never$/m);
+    expect(stderr).toContain('Not in Redis yet: newsletter, wiki. A worker writes it there');
+    await expect(readFile(join(folder.path, 'main.db'))).rejects.toThrow('ENOENT');
+  });
+});
+
+describe('schedule apply', () => {
+  it('writes what is missing, keeps what is right and removes what is gone', async () => {
+    const first = await cli('schedule', 'apply');
+    expect([first.code, first.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
+    const text = await readFile(config, 'utf8');
+    await writeFile(config, text.replace('    schedule: { every: 1h }\n', ''));
+    expect((await cli('schedule', 'apply')).stdout).toBe('kept as they were: newsletter\nremoved: wiki\n');
+  });
+
+  it('refuses a sink of another file, and takes it over when told to', async () => {
+    await cli('schedule', 'apply');
+    const other = await makeCliFolder();
+    try {
+      const elsewhere = (await readFile(config, 'utf8')).replace('./main.db', join(other.path, 'main.db'));
+      await writeFile(config, elsewhere);
+      // A file of that name with another id, as a second machine would have it.
+      await cli('sync', 'wiki');
+      const refused = await cli('schedule', 'apply');
+      expect(refused.code).toBe(2);
+      expect(refused.stderr).toContain('schedule apply --take-over main');
+      const taken = await cli('schedule', 'apply', '--take-over', 'main');
+      expect([taken.code, taken.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
+    } finally {
+      await other[Symbol.asyncDispose]();
+    }
+  });
+
+  it('leaves a sink alone whose files are on another machine, unless it is taken over', async () => {
+    await cli('schedule', 'apply');
+    await rm(join(folder.path, 'main.db'));
+    const left = await cli('schedule', 'apply', '--json');
+    expect(jsonLines(left)).toMatchObject([{ written: [], elsewhere: [{ sink: 'main' }] }]);
+    expect((await cli('schedule', 'apply')).stderr).toContain('Left alone: sink main, whose files are on ');
+    const paused = await cli('schedule', 'pause', 'wiki');
+    expect(paused.code).toBe(2);
+    expect(paused.stderr).toContain('Sink main is not on this machine: a worker on ');
+    const taken = await cli('schedule', 'apply', '--take-over', 'main', '--json');
+    expect(jsonLines(taken)).toMatchObject([{ written: ['newsletter', 'wiki'], elsewhere: [] }]);
+  });
+
+  it('ends with 2 for a sink that there is not, with 1 without Redis', async () => {
+    const unknown = await cli('schedule', 'apply', '--take-over', 'lake');
+    expect(unknown.code).toBe(2);
+    expect(unknown.stderr).toContain('expected one of the sinks main, got "lake"');
+    await redisIsDown();
+    const down = await cli('schedule', 'apply', '--json');
+    expect(down.code).toBe(1);
+    expect(jsonLines(down)).toMatchObject([{ error: { code: 'QUEUE_UNAVAILABLE' } }]);
+  });
+});
+
+describe('schedule pause and resume', () => {
+  it('keeps a connector from running until it is resumed', async () => {
+    await cli('schedule', 'apply');
+    const paused = await cli('schedule', 'pause', 'wiki', '--reason', 'the service moves');
+    expect([paused.code, paused.stderr]).toEqual([0, '']);
+    expect(paused.stdout).toBe('wiki: paused, no further scheduled run starts\n');
+    const list = await cli('schedule', 'list');
+    expect(list.stdout).toMatch(/^wiki +every 1h +paused +never$/m);
+    expect(list.stdout).toMatch(/^wiki is paused since \S+Z \(\d+s ago\): the service moves$/m);
+    expect((await cli('status', 'wiki')).stdout).toMatch(
+      /^ {2}its schedule is paused since .+: the service moves$/m,
+    );
+    // Redis has forgotten it, and an apply does not bring it back.
+    expect(jsonLines(await cli('schedule', 'apply', '--json'))).toMatchObject([
+      { kept: ['newsletter'], written: [], removed: [] },
+    ]);
+    const run = await cli('schedule', 'run', 'wiki');
+    expect(run.code).toBe(2);
+    expect(run.stderr).toContain('wiki is paused since ');
+    expect(run.stderr).toContain('schedule resume wiki');
+
+    const resumed = await cli('schedule', 'resume', 'wiki', 'newsletter');
+    expect(resumed.stdout).toBe('wiki: resumed, it runs by its schedule again\nnewsletter: was not paused\n');
+    expect(await listed()).toMatchObject({
+      wiki: { paused: null, next: expect.stringContaining('T') as string },
+    });
+  });
+
+  it('holds without Redis, and says who has not been told', async () => {
+    await cli('schedule', 'apply');
+    await redisIsDown();
+    const paused = await cli('schedule', 'pause', 'wiki', 'newsletter');
+    expect(paused.code).toBe(0);
+    expect(paused.stderr).toContain('kept in the sink and holds. Redis could not be told');
+    expect(await listed()).toMatchObject({
+      newsletter: { paused: { reason: 'paused by hand' } },
+      wiki: { paused: { since: expect.any(String) as string } },
+    });
+    const resumed = await cli('schedule', 'resume', 'wiki', '--json');
+    expect(jsonLines(resumed)).toEqual([{ connector: 'wiki', wasPaused: true }]);
+    expect(await listed()).toMatchObject({ wiki: { paused: null } });
+  });
+
+  it('does not pause where nobody can know whether the sink is here', async () => {
+    await redisIsDown();
+    const { code, stderr } = await cli('schedule', 'pause', 'wiki');
+    expect(code).toBe(2);
+    expect(stderr).toContain('Redis, which would know where it is, does not answer');
+  });
+
+  it.each([
+    [['pause', 'wikis'], 'Expected one of the connectors newsletter, wiki, got "wikis"'],
+    [['pause', 'wiki', '--reason', ' '], '--reason: expected a few words'],
+    [['pause'], "missing required argument 'connector'"],
+    [['run', 'wikis'], 'Expected one of the connectors newsletter, wiki, got "wikis"'],
+  ])('%j ends with 2', async (args, why) => {
+    const { code, stderr } = await cli('schedule', ...args);
+    expect(code).toBe(2);
+    expect(stderr).toContain(why);
+  });
+});
+
+describe('schedule run', () => {
+  it('asks for a run once, also from a machine that has not the sink', async () => {
+    await cli('schedule', 'apply');
+    const first = await cli('schedule', 'run', 'wiki');
+    expect([first.code, first.stderr]).toEqual([0, '']);
+    expect(first.stdout).toMatch(/^wiki: waiting for a worker to take it$/m);
+    await rm(join(folder.path, 'main.db'));
+    const again = await cli('schedule', 'run', 'wiki', 'newsletter', '--json');
+    expect(jsonLines(again)).toEqual([
+      { connector: 'wiki', isNew: false, state: 'waiting' },
+      { connector: 'newsletter', isNew: true, state: 'waiting' },
+    ]);
+  });
+
+  it('ends with 2 where nobody has that sink, and with 1 without Redis', async () => {
+    const nobody = await cli('schedule', 'run', 'wiki');
+    expect(nobody.code).toBe(2);
+    expect(nobody.stderr).toContain('No worker has ever served sink main');
+    await redisIsDown();
+    const startedMs = performance.now();
+    const down = await cli('schedule', 'run', 'wiki', '--json');
+    expect(performance.now() - startedMs).toBeLessThan(4000);
+    expect(down.code).toBe(1);
+    expect(jsonLines(down)).toMatchObject([{ error: { code: 'QUEUE_UNAVAILABLE' } }]);
+  });
+});
