@@ -1,0 +1,38 @@
+# docs/operations.md says how to run it.
+FROM node:24-slim AS build
+# For better-sqlite3, which is compiled where there is no ready-made binary of it.
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends python3 make g++ \
+  && rm -rf /var/lib/apt/lists/*
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build && chmod +x dist/main.js && npm prune --omit=dev
+
+FROM node:24-slim
+LABEL org.opencontainers.image.title="connector-sync" \
+  org.opencontainers.image.description="Keeps a local, query-ready copy of everything behind a Connector Execution API" \
+  org.opencontainers.image.licenses="Apache-2.0"
+# A new volume takes over owner and mode of the folder it is mounted on.
+RUN apt-get update \
+  && apt-get install -y --no-install-recommends tini \
+  && rm -rf /var/lib/apt/lists/* \
+  && install -d -o node -g node -m 0700 /data \
+  && ln -s /app/dist/main.js /usr/local/bin/connector-sync
+WORKDIR /app
+COPY --from=build /app/package.json ./
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY config/definitions ./config/definitions
+ENV NODE_ENV=production CONNECTOR_SYNC_CONFIG=/config/connector-sync.yaml
+# Nothing else is written, so that the rest may be read-only.
+VOLUME /data
+USER node
+EXPOSE 9400
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 \
+  CMD ["node", "-e", "fetch('http://127.0.0.1:9400/healthz').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+ENTRYPOINT ["tini", "--", "node", "dist/main.js"]
+CMD ["worker", "--http", ":9400"]

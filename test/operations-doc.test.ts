@@ -1,0 +1,127 @@
+import { readFileSync } from 'node:fs';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { defaultTimings } from '../src/jobs/worker-timings.ts';
+import { startMonitor } from '../src/monitor/start-monitor.ts';
+import { schemaSql } from '../src/sinks/ledger/schema.ts';
+import { openMetrics } from '../src/telemetry/metrics.ts';
+import { callCli, jsonLines } from './support/run-cli.ts';
+
+const document = readFileSync('docs/operations.md', 'utf8');
+const compose = readFileSync('compose.yaml', 'utf8');
+
+describe('docs/operations.md', () => {
+  const spans = [...document.matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
+  const lines = [...blocks('sh'), ...blocks('ini')].flatMap((block) => block.split('\n'));
+  const commands = [...spans, ...lines].flatMap((text) => {
+    const [, args] =
+      /^(?:LOG_LEVEL=\w+ )?connector-sync (.+)$/.exec(text) ??
+      /docker compose run --rm worker (.+)$/.exec(text) ??
+      /node dist\/main\.js (.+)$/.exec(text) ??
+      [];
+    return args === undefined ? [] : [args.replace(/ +#.*$/, '')];
+  });
+
+  it('has commands', () => {
+    expect(new Set(commands).size).toBeGreaterThan(15);
+  });
+
+  it.each([...new Set(commands)])('names a command that the program understands: %s', async (text) => {
+    const args = [...text.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain = '']) => quoted ?? plain);
+    // A config that is missing is found out after the arguments have been understood.
+    const result = await callCli(['--json', '--config', '/nowhere.yaml', ...args], { cwd: '/' });
+    const expected =
+      args[0] === 'config' && args[1] === 'schema' ? {} : { error: { code: 'CONFIG_INVALID' } };
+    expect(jsonLines(result)).toMatchObject([expected]);
+  });
+
+  it('says of Redis and of secrets what compose.yaml does', () => {
+    for (const setting of ['--maxmemory-policy noeviction', '--appendonly yes', '--appendfsync everysec']) {
+      const [, name = '', value = ''] = /^--(\S+) (\S+)$/.exec(setting) ?? [];
+      expect(compose).toContain(setting);
+      expect(document).toMatch(new RegExp(`\\| \`${name}\` +\\| \`${value}\` `));
+    }
+    const services = [...document.matchAll(/docker compose (?:exec|run --rm|logs -f|cp) (\w+)/g)];
+    expect(new Set(services.map(([, name]) => name))).toEqual(new Set(['worker']));
+  });
+
+  it('names the metrics that there are, and all of them', async () => {
+    const { text } = await openMetrics({
+      version: '1',
+      sample: () => Promise.reject(new Error('nothing to sample')),
+    }).text();
+    const own = [...text.matchAll(/^# HELP connector_sync_(\S+)/gm)].map(([, name = '']) => name);
+    const [, table = ''] = /### Metrics\n([^]*?)\n### /.exec(document) ?? [];
+    const named = table
+      .split('\n')
+      .filter((line) => line.startsWith('| `'))
+      .flatMap((line) => [...(line.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name = '']) => name));
+    expect(named.toSorted()).toEqual(own.toSorted());
+    const inRules = [
+      ...blocks('yaml')
+        .join('\n')
+        .matchAll(/connector_sync_(\w+)/g),
+    ].map(([, name = '']) => name);
+    expect(inRules.filter((name) => !own.includes(name))).toEqual([]);
+    const others = [...document.matchAll(/\b((?:process|nodejs)_\w+)/g)].map(([, name = '']) => name);
+    expect(others.filter((name) => !text.includes(`# HELP ${name} `))).toEqual([]);
+  });
+
+  it('has alert rules of the shape that Prometheus reads', () => {
+    const rule = z.strictObject({
+      alert: z.string().regex(/^ConnectorSync[A-Z]\w+$/),
+      expr: z.string().min(1),
+      for: z
+        .string()
+        .regex(/^\d+[mhd]$/)
+        .optional(),
+      annotations: z.strictObject({ summary: z.string().min(1) }),
+    });
+    const group = z.strictObject({ name: z.string(), rules: z.array(rule).min(8) });
+    const [, rules = ''] = blocks('yaml');
+    expect(() => z.strictObject({ groups: z.array(group) }).parse(parse(rules))).not.toThrow();
+  });
+
+  it('names pages that the worker serves', async () => {
+    await using monitor = await startMonitor({
+      listen: { host: '127.0.0.1', port: 0 },
+      health: { worker: () => Promise.resolve({ isReady: true, problems: [] }), sinks: () => [] },
+      metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
+      board: null,
+      log: { info: () => {}, warn: () => {}, error: () => {} },
+    });
+    const paths = [...document.matchAll(/^\| `(\/\w+)`/gm)].map(([, path = '']) => path);
+    expect(paths).toEqual(['/healthz', '/readyz', '/metrics', '/board']);
+    const index = await (await fetch(new URL('/', monitor.url))).text();
+    expect(paths.filter((path) => !index.includes(path))).toEqual([]);
+  });
+
+  it('asks the ledger for columns that it has', () => {
+    const db = new Database(':memory:');
+    db.exec(schemaSql);
+    const statements = [...document.matchAll(/"(SELECT [^"]+)"/g)].map(([, sql = '']) => sql);
+    expect(statements.length).toBeGreaterThan(1);
+    for (const sql of statements) expect(() => db.prepare(sql)).not.toThrow();
+    db.close();
+  });
+
+  it('names error codes that there are', () => {
+    const known = readFileSync('src/core/errors.ts', 'utf8');
+    const codes = spans.filter((text) => /^[A-Z]+(_[A-Z]+)+$/.test(text) && text !== 'LOG_LEVEL');
+    expect(codes.length).toBeGreaterThan(5);
+    expect(codes.filter((code) => !known.includes(`'${code}'`))).toEqual([]);
+  });
+
+  it('promises no faster take-over of a killed worker than its locks allow', () => {
+    const [, seconds = ''] = /after at most (\d+) s when it is killed/.exec(document) ?? [];
+    expect(Number(seconds) * 1000).toBe(defaultTimings.lockMs + 2 * defaultTimings.stalledMs);
+  });
+});
+
+function blocks(language: string): readonly string[] {
+  return [...document.matchAll(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\``, 'gm'))].map(
+    ([, text = '']) => text,
+  );
+}
