@@ -1,6 +1,7 @@
 /**
  * What to do about a failure. The engine acts on this alone, never on a message or a status.
- * `retry` and `throttle` reach the engine only when the source has used up its own attempts.
+ * `retry` and `throttle` reach the engine only when the source has used up its own attempts. Of what ended a run:
+ * `retry` says that a later run may get further by itself, `stop` that somebody must mend something first.
  */
 export type Recovery =
   'retry' | 'throttle' | 'smaller-page' | 'restart-walk' | 'skip-partition' | 'skip-entity' | 'stop';
@@ -37,6 +38,9 @@ export type ErrorCode =
   | 'SINK_INCOMPATIBLE'
   | 'SINK_FAILED'
   | 'QUEUE_UNAVAILABLE'
+  | 'WORKER_STUCK'
+  | 'POISON'
+  | 'CANCELLED'
   | 'INTERRUPTED'
   | 'INTERNAL';
 

@@ -1,4 +1,4 @@
-import type { ErrorCode } from './errors.ts';
+import type { ErrorCode, Recovery } from './errors.ts';
 import type { ConnectorName, EntityName, RunId } from './names.ts';
 import type { PageCounts, Params } from './records.ts';
 
@@ -31,7 +31,11 @@ export type RunEvent =
       readonly entity: EntityName;
       readonly counts: PageCounts;
       readonly newlyDue: number;
+      /** What `page-fetched` counted for the page; 0 for entities made of its elements. */
+      readonly bytes: number;
     }
+  /** A page was fetched and will not be stored: the run ends first. Fetched - committed - dropped bytes are in flight. */
+  | { readonly kind: 'page-dropped'; readonly entity: EntityName; readonly bytes: number }
   | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
   | {
       readonly kind: 'walk-restarted';
@@ -52,6 +56,18 @@ export type RunEvent =
       readonly code: ErrorCode;
       readonly message: string;
     }
+  /** One attempt has been on the wire and was answered, cut or given up for its limits; not one broken off by its caller. */
+  | {
+      readonly kind: 'call-ended';
+      /** Null for calls about tokens and the catalog. */
+      readonly entity: EntityName | null;
+      /** A failure's class; `refresh-auth`: the token was refused, and another one is worth a try. */
+      readonly answer: 'ok' | Recovery | 'refresh-auth';
+      /** From sending until the answer was read. */
+      readonly ms: number;
+      /** For concurrency, rate and pauses, before that. */
+      readonly waitedMs: number;
+    }
   | {
       readonly kind: 'call-retried';
       readonly entity: EntityName;
@@ -66,6 +82,8 @@ export type RunEvent =
       readonly run: RunId;
       readonly outcome: string;
       readonly ms: number;
+      /** Calls wait beside each other, so this may be more than `ms`. */
+      readonly waitedMs: number;
     };
 
 export type OnRunEvent = (event: RunEvent) => void;

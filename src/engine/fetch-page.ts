@@ -1,10 +1,7 @@
-import { SyncError, ThrottledError } from '../core/errors.ts';
+import { SyncError } from '../core/errors.ts';
 import type { Partition, Position } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
 import type { WalkContext } from './walk-partition.ts';
-
-/** Waits that the service asked for, for one page, before its partition is left to a later run. */
-const maxLongWaits = 3;
 
 export type Fetched =
   { readonly kind: 'page'; readonly page: SourcePage } | { readonly kind: 'error'; readonly error: unknown };
@@ -25,25 +22,17 @@ export async function fetchPage(
       params: { ...entity.fixedParams, ...entity.order?.params, ...params, ...pagination.request(position) },
       isRoot: entity.parents.length === 0,
     };
-    for (let longWaits = 0; ; longWaits += 1) {
-      const startedMs = clock.now();
-      onEvent({ kind: 'page-requested', entity: entity.name, params });
-      try {
-        const page = await source.list(request, signal);
-        onEvent({
-          kind: 'page-fetched',
-          entity: entity.name,
-          records: page.fetched,
-          bytes: page.bytes,
-          ms: clock.now() - startedMs,
-        });
-        return { kind: 'page', page };
-      } catch (error) {
-        if (!(error instanceof ThrottledError) || longWaits >= maxLongWaits) throw error;
-        onEvent({ kind: 'throttled', waitMs: error.retryAfterMs });
-        await clock.sleep(error.retryAfterMs, signal);
-      }
-    }
+    const startedMs = clock.now();
+    onEvent({ kind: 'page-requested', entity: entity.name, params });
+    const page = await source.list(request, signal);
+    onEvent({
+      kind: 'page-fetched',
+      entity: entity.name,
+      records: page.fetched,
+      bytes: page.bytes,
+      ms: clock.now() - startedMs,
+    });
+    return { kind: 'page', page };
   } catch (error) {
     return { kind: 'error', error };
   }

@@ -29,9 +29,14 @@ export interface GroupCommits {
 export function groupCommits(
   sink: Sink,
   lease: Lease,
-  options: { readonly clock: Clock; readonly onEvent: OnRunEvent },
+  options: {
+    readonly clock: Clock;
+    readonly onEvent: OnRunEvent;
+    /** Called when a commit failed, before its pages are refused. */
+    readonly onFailed: (error: unknown) => void;
+  },
 ): GroupCommits {
-  const { clock, onEvent } = options;
+  const { clock, onEvent, onFailed } = options;
   let gathered: Waiting[] = [];
   let records = 0;
   let openWalks = 0;
@@ -74,6 +79,7 @@ export function groupCommits(
       });
       onEvent({ kind: 'commit-finished', pages: group.length, ms: clock.now() - startedMs });
     } catch (error) {
+      onFailed(error);
       for (const { reject } of group) reject(error);
     }
   }

@@ -62,13 +62,16 @@ export function afterPage(
   }
 }
 
-/** What a failed call means for the walk. Throws what must end the run. */
+/**
+ * What a failed call means for the walk. Throws what must end the run: a long pause too, because it is the whole account
+ * that the service keeps waiting.
+ */
 export function afterFailure(
   context: WalkContext,
   standing: Standing,
   error: unknown,
 ): Exclude<Next, { kind: 'end' }> {
-  if (!(error instanceof SyncError) || error.recovery === 'stop') throw error;
+  if (!(error instanceof SyncError)) throw error;
   switch (error.recovery) {
     case 'restart-walk':
       return restart(context, standing, error);
@@ -78,8 +81,10 @@ export function afterFailure(
         return { kind: 'continue', standing: { ...standing, position }, restartedBecause: null };
       return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };
     }
-    case 'retry':
+    case 'stop':
     case 'throttle':
+      throw error;
+    case 'retry':
     case 'skip-partition':
     case 'skip-entity':
       return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };

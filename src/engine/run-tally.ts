@@ -15,7 +15,9 @@ const reportedFailures = 100;
 /** More than this share of an entity's records in quarantine fails the entity. */
 const maxQuarantinedShare = 0.01;
 
-type EntityTally = { -readonly [Part in Exclude<keyof EntityReport, 'entity'>]: EntityReport[Part] };
+type EntityTally = {
+  -readonly [Part in Exclude<keyof EntityReport, 'entity' | 'isWhole'>]: EntityReport[Part];
+};
 
 /** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
 export interface RunTally {
@@ -24,6 +26,7 @@ export interface RunTally {
   setAside(partition: Partition, failure: WalkFailure): void;
   /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
   check(): void;
+  /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
   entities(): readonly EntityReport[];
   failures(): { readonly reported: readonly FailureReport[]; readonly omitted: number };
   /** True when something that should have been read was not. */
@@ -86,17 +89,14 @@ export function runTally(order: readonly EntityName[]): RunTally {
         );
       }
     },
-    entities: () => [...tallies].map(([entity, tally]) => ({ entity, ...tally })),
+    entities: () => [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(tally) })),
     failures: () => {
       const overQuarantined = [...tallies]
         .filter(([, { counts }]) => isOverQuarantined(counts))
         .map(([entity, { counts }]) => quarantineFailure(entity, counts));
       return { reported: [...overQuarantined, ...failures], omitted };
     },
-    isDegraded: () =>
-      [...tallies.values()].some(
-        ({ setAside, depthLimited, counts }) => setAside > 0 || depthLimited > 0 || isOverQuarantined(counts),
-      ),
+    isDegraded: () => ![...tallies.values()].every(isWhole),
     nothingRead: () =>
       [...tallies.values()].every(({ proofs }) => proofs.single + proofs.seam + proofs.token === 0) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
@@ -114,6 +114,10 @@ function emptyTally(): EntityTally {
     depthLimited: 0,
     foreign: 0,
   };
+}
+
+function isWhole({ setAside, depthLimited, counts }: EntityTally): boolean {
+  return setAside === 0 && depthLimited === 0 && !isOverQuarantined(counts);
 }
 
 function isOverQuarantined(counts: PageCounts): boolean {

@@ -1,14 +1,16 @@
 import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, type Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { ConnectorIdentity, RunOutcome, RunReport, Sink, StartedRun } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
+import type { Ending } from './note-ending.ts';
 import { planRun } from './plan-run.ts';
 import { runTally, type RunTally } from './run-tally.ts';
-import { workRun, type Ending } from './work-run.ts';
+import { wholeEntities } from './whole-entities.ts';
+import { workRun } from './work-run.ts';
 
 export interface SyncOptions {
   readonly identity: ConnectorIdentity;
@@ -26,7 +28,8 @@ export interface SyncOptions {
 }
 
 /**
- * One run of one connector: takes it, works off what is due, reports. Resolves with the report whatever the outcome;
+ * One run of one connector: takes it, works off what is due, reports. Resolves with the report whatever the outcome: also
+ * when the service asks for a long pause, which ends the run as `partial` with `resumeAt`;
  * throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
  */
 export async function syncConnector(options: SyncOptions): Promise<RunReport> {
@@ -45,21 +48,27 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   });
 
   const tally = runTally(plan.tables.map(({ entity }) => entity));
-  const ending: Ending = { error: null };
+  const ending: Ending = { error: null, resumeAt: null };
   await workRun(options, lease, started, tally, ending);
 
+  const outcome = outcomeOf(options.signal, started, tally, ending);
+  const entities = tally.entities();
   const report: RunReport = {
     run: started.run,
     connector: identity.connector,
-    outcome: outcomeOf(options.signal, started, tally, ending),
+    outcome,
     startedAt: plan.startedAt,
     finishedAt: instant(clock.now()),
     continues: started.continues,
-    entities: tally.entities(),
+    entities:
+      outcome === 'ok' || outcome === 'degraded'
+        ? wholeEntities(definition, options.entities, entities)
+        : entities.map((entity) => ({ ...entity, isWhole: false })),
     ...callsOf(source),
     failures: tally.failures().reported,
     failuresOmitted: tally.failures().omitted,
-    error: ending.error === null ? null : { code: ending.error.code, message: ending.error.message },
+    error: errorOf(ending),
+    resumeAt: outcome === 'partial' ? ending.resumeAt : null,
   };
   await sink.finish(lease, started.run, report);
   onEvent({
@@ -68,22 +77,37 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     run: started.run,
     outcome: report.outcome,
     ms: clock.now() - startedMs,
+    waitedMs: report.waitedMs,
   });
   return report;
 }
 
 function outcomeOf(signal: AbortSignal, started: StartedRun, tally: RunTally, ending: Ending): RunOutcome {
   // A run that goes on with another may find nothing but what failed there: then the rest was read all the same.
-  if (ending.error === null && started.continues === null && tally.nothingRead() && !signal.aborted) {
+  const isEnded = ending.error !== null || ending.resumeAt !== null || signal.aborted;
+  if (!isEnded && started.continues === null && tally.nothingRead()) {
     const first = tally.failures().reported[0];
     ending.error = new SyncError(`nothing could be read: ${first?.message ?? 'every walk failed'}`, {
       code: first?.code ?? 'UPSTREAM',
-      recovery: 'stop',
+      recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
     });
   }
   if (ending.error !== null) return 'failed';
+  if (ending.resumeAt !== null) return 'partial';
   if (signal.aborted) return 'interrupted';
   return tally.isDegraded() ? 'degraded' : 'ok';
+}
+
+/** Failures of the service rather than of the configuration: the same run may go well later. */
+const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
+  'retry',
+  'throttle',
+  'smaller-page',
+  'restart-walk',
+]);
+
+function errorOf({ error }: Ending): RunReport['error'] {
+  return error === null ? null : { code: error.code, recovery: error.recovery, message: error.message };
 }
 
 function callsOf(source: Source): Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'> {

@@ -2,14 +2,15 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
-import type { PageCommit, Partition, Position, Proof, WalkFailure } from '../sinks/sink.ts';
+import type { Partition, Position, Proof, WalkFailure } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import { fetchPage, type Fetched } from './fetch-page.ts';
-import { afterFailure, afterPage, type Next, type Standing } from './next-step.ts';
+import type { Standing } from './next-step.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { Pagination } from './pagination/pagination.ts';
-import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
+import type { PreparePage } from './prepare/prepare-page.ts';
 import type { RunTally } from './run-tally.ts';
+import { dropPage, takePage, type ReadyPage } from './take-page.ts';
 
 export interface WalkContext {
   readonly run: RunId;
@@ -40,23 +41,27 @@ const maxPagesAhead = 4;
 
 /**
  * Reads one partition to its end: fetch, prepare, commit. The walk runs a few pages ahead of what is stored, so that
- * commits are large; it ends only when all of its pages are. Throws what must end the run (recovery `stop`), and the
- * signal's reason when it is aborted: pages in hand are stored first.
+ * commits are large; it ends only when all of its pages are. Throws what must end the run (recovery `stop` or `throttle`),
+ * and the signal's reason when it is aborted: pages in hand are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const pending: Promise<void>[] = [];
+  const ahead: Ahead = { fetching: null, stored: [] };
   try {
-    return await walkPages(context, partition, pending);
+    return await walkPages(context, partition, ahead);
   } finally {
-    await context.commits.waitFor(Promise.allSettled(pending));
+    await context.commits.waitFor(Promise.allSettled(ahead.stored));
+    // Only a failed commit leaves one behind, and that has aborted the call.
+    if (ahead.fetching !== null) dropPage(context, partition, await ahead.fetching);
   }
 }
 
-async function walkPages(
-  context: WalkContext,
-  partition: Partition,
-  pending: Promise<void>[],
-): Promise<WalkEnd> {
+/** What a walk has under way: the call for its next page, and pages that are being stored. */
+interface Ahead {
+  fetching: Promise<Fetched> | null;
+  readonly stored: Promise<void>[];
+}
+
+async function walkPages(context: WalkContext, partition: Partition, ahead: Ahead): Promise<WalkEnd> {
   const { pagination, commits, onEvent, inFlight } = context;
   const { entity, params } = partition;
   let standing: Standing = {
@@ -65,29 +70,27 @@ async function walkPages(
     restarts: 0,
   };
   onEvent({ kind: 'walk-started', entity, params, resumed: partition.position !== null });
-  let fetching: Promise<Fetched> | null = null;
 
   for (;;) {
-    const taken = await takePage(
+    const { next, page } = await takePage(
       context,
       partition,
       standing,
-      fetching ?? fetchPage(context, partition, standing.position),
+      takeFetching(ahead) ?? fetchPage(context, partition, standing.position),
     );
-    fetching = null;
-    const { next, page } = taken;
     if (page !== null) {
       inFlight.bytes += page.bytes;
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
-        fetching = fetchPage(context, partition, next.standing.position);
+        ahead.fetching = fetchPage(context, partition, next.standing.position);
       }
       const stored = storePage(context, partition, page);
       // It is waited for below; until then a failure must not count as one that nobody handles.
       stored.catch(() => undefined);
-      pending.push(stored);
+      ahead.stored.push(stored);
     }
-    const mayRunAhead = next.kind === 'continue' && fetching !== null && pending.length < maxPagesAhead;
-    if (!mayRunAhead) await commits.waitFor(Promise.all(pending.splice(0)));
+    const mayRunAhead =
+      next.kind === 'continue' && ahead.fetching !== null && ahead.stored.length < maxPagesAhead;
+    if (!mayRunAhead) await commits.waitFor(Promise.all(ahead.stored.splice(0)));
     if (next.kind === 'end') return { kind: 'sealed', proof: next.proof };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null)
@@ -96,64 +99,28 @@ async function walkPages(
   }
 }
 
-async function storePage(
-  context: WalkContext,
-  partition: Partition,
-  page: NonNullable<Taken['page']>,
-): Promise<void> {
+/** The caller waits for the call from now on; kept in a variable beside it, the raw page would outlive its preparation. */
+function takeFetching(ahead: Ahead): Promise<Fetched> | null {
+  const { fetching } = ahead;
+  ahead.fetching = null;
+  return fetching;
+}
+
+async function storePage(context: WalkContext, partition: Partition, page: ReadyPage): Promise<void> {
   const { commits, tally, onEvent, inFlight } = context;
-  const committed = await commits.submit(page.commit).finally(() => (inFlight.bytes -= page.bytes));
+  const committed = await commits
+    .submit(page.commit)
+    .catch((error: unknown) => {
+      onEvent({ kind: 'page-dropped', entity: partition.entity, bytes: page.bytes });
+      throw error;
+    })
+    .finally(() => (inFlight.bytes -= page.bytes));
   tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
   for (const { entity, counts } of committed.counts) {
-    const newlyDue = entity === partition.entity ? committed.newlyDue : 0;
-    onEvent({ kind: 'page-committed', entity, counts, newlyDue });
+    const isOwn = entity === partition.entity;
+    const newlyDue = isOwn ? committed.newlyDue : 0;
+    onEvent({ kind: 'page-committed', entity, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
   }
-}
-
-interface Taken {
-  readonly next: Next;
-  /** Null where the fetch failed. */
-  readonly page: {
-    readonly prepared: PreparedPage;
-    readonly commit: PageCommit;
-    readonly bytes: number;
-  } | null;
-}
-
-/**
- * Waits for a page and makes ready what is to be stored of it. What came raw is let go with this call: while a page is
- * stored, only what is stored is held.
- */
-async function takePage(
-  context: WalkContext,
-  partition: Partition,
-  standing: Standing,
-  fetching: Promise<Fetched>,
-): Promise<Taken> {
-  const fetched = await fetching;
-  context.signal.throwIfAborted();
-  if (fetched.kind === 'error') return { next: afterFailure(context, standing, fetched.error), page: null };
-  const { page } = fetched;
-  const prepared = context.preparePage(partition, page.records, standing.read);
-  const advance = context.pagination.advance(standing.position, {
-    marks: prepared.marks,
-    bytes: page.bytes,
-    next: page.next,
-    nowMs: context.clock.now(),
-  });
-  const next = afterPage(context, standing, page, advance);
-  const commit: PageCommit = {
-    walk: { partition: partition.id, run: context.run },
-    fetched: page.fetched,
-    filtered: prepared.filtered,
-    foreign: prepared.foreign,
-    refused: prepared.refused,
-    children: prepared.children,
-    rows: prepared.rows,
-    position: { ...next.standing.position, read: next.standing.read },
-    seal: next.kind === 'end' ? next.proof : null,
-  };
-  return { next, page: { prepared, commit, bytes: page.bytes } };
 }
 
 /** A stored position carries the number of records read, beside what its pagination keeps. */

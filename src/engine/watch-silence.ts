@@ -10,7 +10,7 @@ export type SilenceVerdict = 'go-on' | 'deny-entity' | 'end-run';
 export interface Silence {
   /** A page was stored: somebody answers. */
   pageStored(entity: EntityName): void;
-  /** A walk came to nothing because nobody answered, or the service only asked to wait. */
+  /** A walk came to nothing because nobody answered. */
   walkUnanswered(entity: EntityName): { readonly verdict: SilenceVerdict; readonly pauseMs: number };
   /** True when nothing was stored since an entity fell silent: for all that is known, the service is down. */
   isUnbroken(): boolean;

@@ -2,17 +2,13 @@ import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Lease, StartedRun, WalkFailure } from '../sinks/sink.ts';
 import { groupCommits } from './group-commits.ts';
+import { noteEnding, toSyncError, type Ending } from './note-ending.ts';
 import type { RunTally } from './run-tally.ts';
 import type { SyncOptions } from './sync-connector.ts';
 import { walkContexts } from './walk-contexts.ts';
 import { walkPartition } from './walk-partition.ts';
 import { watchSilence } from './watch-silence.ts';
 import { newWake, workPartitions } from './work-partitions.ts';
-
-/** What ended a run before its work was done. */
-export interface Ending {
-  error: SyncError | null;
-}
 
 /**
  * Works off what is due in a run, and notes in `ending` what ended it early. Resolves when every walk has stopped;
@@ -28,7 +24,11 @@ export async function workRun(
   const { sink, clock, onEvent } = options;
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
-  const commits = groupCommits(sink, lease, { clock, onEvent });
+  const endRun = (error: unknown): void => {
+    noteEnding(ending, error, { signal, nowMs: clock.now() });
+    stop.abort(error);
+  };
+  const commits = groupCommits(sink, lease, { clock, onEvent, onFailed: endRun });
   const wake = newWake();
   const silence = watchSilence();
   const contextOf = walkContexts(options, { started, tally, commits, signal, wake, silence });
@@ -73,26 +73,16 @@ export async function workRun(
           code: failure.code,
           message: failure.message,
         });
-        if (
-          denied.has(partition.entity) ||
-          !(failure.recovery === 'retry' || failure.recovery === 'throttle')
-        )
-          return;
+        if (denied.has(partition.entity) || failure.recovery !== 'retry') return;
         const { verdict, pauseMs } = silence.walkUnanswered(partition.entity);
         if (verdict === 'deny-entity') denied.set(partition.entity, failure);
         if (verdict === 'end-run') throw silenceError(failure);
         if (pauseMs > 0) await clock.sleep(pauseMs, signal);
       },
-      onFatal: (error) => {
-        if (!options.signal.aborted || !isAbort(error, options.signal)) ending.error ??= toSyncError(error);
-        stop.abort(error);
-      },
+      onFatal: endRun,
     },
     wake,
-  ).catch((error: unknown) => {
-    ending.error ??= toSyncError(error);
-    stop.abort(error);
-  });
+  ).catch(endRun);
   // What an earlier run left may be all that is down: then holding on to it would keep everything else from being read.
   if (silence.isUnbroken() && started.continues === null && !signal.aborted) {
     ending.error ??= silenceError([...denied.values()].at(-1) ?? null);
@@ -107,15 +97,5 @@ export async function workRun(
 /** Ends the run as failed, so that the next one goes on from here. */
 function silenceError(last: WalkFailure | null): SyncError {
   const message = `nobody answers any more: walk after walk failed, the last one with: ${last?.message ?? 'no answer'}`;
-  return new SyncError(message, { code: last?.code ?? 'UPSTREAM', recovery: 'stop' });
-}
-
-function isAbort(error: unknown, signal: AbortSignal): boolean {
-  return error === signal.reason || (error instanceof Error && error.name === 'AbortError');
-}
-
-function toSyncError(error: unknown): SyncError {
-  if (error instanceof SyncError) return error;
-  const message = error instanceof Error ? error.message : String(error);
-  return new SyncError(message, { code: 'INTERNAL', recovery: 'stop', cause: error });
+  return new SyncError(message, { code: last?.code ?? 'UPSTREAM', recovery: 'retry' });
 }

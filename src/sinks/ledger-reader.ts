@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
-import type { Holder, RunOutcome, RunReport, WalkFailure } from './sink.ts';
+import type { Holder, Pause, RunOutcome, RunReport, WalkFailure } from './sink.ts';
 
 /** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state. */
 export interface LedgerReader {
@@ -13,6 +13,24 @@ export interface LedgerReader {
   failures(connector: ConnectorName, limit: number): readonly PartitionFailure[];
   /** Quarantined records, newest first. */
   quarantine(connector: ConnectorName, limit: number): readonly QuarantineRow[];
+  /** Every paused connector, by name. */
+  pauses(): readonly PausedConnector[];
+  /** True when somebody asked for the end of this run. */
+  isCancelRequested(run: RunId): boolean;
+  /** How old each entity's records are at most; entities that were never begun are left out. */
+  freshness(connector: ConnectorName): readonly EntityFreshness[];
+}
+
+export interface PausedConnector extends Pause {
+  readonly connector: ConnectorName;
+}
+
+export interface EntityFreshness {
+  readonly entity: EntityName;
+  /**
+   * When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did.
+   */
+  readonly asOf: Instant | null;
 }
 
 export interface RunSummary {

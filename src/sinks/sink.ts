@@ -8,7 +8,7 @@ import type { LedgerReader } from './ledger-reader.ts';
 /**
  * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
  * idempotent where it is repeated after a crash, and fenced: a lease that another holder has overtaken is refused
- * with `SyncError` FENCED.
+ * with `SyncError` FENCED. What a lease is not asked for may be called beside any run, from any process.
  */
 export interface Sink extends AsyncDisposable {
   /** Random id made with the sink: tells two files of one name apart. */
@@ -33,6 +33,15 @@ export interface Sink extends AsyncDisposable {
   setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void>;
   /** Ends the run: closes files, writes the report, prunes what is past its retention. */
   finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
+  /**
+   * Notes that the connector is not to be run until it is resumed. For any name, held or not, also one that has no records
+   * yet. Paused again, it keeps its `since` and takes the new reason.
+   */
+  pause(connector: ConnectorName, pause: Pause): Promise<void>;
+  /** Takes the pause back; false where there was none. */
+  resume(connector: ConnectorName): Promise<boolean>;
+  /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
+  requestCancel(run: RunId, at: Instant): Promise<boolean>;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }
@@ -58,6 +67,12 @@ export interface Lease extends AsyncDisposable {
   readonly connector: ConnectorName;
   /** Raised by every acquire; checked inside every transaction. */
   readonly epoch: number;
+}
+
+export interface Pause {
+  readonly since: Instant;
+  /** For people: who paused it and why. */
+  readonly reason: string;
 }
 
 export interface RunPlan {
@@ -179,8 +194,14 @@ export interface RunReport {
   /** At most 100; `failuresOmitted` counts the rest. */
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;
-  /** What ended a `failed` run. */
-  readonly error: { readonly code: ErrorCode; readonly message: string } | null;
+  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: somebody must act. */
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly recovery: Recovery;
+    readonly message: string;
+  } | null;
+  /** The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere. */
+  readonly resumeAt: Instant | null;
 }
 
 export interface EntityReport {
@@ -198,6 +219,11 @@ export interface EntityReport {
   readonly depthLimited: number;
   /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
   readonly foreign: number;
+  /**
+   * Of a run that ended `ok` or `degraded`: nothing of the entity was left out, nor of what leads to it, since the chain of
+   * runs began.
+   */
+  readonly isWhole: boolean;
 }
 
 export interface FailureReport {

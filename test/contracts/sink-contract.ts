@@ -8,6 +8,7 @@ import { fullDisk } from './sink/full-disk.ts';
 import { holding } from './sink/holding.ts';
 import { hostileValues } from './sink/hostile-values.ts';
 import { opening } from './sink/opening.ts';
+import { operating } from './sink/operating.ts';
 import { tableChanges } from './sink/table-changes.ts';
 import { trees } from './sink/trees.ts';
 
@@ -24,5 +25,6 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('changed tables', () => tableChanges(kind));
     describe('on a full disk', () => fullDisk(kind));
     describe('finishing', () => finishing(kind));
+    describe('operating', () => operating(kind));
   });
 }

@@ -29,6 +29,7 @@ import {
   type Started,
 } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
+import { migrating } from './support/migrating.ts';
 import { byKey } from './support/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
@@ -70,6 +71,7 @@ const kind: SinkKind = {
 };
 
 describeSink('JSONL', kind);
+describe('a JSONL sink of version 1', () => migrating(kind));
 
 describe('JSONL files', () => {
   const bench = useBench(kind);

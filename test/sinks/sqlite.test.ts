@@ -13,6 +13,7 @@ import {
   type Started,
 } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
+import { migrating } from './support/migrating.ts';
 import { byKey, columnValue } from './support/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
@@ -57,6 +58,7 @@ const kind: SinkKind = {
 };
 
 describeSink('SQLite', kind);
+describe('a SQLite sink of version 1', () => migrating(kind));
 
 describe('SQLite tables', () => {
   const bench = useBench(kind);

@@ -1,6 +1,7 @@
 import { expect } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
+import type { SharedBudget } from '../../src/core/shared-budget.ts';
 import { isConnectorId, type ConnectorId } from '../../src/core/names.ts';
 import { Secret } from '../../src/core/secret.ts';
 import type { Clock } from '../../src/core/clock.ts';
@@ -37,6 +38,7 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly limits?: Partial<ApiLimits>;
   readonly concurrency?: number;
   readonly requestsPerSecond?: number;
+  readonly budget?: SharedBudget;
 }
 
 /** A source on a hostile server, with waits that take no time unless the test brings a clock of its own. */
@@ -56,6 +58,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     address: { kind: 'id', id: connectorId('c1') },
     concurrency: options.concurrency ?? 32,
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
+    budget: options.budget ?? null,
     onEvent,
     signal: never,
   });

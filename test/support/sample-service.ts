@@ -11,7 +11,8 @@ import { expectedRows, type Row } from './expected-rows.ts';
 import { testCredentials } from './sync-once.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
-const seed = 11;
+/** Of every sample account in the tests, so that they all hold the same. */
+export const sampleSeed = 11;
 
 /** Connector id and definition name, as the sample service of the tests has them. */
 export const sampleConnectors = [
@@ -40,7 +41,7 @@ export async function startSampleService(
       connectorId,
       definitionName,
       workspace: 'default',
-      seed,
+      seed: sampleSeed,
       size,
       ...(wrap === undefined ? {} : { wrap }),
     })),
@@ -52,7 +53,7 @@ export function sampleRows(
   definitionName: string,
   size: SampleSize,
 ): ReadonlyMap<string, ReadonlyMap<string, Row>> {
-  const account = createSampleAccount({ definitionName, seed, size });
+  const account = createSampleAccount({ definitionName, seed: sampleSeed, size });
   const tables = new Map<string, ReadonlyMap<string, Row>>();
   for (const entity of builtInDefinition(definitionName).entities.values()) {
     const { rows, exploded } = expectedRows(entity, sampleTruth(account, entity.name));

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { instant, type Clock } from '../../core/clock.ts';
+import { instant, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { LedgerReader } from '../ledger-reader.ts';
@@ -9,6 +9,7 @@ import type {
   Lease,
   PageCommit,
   Partition,
+  Pause,
   RunPlan,
   RunReport,
   Sink,
@@ -26,7 +27,7 @@ import { openDatabase, openReadonlyDatabase, type DatabaseOptions } from './open
 import type { RecordStore } from './record-store.ts';
 import { setAside } from './set-aside.ts';
 import { startRun } from './start-run.ts';
-import { checkEpoch } from './transact.ts';
+import { checkEpoch, inLedger } from './transact.ts';
 
 export interface FileSinkOptions extends Omit<DatabaseOptions, 'now'> {
   readonly clock: Clock;
@@ -98,6 +99,18 @@ class FileSink implements Sink {
 
   async finish(lease: Lease, run: RunId, report: RunReport): Promise<void> {
     finishRun(this.#ledger, this.#held(lease), run, report);
+  }
+
+  async pause(connector: ConnectorName, pause: Pause): Promise<void> {
+    inLedger(this.#ledger, () => this.#ledger.pauses.pause(connector, pause));
+  }
+
+  async resume(connector: ConnectorName): Promise<boolean> {
+    return inLedger(this.#ledger, () => this.#ledger.pauses.resume(connector));
+  }
+
+  async requestCancel(run: RunId, at: Instant): Promise<boolean> {
+    return inLedger(this.#ledger, () => this.#ledger.runs.requestCancel(run, at));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,8 +1,8 @@
 import { SyncError } from '../../core/errors.ts';
-import type { RunId } from '../../core/names.ts';
+import type { EntityName, RunId } from '../../core/names.ts';
 import type { RunReport } from '../sink.ts';
 import { writeJson } from './json-text.ts';
-import type { HeldConnector, Ledger } from './ledger.ts';
+import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import { inRun } from './transact.ts';
 
 /**
@@ -10,13 +10,14 @@ import { inRun } from './transact.ts';
  * run is stored as `failed`, and `SyncError` ACCOUNTING is thrown.
  */
 export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, report: RunReport): void {
-  const error = inRun(ledger, held, run, () => {
+  const error = inRun(ledger, held, run, (current) => {
     const wrong = accountingError(ledger, run, report);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);
     ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
     if (stored.outcome === 'ok' || stored.outcome === 'degraded') {
       ledger.dueWork.dropSeen(held.connector);
+      noteWhole(ledger, held, current, stored);
     }
     ledger.retention(held.connector, ledger.clock.now());
     return wrong;
@@ -25,7 +26,22 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
   // Moves the log into the file where nobody reads it just now; never waits for a reader.
   ledger.db.pragma('wal_checkpoint(PASSIVE)');
   if (error !== null) {
-    throw new SyncError(error.message, { code: error.code, recovery: 'stop', context: { run } });
+    throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
+  }
+}
+
+/** Rows made of an entity's elements come from its walks: their table stands behind the entity's in the plan. */
+function noteWhole(
+  ledger: Ledger,
+  { connector }: HeldConnector,
+  { run, tables, entities }: CurrentRun,
+  report: RunReport,
+): void {
+  const whole = new Set(report.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
+  let walked: EntityName | null = null;
+  for (const entity of tables.keys()) {
+    walked = entities.has(entity) || walked === null ? entity : walked;
+    if (whole.has(entity)) ledger.tables.wasRead(connector, entity, run, walked);
   }
 }
 
@@ -33,12 +49,13 @@ function accountingError(
   ledger: Ledger,
   run: RunId,
   report: RunReport,
-): { readonly code: 'ACCOUNTING'; readonly message: string } | null {
+): { readonly code: 'ACCOUNTING'; readonly recovery: 'stop'; readonly message: string } | null {
   const differences = ledger.counts.differences(run, report.entities);
   return differences.length === 0
     ? null
     : {
         code: 'ACCOUNTING',
+        recovery: 'stop',
         message:
           `The report of run ${run} does not agree with what was stored ` +
           `(fetched/filtered/quarantined/inserted/updated/duplicate/unchanged): ${differences.join('; ')}. ` +

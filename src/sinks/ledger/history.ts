@@ -9,11 +9,13 @@ import type {
   RunSummary,
 } from '../ledger-reader.ts';
 import { parseFailure, parseHolder, parseParams, parseReport } from './ledger-json.ts';
+import { readOperations } from './read-operations.ts';
 import { toSinkError } from './sink-error.ts';
 
 /** Reads the ledger over a connection that may be the writer's own or a read-only one. */
 export function openLedgerReader(db: Database.Database, file: string): LedgerReader {
   const read = prepareReading(db);
+  const operations = readOperations(db);
   const once = <Result>(work: () => Result): Result => {
     try {
       return db.transaction(work).deferred();
@@ -42,6 +44,9 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
       }),
     failures: (connector, limit) => once(() => read.failures.all(connector, limit).map(readFailure)),
     quarantine: (connector, limit) => once(() => read.quarantine.all(connector, limit)),
+    pauses: () => once(operations.pauses),
+    isCancelRequested: (run) => once(() => operations.isCancelRequested(run)),
+    freshness: (connector) => once(() => operations.freshness(connector)),
   };
 }
 

@@ -10,8 +10,12 @@ export function parseHolder(text: string): Holder {
   return check(holder, text, 'who held a connector');
 }
 
+/** A report stored by an earlier version too: what it did not say yet reads as the least that it can have meant. */
 export function parseReport(text: string): RunReport {
-  return check(report, text, 'a run report') as unknown as RunReport;
+  const stored = check(report, text, 'a run report');
+  const isWhole = stored.outcome === 'ok';
+  const entities = stored.entities.map((entity) => ({ isWhole, ...entity }));
+  return { ...stored, entities } as unknown as RunReport;
 }
 
 export function parseFailure(text: string): WalkFailure {
@@ -39,6 +43,11 @@ const report = z.looseObject({
   finishedAt: z.string(),
   entities: z.array(z.looseObject({ entity: z.string() })),
   failures: z.array(z.looseObject({ entity: z.string() })),
+  error: z
+    .looseObject({ code: z.string(), recovery: z.string().default('stop'), message: z.string() })
+    .nullable()
+    .default(null),
+  resumeAt: z.string().nullable().default(null),
 });
 const failure = z.object({
   code: z.string(),

@@ -5,6 +5,7 @@ import { prepareConnectors, type Connectors } from './connectors.ts';
 import { prepareCounts, type Counts } from './counts.ts';
 import type { Lock } from './lock.ts';
 import { preparePartitions, type Partitions } from './partitions.ts';
+import { preparePauses, type Pauses } from './pauses.ts';
 import { prepareNextPartitions, type NextPartitions } from './next-partitions.ts';
 import { prepareQuarantine, type Quarantine } from './quarantine.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
@@ -25,6 +26,7 @@ export interface Ledger {
   readonly sequence: Sequence;
   readonly connectors: Connectors;
   readonly runs: Runs;
+  readonly pauses: Pauses;
   readonly tables: Tables;
   readonly partitions: Partitions;
   readonly trees: Trees;
@@ -74,6 +76,7 @@ export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clo
     sequence: prepareSequence(db),
     connectors: prepareConnectors(db),
     runs: prepareRuns(db),
+    pauses: preparePauses(db),
     tables: prepareTables(db),
     partitions: preparePartitions(db),
     trees: prepareTrees(db),

@@ -3,6 +3,7 @@ import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 import type { Instant } from '../../core/clock.ts';
 import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
+import { migrations } from './migrations.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
 import { toSinkError } from './sink-error.ts';
 
@@ -22,18 +23,18 @@ const cacheKiB = 32 * 1024;
 const oldestSqlite = [3, 51, 3] as const;
 
 /**
- * Opens (or creates, mode 0600) the database that holds a sink's ledger.
+ * Opens (or creates, mode 0600) the database that holds a sink's ledger; a file of an older version is migrated.
  * Throws `SyncError` SINK_INCOMPATIBLE, leaving the file as it was, when it belongs to something else or to a newer version.
  */
 export function openDatabase(options: DatabaseOptions): Database.Database {
   return connect(options.file, {}, (db) => {
-    const isNew = inspect(db, options) === 'empty';
-    if (isNew) {
+    const version = inspect(db, options);
+    if (version === 0) {
       db.pragma(`page_size = ${pageBytes}`);
     }
     setPragmas(db, options.durability);
-    if (isNew) {
-      createSchema(db, options);
+    if (version < schemaVersion) {
+      bringUpToDate(db, options);
     }
   });
 }
@@ -47,7 +48,10 @@ export function isSinkThere(file: string): boolean {
   }
 }
 
-/** Opens an existing sink's database for reading. Throws `SyncError` SINK_FAILED when there is none. */
+/**
+ * Opens an existing sink's database for reading, of this version or an older one; never writes. Throws `SyncError`
+ * SINK_FAILED when there is none.
+ */
 export function openReadonlyDatabase(
   options: Omit<DatabaseOptions, 'durability' | 'now'>,
 ): Database.Database {
@@ -58,7 +62,7 @@ export function openReadonlyDatabase(
     );
   }
   return connect(options.file, { readonly: true }, (db) => {
-    if (inspect(db, options) === 'empty') {
+    if (inspect(db, options) === 0) {
       throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
     }
     db.pragma('trusted_schema = OFF');
@@ -105,16 +109,16 @@ function checkSqliteVersion(db: Database.Database): void {
   }
 }
 
-/** Reads only, so that a foreign file stays byte for byte what it was. */
-function inspect(
-  db: Database.Database,
-  { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>,
-): 'empty' | 'ours' {
+/**
+ * The version of the ledger in the file, 0 where it is empty. Reads only, so that a foreign file stays byte for byte what
+ * it was.
+ */
+function inspect(db: Database.Database, { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>): number {
   const owner = Number(db.pragma('application_id', { simple: true }));
   const version = Number(db.pragma('user_version', { simple: true }));
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
   if (owner === 0 && version === 0 && tables === 0) {
-    return 'empty';
+    return 0;
   }
   if (owner !== applicationId) {
     throw incompatible(file, 'it is a database of another program', 'Name another path.');
@@ -130,7 +134,7 @@ function inspect(
   if (stored !== kind) {
     throw incompatible(file, `it belongs to a sink of type ${stored}, not ${kind}`, 'Name another path.');
   }
-  return 'ours';
+  return version;
 }
 
 function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void {
@@ -144,21 +148,29 @@ function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void 
   db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
 }
 
-/** In one transaction, and only when no other process was faster. */
-function createSchema(db: Database.Database, options: DatabaseOptions): void {
+/** In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one. */
+function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
   db.transaction(() => {
-    if (inspect(db, options) === 'ours') {
-      return;
+    const version = inspect(db, options);
+    if (version === 0) {
+      createSchema(db, options);
+    } else {
+      for (const migration of migrations.slice(version - 1)) {
+        db.exec(migration);
+      }
     }
-    db.exec(schemaSql);
-    db.prepare('INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)').run(
-      randomUUID(),
-      options.kind,
-      options.now,
-    );
-    db.pragma(`application_id = ${applicationId}`);
     db.pragma(`user_version = ${schemaVersion}`);
   }).immediate();
+}
+
+function createSchema(db: Database.Database, { kind, now }: DatabaseOptions): void {
+  db.exec(schemaSql);
+  db.prepare('INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)').run(
+    randomUUID(),
+    kind,
+    now,
+  );
+  db.pragma(`application_id = ${applicationId}`);
 }
 
 function incompatible(file: string, found: string, advice: string, cause?: unknown): SyncError {

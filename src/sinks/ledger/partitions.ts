@@ -33,13 +33,27 @@ export interface Partitions {
   setAside(id: number, run: string, failure: string, failedAt: Instant, dropPosition: boolean): void;
 }
 
+type FindingValues = [
+  connector: string,
+  entity: string,
+  params: string,
+  inject: string,
+  rank: number,
+  tree: number | null,
+  treeDepth: number | null,
+  origin: number,
+  foundAt: Instant,
+  dueSince: Instant,
+  ready: number,
+];
+
 const maxPositionBytes = 64 * 1024;
 
 export function preparePartitions(db: Database.Database): Partitions {
   const get = db.prepare<[number, string], PartitionRow>(
     `SELECT id, entity, tree, due_since AS dueSince, listed FROM _sync_partitions WHERE id = ? AND connector = ?`,
   );
-  const find = db.prepare(
+  const find = db.prepare<FindingValues, { isMidway: number }>(
     `INSERT INTO _sync_partitions
        (connector, entity, params, inject, rank, tree, tree_depth, origin, found_at, due_since, ready, listed)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
@@ -48,7 +62,11 @@ export function preparePartitions(db: Database.Database): Partitions {
        origin = excluded.origin, found_at = excluded.found_at, due_since = excluded.due_since,
        ready = excluded.ready, listed = 0,
        position = CASE WHEN due_since IS NULL THEN position END, set_aside_run = NULL, failure = NULL, failed_at = NULL
-     WHERE origin <> excluded.origin`,
+     WHERE origin <> excluded.origin
+     RETURNING position IS NOT NULL AS isMidway`,
+  );
+  const takeOver = db.prepare<[number, string, string]>(
+    'UPDATE _sync_tables SET taken_over = ? WHERE connector = ? AND entity = ?',
   );
   const advance = db.prepare<[string, number]>('UPDATE _sync_partitions SET position = ? WHERE id = ?');
   const setAside = db.prepare<[string, string, string, number, number]>(
@@ -72,10 +90,9 @@ export function preparePartitions(db: Database.Database): Partitions {
       const inject = writeJson(found.inject);
       const { entity, rank, tree, treeDepth } = found;
       const ready = isRead ? 1 : 0;
-      return (
-        find.run(connector, entity, params, inject, rank, tree, treeDepth, origin, now, now, ready).changes >
-        0
-      );
+      const due = find.get(connector, entity, params, inject, rank, tree, treeDepth, origin, now, now, ready);
+      if (due?.isMidway === 1) takeOver.run(origin, connector, entity);
+      return due !== undefined;
     },
     advance: (id, position) => void advance.run(positionText(position), id),
     setAside: (id, run, failure, failedAt, dropPosition) =>

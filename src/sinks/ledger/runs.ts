@@ -16,6 +16,8 @@ export interface EarlierRun {
   readonly run: RunId;
   readonly origin: number;
   readonly startedAt: Instant;
+  /** Until when the service asked for quiet, where that ended the run. */
+  readonly resumeAt: Instant | null;
   readonly scope: string;
   readonly state: RunOutcome;
   readonly canContinue: number;
@@ -27,13 +29,16 @@ export interface Runs {
   /** Begins a chain of its own, or goes on with `earlier`; gives the number of the chain's first run. */
   start(run: NewRun, earlier: EarlierRun | null): number;
   finish(run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void;
+  /** True when the run is `running`; the first request's time stays. */
+  requestCancel(run: RunId, at: Instant): boolean;
   interruptRunning(connector: ConnectorName): void;
   forbidContinuing(connector: ConnectorName): void;
 }
 
 export function prepareRuns(db: Database.Database): Runs {
   const newest = db.prepare<[string], EarlierRun>(
-    `SELECT run, origin, started_at AS startedAt, scope, state, can_continue AS canContinue
+    `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
+       can_continue AS canContinue
      FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1`,
   );
   const insert = db.prepare(
@@ -43,6 +48,9 @@ export function prepareRuns(db: Database.Database): Runs {
   const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
   const finish = db.prepare<[string, string, string, string]>(
     'UPDATE _sync_runs SET state = ?, finished_at = ?, report = ? WHERE run = ?',
+  );
+  const cancel = db.prepare<[string, string]>(
+    "UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, ?) WHERE run = ? AND state = 'running'",
   );
   const interrupt = db.prepare<[string]>(
     "UPDATE _sync_runs SET state = 'interrupted' WHERE connector = ? AND state = 'running'",
@@ -61,6 +69,7 @@ export function prepareRuns(db: Database.Database): Runs {
       return Number(lastInsertRowid);
     },
     finish: (run, state, finishedAt, report) => void finish.run(state, finishedAt, report, run),
+    requestCancel: (run, at) => cancel.run(at, run).changes > 0,
     interruptRunning: (connector) => void interrupt.run(connector),
     forbidContinuing: (connector) => void forbid.run(connector),
   };

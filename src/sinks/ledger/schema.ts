@@ -1,8 +1,11 @@
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
 export const applicationId = 0x43_53_59_31;
 
-/** Raised with every change of the tables below; a file with a higher number was written by a newer version. */
-export const schemaVersion = 1;
+/**
+ * Raised with every change of the tables below, which needs a migration; a file with a higher number was written by a
+ * newer version.
+ */
+export const schemaVersion = 2;
 
 /**
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
@@ -11,7 +14,8 @@ export const schemaVersion = 1;
  * start has kept it for when the partition is found again; `ready` says that this
  * chain of runs still has to walk the listing (not set aside, not listed to its end); `listed` says that the own
  * listing of a tree is read while inner listings (`tree`) are not; `origin` is the number of the first run of the
- * chain that found it last.
+ * chain that found it last. `as_of` of a table is when the newest chain began that read all of it;
+ * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped.
  */
 export const schemaSql = `
 CREATE TABLE _sync_meta (
@@ -39,6 +43,8 @@ CREATE TABLE _sync_tables (
   stored TEXT NOT NULL,
   declared TEXT NOT NULL,
   rows INTEGER NOT NULL,
+  as_of TEXT,
+  taken_over INTEGER,
   PRIMARY KEY (connector, entity)
 ) STRICT, WITHOUT ROWID;
 
@@ -53,9 +59,16 @@ CREATE TABLE _sync_runs (
   state TEXT NOT NULL,
   started_at TEXT NOT NULL,
   finished_at TEXT,
-  report TEXT
+  report TEXT,
+  cancel_requested TEXT
 ) STRICT;
 CREATE INDEX _sync_runs_connector ON _sync_runs (connector, number);
+
+CREATE TABLE _sync_pauses (
+  connector TEXT PRIMARY KEY,
+  since TEXT NOT NULL,
+  reason TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE _sync_partitions (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

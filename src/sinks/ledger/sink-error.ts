@@ -4,7 +4,8 @@ import { SyncError } from '../../core/errors.ts';
 const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
 
 /**
- * Says what a failure of SQLite or of the file system means for the sink kept at `file`.
+ * Says what a failure of SQLite or of the file system means for the sink kept at `file`. A full disk and a writer that
+ * holds the file are gone some day (`retry`); the rest somebody must mend.
  * `SyncError`s and programming errors are given back as they came.
  */
 export function toSinkError(error: unknown, file: string): unknown {
@@ -15,7 +16,7 @@ export function toSinkError(error: unknown, file: string): unknown {
   if (fullCodes.has(code)) {
     return new SyncError(
       `No space is left for the sink at ${file}; nothing of the last commit was stored. Free space and sync again.`,
-      { code: 'SINK_FULL', recovery: 'stop', context: { file, cause: code }, cause: error },
+      { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
     );
   }
   const busy = code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED');
@@ -24,7 +25,12 @@ export function toSinkError(error: unknown, file: string): unknown {
       ? `The sink at ${file} stayed locked by another writer for 5 s; expected short transactions only. ` +
           'Close programs that hold a write transaction on it and sync again.'
       : `The sink at ${file} could not be read or written (${reasonOf(code, error)}). Check the file, its folder and the disk.`,
-    { code: 'SINK_FAILED', recovery: 'stop', context: { file, cause: code }, cause: error },
+    {
+      code: 'SINK_FAILED',
+      recovery: busy ? 'retry' : 'stop',
+      context: { file, cause: code },
+      cause: error,
+    },
   );
 }
 

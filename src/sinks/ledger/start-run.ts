@@ -61,7 +61,9 @@ function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Earl
   }
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  const fits = wasCutShort && newest.startedAt > plan.continueAfter && newest.scope === scopeOf(held, plan);
+  // A run that had to wait is as old as its wait: a service that allows an hour of calls a day is read to its end all the same.
+  const isYoung = (newest.resumeAt ?? newest.startedAt) > plan.continueAfter;
+  const fits = wasCutShort && isYoung && newest.scope === scopeOf(held, plan);
   return fits && ledger.dueWork.isLeft(held.connector, newest.origin, plan.entities) ? newest : null;
 }
 

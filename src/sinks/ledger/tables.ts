@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { z } from 'zod';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
 
 /** What changed between the table as it is stored and as it is declared now. */
@@ -10,7 +10,7 @@ export interface TableChange {
   readonly filled: readonly Column[];
 }
 
-/** `_sync_tables`: the columns each entity's table has had, and how many rows are in it. */
+/** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
 export interface Tables {
   /**
    * Notes the declared columns; gives those that the table already has and those to be filled from `_extra`.
@@ -18,6 +18,11 @@ export interface Tables {
    */
   declare(connector: ConnectorName, table: EntityTable): TableChange;
   addRows(connector: ConnectorName, entity: EntityName, rows: number): void;
+  /**
+   * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
+   * unless it began in the middle of one, because that one's first half is older.
+   */
+  wasRead(connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void;
 }
 
 export function prepareTables(db: Database.Database): Tables {
@@ -30,6 +35,14 @@ export function prepareTables(db: Database.Database): Tables {
   );
   const addRows = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET rows = rows + ? WHERE connector = ? AND entity = ?',
+  );
+  // The chain's first run may be past its retention; then nothing is known of its start.
+  const wasRead = db.prepare<[string, string, string, string, string]>(
+    `UPDATE _sync_tables SET as_of = coalesce(
+       (SELECT first.started_at FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin
+        WHERE run.run = ? AND run.origin IS NOT
+          (SELECT taken_over FROM _sync_tables WHERE connector = ? AND entity = ?)), as_of)
+     WHERE connector = ? AND entity = ?`,
   );
   return {
     declare: (connector, table) => {
@@ -52,6 +65,7 @@ export function prepareTables(db: Database.Database): Tables {
         addRows.run(rows, connector, entity);
       }
     },
+    wasRead: (connector, entity, run, walked) => void wasRead.run(run, connector, walked, connector, entity),
   };
 }
 

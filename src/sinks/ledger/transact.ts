@@ -34,8 +34,17 @@ export function inTransaction<Result>(
   }
 }
 
+/** One IMMEDIATE transaction of the ledger alone, beside whatever run: no record and no change number is touched. */
+export function inLedger<Result>(ledger: Ledger, work: () => Result): Result {
+  try {
+    return ledger.db.transaction(work).immediate();
+  } catch (error) {
+    throw toSinkError(error, ledger.file);
+  }
+}
+
 /**
- * The same for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
+ * `inTransaction` for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
  * run that the lease is in.
  */
 export function inRun<Result>(

@@ -1,10 +1,10 @@
 import { setMaxListeners } from 'node:events';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { OnRunEvent } from '../../core/events.ts';
+import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import type { CallBudget } from './call-budget.ts';
-import type { CallFacts } from './call-failure.ts';
+import { CallFailure, type CallFacts } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
 import { classifyAnswer, classifyThrown } from './classify-failure.ts';
 import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
@@ -34,6 +34,8 @@ export type ApiCaller = <T>(
   signal: AbortSignal,
 ) => Promise<T>;
 
+type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
+
 /**
  * Puts the layers of a call together: retries around a budget around one authorized attempt. Rejects with a classified
  * `SyncError`, or promptly with the signal's reason.
@@ -41,9 +43,37 @@ export type ApiCaller = <T>(
 export function openApiCaller(options: ApiCallerOptions): ApiCaller {
   const { transport, tokens, clock, limits } = options;
 
-  const attempt = async <T>(call: ApiCall<T>, budget: CallBudget, signal: AbortSignal): Promise<T> => {
+  const attemptOnce = async <T>(
+    call: ApiCall<T>,
+    budget: CallBudget,
+    waitedMs: number,
+    onEvent: OnRunEvent,
+    signal: AbortSignal,
+  ): Promise<T> => {
     // Without a call failure inside: the token's own request has already been retried.
     const token = tokens === null ? null : await tokens.current(signal);
+    const sentAt = clock.now();
+    const { entity } = call.facts;
+    const ended = (answer: CallEnded['answer']): void =>
+      onEvent({ kind: 'call-ended', entity, answer, ms: clock.now() - sentAt, waitedMs });
+    let value: T;
+    try {
+      value = await exchange(call, token, budget, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      ended(answerOf(error));
+      throw error;
+    }
+    ended('ok');
+    return value;
+  };
+
+  const exchange = async <T>(
+    call: ApiCall<T>,
+    token: string | null,
+    budget: CallBudget,
+    signal: AbortSignal,
+  ): Promise<T> => {
     budget.count({ calls: 1 });
     let answer: HttpAnswer;
     try {
@@ -72,7 +102,13 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     setMaxListeners(0, signal);
     const { entity, label } = call.facts;
     try {
-      return await callWithRetries(() => budget.run(() => attempt(call, budget, signal), signal), {
+      const send = (waitedMs: number) => attemptOnce(call, budget, waitedMs, onEvent, signal);
+      const attempt = async () => {
+        // A turn is for this moment: those that waited for a token would start together.
+        await tokens?.current(signal);
+        return await budget.run(send, signal);
+      };
+      return await callWithRetries(attempt, {
         limits,
         clock,
         budget,
@@ -91,4 +127,11 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
       });
     }
   };
+}
+
+function answerOf(error: unknown): CallEnded['answer'] {
+  if (error instanceof CallFailure) {
+    return error.retry?.reason === 'token' ? 'refresh-auth' : error.error.recovery;
+  }
+  return error instanceof SyncError ? error.recovery : 'stop';
 }

@@ -1,16 +1,18 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
+import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import type { SourceStats } from '../source.ts';
 import { openCallPace } from './call-pace.ts';
 
 /** The rate and concurrency that all calls of one source share, and what they cost. */
 export interface CallBudget {
   /**
-   * Runs one attempt when concurrency, rate and pauses let it. Rejects at once when the signal is aborted, also from
-   * the queue.
+   * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at once
+   * when the signal is aborted, also from the queue.
    */
-  run<T>(attempt: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  slowDown(waitMs: number): void;
+  run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** The service asked for quiet: no attempt starts for `waitMs`, and then they start more slowly for a while. */
+  slowDown(waitMs: number): Promise<void>;
   count(part: Partial<SourceStats>): void;
   stats(): SourceStats;
 }
@@ -20,10 +22,14 @@ export interface CallBudgetOptions {
   readonly requestsPerSecond: number;
   readonly clock: Clock;
   readonly maxThrottleWaitMs: number;
+  /** What all processes keep together for the account; it stays the caller's to dispose. */
+  readonly shared?: SharedBudget | null;
 }
 
+const noTurn: SharedTurn = { release: () => Promise.resolve() };
+
 export function openCallBudget(options: CallBudgetOptions): CallBudget {
-  const { clock } = options;
+  const { clock, shared = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
   const sums = { calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0 };
@@ -36,18 +42,32 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
     sums.bytes += part.bytes ?? 0;
   };
 
+  const start = async (signal: AbortSignal): Promise<SharedTurn> => {
+    await pace.turn(signal);
+    return shared === null ? noTurn : await shared.enter(signal);
+  };
+
   return {
     async run(attempt, signal) {
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
-          await pace.turn(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
-          return await attempt();
+          const turn = await start(signal).finally(() => count({ waitedMs: clock.now() - queuedAt }));
+          try {
+            return await attempt(clock.now() - queuedAt);
+          } finally {
+            // The attempt's own end is what counts; a turn that cannot be given back runs out by itself.
+            await turn.release().catch(() => undefined);
+          }
         },
         { signal },
       );
     },
-    slowDown: (waitMs) => pace.slowDown(waitMs),
+    async slowDown(waitMs) {
+      pace.slowDown(waitMs);
+      // This process keeps quiet all the same; the others will be told by the service itself.
+      await shared?.slowDown(waitMs).catch(() => undefined);
+    },
     count,
     stats: () => ({ ...sums }),
   };

@@ -32,7 +32,7 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     const waitMs = waitBefore(rule, count, attemptNumber, limits);
     if (rule.wait === 'throttle') {
       budget.count({ throttled: 1 });
-      budget.slowDown(waitMs);
+      await budget.slowDown(waitMs);
       options.onThrottle(waitMs);
       if (waitMs > limits.maxThrottleWaitMs) throw new ThrottledError(failure.message, waitMs);
     }

@@ -3,6 +3,7 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
+import type { SharedBudget } from '../../core/shared-budget.ts';
 import { openApiCaller, type ApiCall } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget } from './call-budget.ts';
@@ -46,7 +47,8 @@ export interface ApiClient extends AsyncDisposable {
   connector(id: ConnectorId, signal: AbortSignal): Promise<ConnectorSummary>;
   /** For the source: any call, through a budget of the caller's. */
   call<T>(call: ApiCall<T>, budget: CallBudget, onEvent: OnRunEvent, signal: AbortSignal): Promise<T>;
-  openBudget(concurrency: number, requestsPerSecond: number): CallBudget;
+  /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
+  openBudget(concurrency: number, requestsPerSecond: number, shared?: SharedBudget | null): CallBudget;
   readonly clock: Clock;
 }
 
@@ -63,18 +65,20 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...tokens.known()]);
   const headers = organizationHeader(api.organizationId);
-  const shared = { transport, clock, limits, redact };
-  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond) =>
-    openCallBudget({ concurrency, requestsPerSecond, clock, maxThrottleWaitMs: limits.maxThrottleWaitMs });
+  const common = { transport, clock, limits, redact };
+  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, shared = null) => {
+    const { maxThrottleWaitMs } = limits;
+    return openCallBudget({ concurrency, requestsPerSecond, clock, maxThrottleWaitMs, shared });
+  };
 
-  const requestToken = openApiCaller({ ...shared, tokens: null, headers });
+  const requestToken = openApiCaller({ ...common, tokens: null, headers });
   // A budget of its own: token requests must not queue behind the calls that wait for the token.
   const tokenBudget = openBudget(1, 5);
   const tokens = openTokenCache(
     () => requestToken(tokenCall(api), tokenBudget, onEvent, closing.signal),
     clock,
   );
-  const call = openApiCaller({ ...shared, tokens, headers });
+  const call = openApiCaller({ ...common, tokens, headers });
   const catalogBudget = openBudget(4, 10);
 
   return {

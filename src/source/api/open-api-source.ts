@@ -3,6 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
+import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { Source, SourcePage } from '../source.ts';
 import { checkDeclared } from './check-declared.ts';
@@ -24,6 +25,8 @@ export interface ApiSourceOptions {
   /** Calls on their way at a time. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
+  /** Rate and concurrency that other processes keep too; null: this process keeps its own alone. Not disposed here. */
+  readonly budget?: SharedBudget | null;
   readonly onEvent?: OnRunEvent;
   /** Ends the search for the connector; each call has a signal of its own. */
   readonly signal: AbortSignal;
@@ -33,7 +36,7 @@ export interface ApiSourceOptions {
 export async function openApiSource(client: ApiClient, options: ApiSourceOptions): Promise<ApiSource> {
   const { definition, onEvent = () => undefined } = options;
   const connectorId = await resolveConnector(client, definition, options.address, options.signal);
-  const budget = client.openBudget(options.concurrency, options.requestsPerSecond);
+  const budget = client.openBudget(options.concurrency, options.requestsPerSecond, options.budget);
   const presence = openConnectorPresence(client, connectorId, definition);
 
   const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>

@@ -126,6 +126,16 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
+  test('counts the age of a run that the service kept waiting from the end of its wait', async () => {
+    const { sink, started } = await halfRun(bench());
+    const began = bench().clock.now();
+    const resumeAt = instant(began + hourMs);
+    await sink.finish(started.lease, started.run, { ...half(started, 'partial'), resumeAt });
+    expect(
+      await sink.startRun(started.lease, bench().plan('r2', { continueAfter: instant(began + hourMs - 1) })),
+    ).toMatchObject(continued);
+  });
+
   test.each<[string, Partial<RunPlan>]>([
     ['other entities', { entities: [members, lists], tables: [membersTable, listsTable] }],
     ['other root parameters', { roots: [partition(members, { status: 'archived' })] }],

@@ -195,10 +195,15 @@ export class Bench {
     return this.kind.readRows(this.folder, news, table);
   }
 
-  async close(): Promise<void> {
-    for (const sink of this.#sinks) {
+  /** Closes what was opened; the files stay. */
+  async closeSinks(): Promise<void> {
+    for (const sink of this.#sinks.splice(0)) {
       await sink[Symbol.asyncDispose]();
     }
+  }
+
+  async close(): Promise<void> {
+    await this.closeSinks();
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
@@ -248,6 +253,7 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
     failures: [],
     failuresOmitted: 0,
     error: null,
+    resumeAt: null,
     ...change,
   };
 }
@@ -261,6 +267,7 @@ export function entityReport(entity: EntityName, change: Partial<PageCounts>): R
     extraFields: 0,
     depthLimited: 0,
     foreign: 0,
+    isWhole: true,
   };
   return { ...none, entity, counts: counts(change) };
 }

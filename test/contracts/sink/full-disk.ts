@@ -71,7 +71,7 @@ export function fullDisk(kind: SinkKind): void {
       offset += full === null ? 100 : 0;
     }
     expect(full).toBeInstanceOf(SyncError);
-    expect(full).toMatchObject({ code: 'SINK_FULL', recovery: 'stop' });
+    expect(full).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
     expect(kind.readRows(folder, news, membersTable)).toHaveLength(offset);
     expect((await onlyPartition(sink, lease)).position).toEqual({ kind: 'offset', offset: offset - 100 });
 

@@ -44,7 +44,13 @@ describe('a throttle', () => {
     await source.list(request, never);
     expect(clock.now() - startedAt).toBeGreaterThanOrEqual(least);
     expect(clock.now() - startedAt).toBeLessThanOrEqual(most);
-    expect(events.map((event) => event.kind)).toEqual(['throttled', 'call-retried']);
+    const ofMembers = events.filter((event) => !('entity' in event) || event.entity !== null);
+    expect(ofMembers.map(({ kind }) => kind)).toEqual([
+      'call-ended',
+      'throttled',
+      'call-retried',
+      'call-ended',
+    ]);
     expect(source.stats()).toMatchObject({ calls: 2, retries: 1, throttled: 1 });
     expect(source.stats().waitedMs).toBeGreaterThanOrEqual(least);
   });

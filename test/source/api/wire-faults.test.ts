@@ -42,7 +42,7 @@ const start = async (options: TestSourceOptions): Promise<TestSource> => {
 
 const request = { entity: entityName('members'), params: { count: 10 }, isRoot: false };
 const smallLimits = {
-  attemptTimeoutMs: 150,
+  attemptTimeoutMs: 500,
   maxHeaderBytes: 4_096,
   maxWireBytes: 200_000,
   maxBodyBytes: 200_000,
@@ -103,9 +103,10 @@ describe('a broken answer', () => {
       limits: { ...smallLimits, retries: 5 },
     });
     expect((await source.list(request, never)).records).toEqual([{ id: 'a' }]);
-    expect(events.map((event) => event.kind)).toEqual(['call-retried', 'call-retried', 'call-retried']);
+    const retries = events.filter(({ kind }) => kind !== 'call-ended');
+    expect(retries.map(({ kind }) => kind)).toEqual(['call-retried', 'call-retried', 'call-retried']);
     // The first reset is most likely an idle socket that had been closed: no wait.
-    expect(events[0]).toMatchObject({ code: 'NETWORK', attempt: 1, waitMs: 0 });
+    expect(retries[0]).toMatchObject({ code: 'NETWORK', attempt: 1, waitMs: 0 });
   });
 
   it('leaves no connection taken: many failures through two sockets, then a good call', async () => {

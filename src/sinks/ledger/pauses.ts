@@ -1,0 +1,23 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Pause } from '../sink.ts';
+
+/** `_sync_pauses`: connectors that are not to be run, whether they were ever synced or not. */
+export interface Pauses {
+  /** Keeps `since` where the connector is paused already. */
+  pause(connector: ConnectorName, pause: Pause): void;
+  /** True when the connector was paused. */
+  resume(connector: ConnectorName): boolean;
+}
+
+export function preparePauses(db: Database.Database): Pauses {
+  const pause = db.prepare<[string, string, string]>(
+    `INSERT INTO _sync_pauses (connector, since, reason) VALUES (?, ?, ?)
+     ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
+  );
+  const resume = db.prepare<[string]>('DELETE FROM _sync_pauses WHERE connector = ?');
+  return {
+    pause: (connector, { since, reason }) => void pause.run(connector, since, reason),
+    resume: (connector) => resume.run(connector).changes > 0,
+  };
+}

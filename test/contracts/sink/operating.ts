@@ -1,0 +1,188 @@
+import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { ConnectorName } from '../../../src/core/names.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
+import type { RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
+import {
+  dayMs,
+  entityReport,
+  hourMs,
+  member,
+  members,
+  news,
+  onlyPartition,
+  opens,
+  page,
+  proof,
+  report,
+  type Bench,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+const wiki = 'wiki' as ConnectorName;
+
+/** What an operator says to a sink, and asks of it, beside whatever run is going on. */
+export function operating(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const now = (): string => instant(bench().clock.now());
+
+  test('pauses connectors that it has never held, until they are resumed, and tells every reader', async () => {
+    const sink = await bench().open();
+    using history = openHistory(kind.options(bench().folder));
+    expect(history.pauses()).toEqual([]);
+    await sink.pause(wiki, { since: now(), reason: 'moving house' });
+    await sink.pause(news, { since: now(), reason: 'too expensive' });
+    const paused = [
+      { connector: news, since: now(), reason: 'too expensive' },
+      { connector: wiki, since: now(), reason: 'moving house' },
+    ];
+    expect(history.pauses()).toEqual(paused);
+    expect((await bench().open()).history.pauses()).toEqual(paused);
+    expect(history.connectors()).toEqual([]);
+    expect(await sink.resume(wiki)).toBe(true);
+    expect(await sink.resume(wiki)).toBe(false);
+    expect(history.pauses()).toEqual(paused.slice(0, 1));
+  });
+
+  test('keeps the beginning of a pause that is given another reason', async () => {
+    const sink = await bench().open();
+    const since = now();
+    await sink.pause(news, { since, reason: 'first' });
+    await sink.pause(news, { since: instant(bench().clock.now() + hourMs), reason: 'second' });
+    expect(sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
+  });
+
+  test('takes pauses and cancel requests from beside the holder, whose run goes on', async () => {
+    const holder = await bench().open();
+    const started = await bench().begin(holder, 'r1');
+    const beside = await bench().open();
+    await beside.pause(news, { since: now(), reason: 'enough' });
+    expect(holder.history.isCancelRequested(started.run)).toBe(false);
+    expect(await beside.requestCancel(started.run, now())).toBe(true);
+    expect(await beside.requestCancel(started.run, now())).toBe(true);
+    expect(holder.history.isCancelRequested(started.run)).toBe(true);
+    const { id } = await onlyPartition(holder, started.lease);
+    await holder.commit(started.lease, [page(started, id, [member('1')])]);
+    expect(bench().rows()).toHaveLength(1);
+  });
+
+  test('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    await sink.requestCancel(started.run, now());
+    await sink.finish(started.lease, started.run, report(started, { outcome: 'interrupted' }));
+    expect(await sink.requestCancel(started.run, now())).toBe(false);
+    expect(await sink.requestCancel('r0' as Started['run'], now())).toBe(false);
+    const next = 'r2' as Started['run'];
+    expect(await sink.startRun(started.lease, bench().plan(next))).toMatchObject({ continues: 'r1' });
+    expect(sink.history.isCancelRequested(next)).toBe(false);
+    expect(sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
+  });
+
+  test('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
+    const sink = await bench().open();
+    const asOf = (): unknown => sink.history.freshness(news).find(({ entity }) => entity === members)?.asOf;
+    expect(sink.history.freshness(news)).toEqual([]);
+
+    const first = now();
+    await readAll(bench(), sink, 'r1', { outcome: 'ok' });
+    expect(asOf()).toBe(first);
+
+    bench().clock.advance(hourMs);
+    await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
+    expect(asOf(), 'something of it was left out').toBe(first);
+
+    bench().clock.advance(hourMs);
+    const third = now();
+    await readAll(bench(), sink, 'r3', { outcome: 'degraded', isWhole: true });
+    expect(asOf(), 'what was left out was of another entity').toBe(third);
+
+    bench().clock.advance(hourMs);
+    await readAll(bench(), sink, 'r4', { outcome: 'failed', isWhole: true });
+    expect(asOf(), 'the run did not come to its end').toBe(third);
+    expect(sink.history.freshness(wiki)).toEqual([]);
+  });
+
+  test('counts the age of an entity from the first run of the chain, not from the one that ended it', async () => {
+    const sink = await bench().open();
+    const began = now();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    await started.lease[Symbol.asyncDispose]();
+    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: null });
+    bench().clock.advance(hourMs);
+    await readAll(bench(), sink, 'r2', { outcome: 'ok' });
+    expect(sink.history.run('r2' as Started['run'])).toMatchObject({ continues: 'r1' });
+    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: began });
+  });
+
+  test('does not count a chain that began in the middle of a walk that an earlier one had left', async () => {
+    const sink = await bench().open();
+    const asOf = (): unknown => sink.history.freshness(news).map(({ asOf }) => asOf);
+    const first = now();
+    const change = { leaves: [members] };
+    const started = await bench().begin(sink, 'r1', change);
+    const { id } = await onlyPartition(sink, started.lease);
+    await sink.commit(started.lease, [page(started, id, [])]);
+    const why = {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      message: '500',
+      at: first,
+      dropPosition: false,
+    } as const;
+    await sink.setAside(started.lease, { partition: id, run: started.run }, why);
+    const aside = { ...entityReport(members, {}), isWhole: false };
+    await sink.finish(
+      started.lease,
+      started.run,
+      report(started, { outcome: 'degraded', entities: [aside] }),
+    );
+    await started.lease[Symbol.asyncDispose]();
+
+    bench().clock.advance(hourMs);
+    await readAll(bench(), sink, 'r2', { outcome: 'ok', change });
+    expect(sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
+    expect(asOf(), 'its first half is of the first run').toEqual([null, null]);
+
+    bench().clock.advance(hourMs);
+    const third = now();
+    await readAll(bench(), sink, 'r3', { outcome: 'ok', change });
+    expect(asOf()).toEqual([third, third]);
+  });
+
+  test('still knows the age of an entity when the run that read it is past its retention', async () => {
+    const sink = await bench().open();
+    const first = now();
+    await readAll(bench(), sink, 'r1', { outcome: 'ok' });
+    bench().clock.advance(91 * dayMs);
+    await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
+    expect(sink.history.run('r1' as Started['run'])).toBeNull();
+    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: first });
+  });
+}
+
+/** A run that reads its one partition to the end and reports it as told. */
+async function readAll(
+  bench: Bench,
+  sink: Sink,
+  run: string,
+  {
+    outcome,
+    isWhole = true,
+    change = {},
+  }: Pick<RunReport, 'outcome'> & { readonly isWhole?: boolean; readonly change?: Partial<RunPlan> },
+): Promise<void> {
+  const started = await bench.begin(sink, run, change);
+  const { id } = await onlyPartition(sink, started.lease);
+  const [stored] = await sink.commit(started.lease, [page(started, id, [], { seal: proof })]);
+  const entities = [
+    { ...entityReport(members, stored?.counts[0]?.counts ?? {}), isWhole },
+    { ...entityReport(opens, {}), isWhole },
+  ];
+  await sink.finish(started.lease, started.run, report(started, { outcome, entities }));
+  await started.lease[Symbol.asyncDispose]();
+}

@@ -1,0 +1,103 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import type { SampleSize } from '../../src/service/sample/sample-account.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { startRedis, type PrivateRedis } from './redis.ts';
+import { builtInDefinition, sampleSeed, storedByDefault } from './sample-service.ts';
+import { differencesFrom, sampleSinks, type Differences } from './sample-sinks.ts';
+import { testCredentials } from './sync-once.ts';
+
+export interface ScheduledConnector {
+  readonly name: string;
+  readonly definition: string;
+  readonly size: SampleSize;
+  /** As the config file says it: `{ cron: "*\/3 * * * * *" }`. */
+  readonly schedule: string;
+}
+
+export interface ScheduledWorld extends AsyncDisposable {
+  readonly folder: string;
+  readonly config: string;
+  readonly database: string;
+  readonly redis: PrivateRedis;
+  readonly service: Service;
+  /** What every process of the world gets as its environment. */
+  readonly env: Readonly<Record<string, string>>;
+  /** List calls that reached a connector's account. */
+  calls(connector: string): number;
+  /** What the sink holds of a connector, held against its account. */
+  differences(connector: string): Differences;
+}
+
+export const redisPassword = 'redis-password-of-this-test';
+
+/** A service with an account for each connector, a Redis, a SQLite sink and a config: all that workers need, and no worker. */
+export async function openScheduledWorld(options: {
+  readonly connectors: readonly ScheduledConnector[];
+  readonly latencyMs?: number;
+  readonly concurrency?: number;
+  readonly redis?: Parameters<typeof startRedis>[0];
+}): Promise<ScheduledWorld> {
+  const { connectors, latencyMs = 5, concurrency = 4 } = options;
+  const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
+  const calls = new Map<string, number>();
+  const redis = await startRedis({ ...options.redis, password: redisPassword });
+  const service = await startService({
+    port: 0,
+    ...testCredentials,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    latencyMs,
+    accounts: connectors.map(({ name, definition, size }) => ({
+      connectorId: `id-${name}`,
+      definitionName: definition,
+      workspace: 'default',
+      seed: sampleSeed,
+      size,
+      wrap: (account) => ({
+        ...account,
+        list: (entity, params) => {
+          calls.set(name, (calls.get(name) ?? 0) + 1);
+          return account.list(entity, params);
+        },
+      }),
+    })),
+  });
+  const config = path.join(folder, 'config.yaml');
+  const database = path.join(folder, 'test.db');
+  writeFileSync(
+    config,
+    [
+      `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
+      `redis: { url: "\${TEST_REDIS}" }`,
+      `sinks: { test: { type: sqlite, path: ${database}, durability: normal } }`,
+      'connectors:',
+      ...connectors.map(
+        ({ name, definition, schedule }) =>
+          `  ${name}: { definition: ${definition}, id: id-${name}, sink: test, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 }, schedule: ${schedule} }`,
+      ),
+      '',
+    ].join('\n'),
+  );
+  return {
+    folder,
+    config,
+    database,
+    redis,
+    service,
+    env: { TEST_SECRET: testCredentials.clientSecret, TEST_REDIS: redis.url },
+    calls: (connector) => calls.get(connector) ?? 0,
+    differences: (connector) => {
+      const { definition = '', size = 'tiny' } = connectors.find(({ name }) => name === connector) ?? {};
+      return differencesFrom(storedByDefault(definition, size), builtInDefinition(definition), (table) =>
+        sampleSinks.sqlite.rows(folder, connector, table),
+      );
+    },
+    [Symbol.asyncDispose]: async () => {
+      await service.close();
+      await redis.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}

@@ -1,0 +1,91 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { ScheduledWorld } from './scheduled-world.ts';
+
+const script = fileURLToPath(new URL('./worker-process.mjs', import.meta.url));
+
+/** A line of the worker's log. */
+export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string; readonly time: string };
+
+export interface WorkerProcess {
+  readonly pid: number;
+  readonly child: ChildProcess;
+  readonly lines: readonly LogLine[];
+  /** What it wrote that is no log line. */
+  readonly stray: readonly string[];
+  /** Resolves with the first line from this number on, past or to come, for which this holds; rejects when the process ends without one. */
+  until(matches: (line: LogLine) => boolean, from?: number): Promise<LogLine>;
+  /** Resolves with code and signal when the process has ended and its output was read. */
+  readonly ended: Promise<{ readonly code: number | null; readonly signal: string | null }>;
+}
+
+/**
+ * A worker as `connector-sync worker` starts it, from the built program, with shorter times than its own where they are
+ * given: locks of 15 s would make every test of a crash as long as that.
+ */
+export function startWorkerProcess(
+  world: Pick<ScheduledWorld, 'config' | 'env'>,
+  timings: Readonly<Record<string, number>> = {},
+  concurrency = 2,
+): WorkerProcess {
+  const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, concurrency })], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: process.env['PATH'] ?? '', ...world.env },
+  });
+  const lines: LogLine[] = [];
+  const stray: string[] = [];
+  const watchers = new Set<(line: LogLine) => void>();
+  const read = (text: string): void => {
+    const line = parseLine(text);
+    if (line === null) stray.push(text);
+    else {
+      lines.push(line);
+      for (const watch of watchers) watch(line);
+    }
+  };
+  createInterface({ input: child.stdout }).on('line', (text) => stray.push(text));
+  createInterface({ input: child.stderr }).on('line', read);
+  const ended = once(child, 'close').then(([code, signal]) => ({
+    code: code as number | null,
+    signal: signal as string | null,
+  }));
+  return {
+    pid: child.pid ?? 0,
+    child,
+    lines,
+    stray,
+    ended,
+    until: (matches, from = 0) => {
+      const past = lines.slice(from).find(matches);
+      if (past !== undefined) return Promise.resolve(past);
+      return new Promise((resolve, reject) => {
+        const watch = (line: LogLine): void => {
+          if (!matches(line)) return;
+          watchers.delete(watch);
+          resolve(line);
+        };
+        watchers.add(watch);
+        void ended.then(() =>
+          reject(
+            new Error(
+              `the worker ended without that line: ${JSON.stringify(lines.at(-1))} ${stray.join('\n')}`,
+            ),
+          ),
+        );
+      });
+    },
+  };
+}
+
+function parseLine(text: string): LogLine | null {
+  try {
+    return JSON.parse(text) as LogLine;
+  } catch {
+    return null;
+  }
+}
+
+export const isRunStarted = (line: LogLine): boolean => line['event'] === 'run-started';
+export const isRunFinished = (line: LogLine): boolean => line['event'] === 'run-finished';
