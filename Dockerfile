@@ -1,5 +1,6 @@
 # docs/operations.md says how to run it.
-FROM node:24-slim AS build
+# Not Node.js 24: from 24.19 on its headers make better-sqlite3 12, compiled against them, abort when memory is collected.
+FROM node:22-slim AS build
 # For better-sqlite3, which is compiled where there is no ready-made binary of it.
 RUN apt-get update \
   && apt-get install -y --no-install-recommends python3 make g++ \
@@ -11,7 +12,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && chmod +x dist/main.js && npm prune --omit=dev
 
-FROM node:24-slim
+FROM node:22-slim
 LABEL org.opencontainers.image.title="connector-sync" \
   org.opencontainers.image.description="Keeps a local, query-ready copy of everything behind a Connector Execution API" \
   org.opencontainers.image.licenses="Apache-2.0"

@@ -39,6 +39,8 @@ export async function openScheduledWorld(options: {
   readonly latencyMs?: number;
   readonly concurrency?: number;
   readonly redis?: Parameters<typeof startRedis>[0];
+  /** Opens the board, where one is wanted. */
+  readonly boardToken?: string;
 }): Promise<ScheduledWorld> {
   const { connectors, latencyMs = 5, concurrency = 4 } = options;
   const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
@@ -71,6 +73,7 @@ export async function openScheduledWorld(options: {
     [
       `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
       `redis: { url: "\${TEST_REDIS}" }`,
+      ...(options.boardToken === undefined ? [] : [`http: { token: "\${TEST_BOARD}" }`]),
       `sinks: { test: { type: sqlite, path: ${database}, durability: normal } }`,
       'connectors:',
       ...connectors.map(
@@ -86,7 +89,11 @@ export async function openScheduledWorld(options: {
     database,
     redis,
     service,
-    env: { TEST_SECRET: testCredentials.clientSecret, TEST_REDIS: redis.url },
+    env: {
+      TEST_SECRET: testCredentials.clientSecret,
+      TEST_REDIS: redis.url,
+      TEST_BOARD: options.boardToken ?? '',
+    },
     calls: (connector) => calls.get(connector) ?? 0,
     differences: (connector) => {
       const { definition = '', size = 'tiny' } = connectors.find(({ name }) => name === connector) ?? {};

@@ -28,9 +28,9 @@ export interface WorkerProcess {
 export function startWorkerProcess(
   world: Pick<ScheduledWorld, 'config' | 'env'>,
   timings: Readonly<Record<string, number>> = {},
-  concurrency = 2,
+  options: { readonly listen?: { readonly host: string; readonly port: number } } = {},
 ): WorkerProcess {
-  const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, concurrency })], {
+  const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, ...options })], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: process.env['PATH'] ?? '', ...world.env },
   });

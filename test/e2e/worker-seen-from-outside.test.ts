@@ -1,0 +1,99 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { redisContents } from '../support/redis-contents.ts';
+import { openScheduledWorld, redisPassword, type ScheduledWorld } from '../support/scheduled-world.ts';
+import { testCredentials } from '../support/sync-once.ts';
+import {
+  isRunFinished,
+  isRunStarted,
+  startWorkerProcess,
+  type WorkerProcess,
+} from '../support/worker-process.ts';
+
+const boardToken = 'board-token-of-this-test';
+const basic = `Basic ${Buffer.from(`operator:${boardToken}`).toString('base64')}`;
+
+let world: ScheduledWorld;
+let worker: WorkerProcess;
+let url: string;
+
+beforeEach(async () => {
+  world = await openScheduledWorld({
+    connectors: [
+      { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "*/2 * * * * *" }' },
+      { name: 'wiki', definition: 'workspace-notes', size: 'tiny', schedule: '{ cron: "*/2 * * * * *" }' },
+    ],
+    latencyMs: 30,
+    boardToken,
+  });
+  worker = startWorkerProcess(world, {}, { listen: { host: '127.0.0.1', port: 0 } });
+  const { http } = await worker.until(({ msg }) => msg === 'ready for scheduled runs');
+  url = String(http);
+});
+
+afterEach(async () => {
+  worker.child.kill('SIGKILL');
+  await worker.ended;
+  await world[Symbol.asyncDispose]();
+});
+
+it('tells Prometheus about a run while it goes on, in text that another program reads', async () => {
+  await worker.until((line) => isRunStarted(line) && line['connector'] === 'news');
+  const during = await scrape();
+  expect(seriesIn(during).get('connector_sync_running_runs{connector="news"}')).toBe(1);
+  expect(worker.lines.some((line) => isRunFinished(line) && line['connector'] === 'news')).toBe(false);
+  await worker.until((line) => isRunFinished(line) && line['connector'] === 'news');
+  const after = await scrape();
+  expect(decreased(during, after)).toEqual([]);
+  expect(undescribed(after)).toEqual([]);
+  const inserted = parsePrometheusText(after)
+    .find(({ name }) => name === 'connector_sync_records_total')
+    ?.metrics.filter(({ labels }) => labels?.['connector'] === 'news' && labels['change'] === 'inserted')
+    .reduce((sum, { value }) => sum + Number(value), 0);
+  expect(inserted).toBeGreaterThan(40_000);
+});
+
+it('shows no secret to whoever looks: not in Redis, logs, files, pages or the list of processes', async () => {
+  for (const name of ['news', 'wiki'])
+    await worker.until((line) => isRunFinished(line) && line['connector'] === name);
+  const pages = await Promise.all(
+    ['/', '/healthz', '/readyz', '/metrics', '/board/api/queues'].map(async (page) => {
+      const answer = await fetch(`${url}${page}`, { headers: { authorization: basic } });
+      return `${answer.status} ${await answer.text()}`;
+    }),
+  );
+  expect(pages.map((page) => page.slice(0, 3))).toEqual(['200', '200', '200', '200', '200']);
+  const processes = execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(worker.pid)], {
+    encoding: 'utf8',
+  });
+  expect(processes).toContain('worker-process');
+  const redis = await redisContents(world.redis.url);
+  expect(redis).toContain('"connector":"news"');
+  worker.child.kill('SIGTERM');
+  await worker.ended;
+  const seen = {
+    redis,
+    processes,
+    pages: pages.join('\n'),
+    log: JSON.stringify([worker.lines, worker.stray]),
+    files: readdirSync(world.folder)
+      .filter((name) => name !== path.basename(world.config))
+      .map((name) => readFileSync(path.join(world.folder, name), 'latin1'))
+      .join('\n'),
+  };
+  for (const [where, text] of Object.entries(seen)) {
+    for (const secret of [testCredentials.clientSecret, redisPassword, boardToken]) {
+      expect({ where, secret, found: text.includes(secret) }).toEqual({ where, secret, found: false });
+    }
+    expect({ where, bearers: text.match(/bearer\s+[\w.-]{8,}/i) }).toEqual({ where, bearers: null });
+  }
+});
+
+async function scrape(): Promise<string> {
+  const answer = await fetch(`${url}/metrics`);
+  expect(answer.status).toBe(200);
+  return await answer.text();
+}
