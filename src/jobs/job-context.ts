@@ -19,6 +19,8 @@ export interface JobContext {
   readonly runBackfill: RunBackfill | null;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
+  /** Those of them that took their process with them the last time and have stored no page since. */
+  readonly suspects: Set<ConnectorName>;
   /** The worker's end: a job that arrives after it goes back unstarted. */
   readonly stopping: AbortSignal;
   readonly clock: Clock;

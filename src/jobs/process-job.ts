@@ -73,12 +73,18 @@ async function settle(
       log.error({ connector, starts }, 'its process ended again and again before a page was stored');
       return { kind: 'fail', code: 'POISON', isFinal: true };
     }
+    if (starts > 0) {
+      // One after the other: what died beside a job that ends its process shall not be taken for one.
+      if (context.suspects.size > 0) return later(context.busyDelayMs);
+      context.suspects.add(connector);
+    }
     return await runJob(context, job, work, signal);
   } catch (error) {
     log.error({ connector, err: error }, 'the ledger could not be asked');
     return { kind: 'fail', code: codeOf(error), isFinal: false };
   } finally {
     running.delete(connector);
+    context.suspects.delete(connector);
   }
 }
 

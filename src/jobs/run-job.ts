@@ -1,5 +1,6 @@
 import type { Job } from 'bullmq';
 import { SyncError } from '../core/errors.ts';
+import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorJob } from './connector-job.ts';
 import type { JobContext } from './job-context.ts';
@@ -27,7 +28,11 @@ export async function runJob(
     reason: work.kind === 'sync' ? work.reason : 'backfill',
     lagMs: Math.max(0, clock.now() - ((work.kind === 'sync' ? work.due : null) ?? job.timestamp)),
   });
-  const request = { signal: interruptible(signal), onEvent: progress.onEvent };
+  const onEvent = (event: RunEvent): void => {
+    if (event.kind === 'page-committed') context.suspects.delete(work.connector);
+    progress.onEvent(event);
+  };
+  const request = { signal: interruptible(signal), onEvent };
   const ending = await runToItsEnd(context, job, work, request);
   const isLockLost = signal.aborted && signal.reason === lockLost;
   // The job may be another worker's by now, with starts of its own.

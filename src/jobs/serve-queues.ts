@@ -13,6 +13,7 @@ export function serveQueues(
   const { queues, timings, concurrency, onError } = context;
   const { retryDelayMs, busyDelayMs } = timings;
   const running = new Set<ConnectorName>();
+  const suspects = new Set<ConnectorName>();
   const shared = { redis, prefix: queues.prefix, timings, onError, onLockLost };
   return [
     serveQueue(queues.ticks, createTickProcessor({ ...context, retryDelayMs }), {
@@ -23,7 +24,14 @@ export function serveQueues(
     }),
     ...context.sinks.map((sink) => {
       const queue = queues.syncs(sink.id);
-      const processor = createJobProcessor({ ...context, sinkName: sink.name, queue, running, busyDelayMs });
+      const processor = createJobProcessor({
+        ...context,
+        sinkName: sink.name,
+        queue,
+        running,
+        suspects,
+        busyDelayMs,
+      });
       return serveQueue(queue, processor, { ...shared, concurrency, maxStartedAttempts: null });
     }),
   ];
