@@ -1,18 +1,16 @@
 # docs/operations.md says how to run it.
-# Not Node.js 24: from 24.19 on its headers make better-sqlite3 12, compiled against them, abort when memory is collected.
-FROM node:22-slim AS build
-# For better-sqlite3, which is compiled where there is no ready-made binary of it.
-RUN apt-get update \
-  && apt-get install -y --no-install-recommends python3 make g++ \
-  && rm -rf /var/lib/apt/lists/*
+FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
-RUN npm ci
+RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build && chmod +x dist/main.js && npm prune --omit=dev
+# docs/decisions/0008-nodejs-24-needs-better-sqlite3-13.md says why not the one of the lockfile. It brings its binaries: nothing is compiled.
+RUN npm run build && chmod +x dist/main.js \
+  && npm prune --omit=dev --ignore-scripts \
+  && npm install --no-save --omit=dev --ignore-scripts better-sqlite3@13.2.0
 
-FROM node:22-slim
+FROM node:24-slim
 LABEL org.opencontainers.image.title="connector-sync" \
   org.opencontainers.image.description="Keeps a local, query-ready copy of everything behind a Connector Execution API" \
   org.opencontainers.image.licenses="Apache-2.0"
