@@ -3,6 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
 import type {
   CommittedPage,
+  EarlierCounts,
   EntityReport,
   FailureReport,
   Partition,
@@ -18,6 +19,9 @@ const maxQuarantinedShare = 0.01;
 type EntityTally = {
   -readonly [Part in Exclude<keyof EntityReport, 'entity' | 'isWhole'>]: EntityReport[Part];
 };
+
+/** What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each. */
+type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited'> & Pick<PageCounts, 'fetched' | 'quarantined'>;
 
 /** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
 export interface RunTally {
@@ -35,10 +39,12 @@ export interface RunTally {
   nothingRead(): boolean;
 }
 
-export function runTally(order: readonly EntityName[]): RunTally {
+/** `earlier`: what was left out before, in the same chain of runs, is left out still. */
+export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []): RunTally {
   const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, emptyTally()]));
   /** Counted from the responses, to be compared with what the sink says it did. */
   const received = new Map<EntityName, number>();
+  const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
   const failures: FailureReport[] = [];
   let omitted = 0;
 
@@ -46,6 +52,17 @@ export function runTally(order: readonly EntityName[]): RunTally {
     const tally = tallies.get(entity) ?? emptyTally();
     tallies.set(entity, tally);
     return tally;
+  }
+
+  function inChain(entity: EntityName): Wholeness {
+    const { setAside, depthLimited, counts } = of(entity);
+    const before = earlierByEntity.get(entity);
+    return {
+      setAside,
+      depthLimited: depthLimited + (before?.depthLimited ?? 0),
+      fetched: counts.fetched + (before?.fetched ?? 0),
+      quarantined: counts.quarantined + (before?.quarantined ?? 0),
+    };
   }
 
   function receive(entity: EntityName, records: number): void {
@@ -89,14 +106,16 @@ export function runTally(order: readonly EntityName[]): RunTally {
         );
       }
     },
-    entities: () => [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(tally) })),
+    entities: () =>
+      [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
     failures: () => {
-      const overQuarantined = [...tallies]
-        .filter(([, { counts }]) => isOverQuarantined(counts))
-        .map(([entity, { counts }]) => quarantineFailure(entity, counts));
+      const overQuarantined = [...tallies.keys()]
+        .map((entity) => [entity, inChain(entity)] as const)
+        .filter(([, sums]) => isOverQuarantined(sums))
+        .map(([entity, sums]) => quarantineFailure(entity, sums));
       return { reported: [...overQuarantined, ...failures], omitted };
     },
-    isDegraded: () => ![...tallies.values()].every(isWhole),
+    isDegraded: () => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
     nothingRead: () =>
       [...tallies.values()].every(({ proofs }) => proofs.single + proofs.seam + proofs.token === 0) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
@@ -116,15 +135,18 @@ function emptyTally(): EntityTally {
   };
 }
 
-function isWhole({ setAside, depthLimited, counts }: EntityTally): boolean {
-  return setAside === 0 && depthLimited === 0 && !isOverQuarantined(counts);
+function isWhole(sums: Wholeness): boolean {
+  return sums.setAside === 0 && sums.depthLimited === 0 && !isOverQuarantined(sums);
 }
 
-function isOverQuarantined(counts: PageCounts): boolean {
-  return counts.quarantined > counts.fetched * maxQuarantinedShare;
+function isOverQuarantined({ fetched, quarantined }: Pick<Wholeness, 'fetched' | 'quarantined'>): boolean {
+  return quarantined > fetched * maxQuarantinedShare;
 }
 
-function quarantineFailure(entity: EntityName, counts: PageCounts): FailureReport {
+function quarantineFailure(
+  entity: EntityName,
+  counts: Pick<Wholeness, 'fetched' | 'quarantined'>,
+): FailureReport {
   return {
     entity,
     params: {},

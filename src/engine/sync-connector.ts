@@ -47,7 +47,10 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     due: started.due,
   });
 
-  const tally = runTally(plan.tables.map(({ entity }) => entity));
+  const tally = runTally(
+    plan.tables.map(({ entity }) => entity),
+    started.earlier,
+  );
   const ending: Ending = { error: null, resumeAt: null };
   await workRun(options, lease, started, tally, ending);
 

@@ -101,6 +101,14 @@ export interface StartedRun {
   readonly continues: RunId | null;
   /** Partitions due at the start. */
   readonly due: number;
+  /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
+  readonly earlier: readonly EarlierCounts[];
+}
+
+export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined'> {
+  readonly entity: EntityName;
+  /** 0 for runs that were killed: only a report says it. */
+  readonly depthLimited: number;
 }
 
 /** A walk-unit that a page brought to light, or a root from the plan. Identity: connector, entity, params. */

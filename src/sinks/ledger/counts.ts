@@ -1,12 +1,14 @@
 import type Database from 'better-sqlite3';
-import type { EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
-import type { EntityReport } from '../sink.ts';
+import type { EarlierCounts, EntityReport } from '../sink.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. */
 export interface Counts {
   add(run: RunId, entity: EntityName, counts: PageCounts): void;
+  /** Of all runs so far of the chain whose first run has the number `origin`. */
+  ofChain(connector: ConnectorName, origin: number): readonly EarlierCounts[];
   /** Per entity in which the ledger and the report differ: one line that names both. */
   differences(run: RunId, report: readonly EntityReport[]): readonly string[];
 }
@@ -26,8 +28,18 @@ export function prepareCounts(db: Database.Database): Counts {
     `SELECT entity, fetched, filtered, quarantined, inserted, updated, duplicate, unchanged
      FROM _sync_counts WHERE run = ?`,
   );
+  const ofChain = db.prepare<[string, number, number], EarlierCounts>(
+    `WITH chain AS (SELECT run, report FROM _sync_runs WHERE connector = ? AND number >= ? AND origin = ?)
+     SELECT entity, sum(fetched) AS fetched, sum(quarantined) AS quarantined, coalesce((
+         SELECT sum(json_extract(reported.value, '$.depthLimited'))
+         FROM chain, json_each(chain.report, '$.entities') AS reported
+         WHERE json_extract(reported.value, '$.entity') = _sync_counts.entity
+       ), 0) AS depthLimited
+     FROM _sync_counts WHERE run IN (SELECT run FROM chain) GROUP BY entity`,
+  );
   return {
     add: (run, entity, counts) => void add.run(run, entity, ...numbers(counts)),
+    ofChain: (connector, origin) => ofChain.all(connector, origin, origin),
     differences: (run, report) => {
       const stored = new Map<EntityName, PageCounts>(sums.all(run).map((sum) => [sum.entity, sum]));
       const reported = new Map<EntityName, PageCounts>();

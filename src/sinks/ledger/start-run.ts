@@ -31,6 +31,7 @@ export function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): St
         run: plan.run,
         continues: earlier?.run ?? null,
         due: ledger.dueWork.count(held.connector),
+        earlier: earlier === null ? [] : ledger.counts.ofChain(held.connector, origin),
       },
     };
   });

@@ -63,10 +63,35 @@ export function continuing(kind: SinkKind): void {
       run: 'r1',
       continues: null,
       due: 2,
+      earlier: [],
     });
     expect(await sink.nextPartitions(lease, 5)).toMatchObject(
       roots.map(({ params }) => ({ params, position: null })),
     );
+  });
+
+  test('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
+    const { sink, started } = await halfRun(bench());
+    const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
+    await sink.finish(
+      started.lease,
+      started.run,
+      report(started, { outcome: 'partial', entities: [limited] }),
+    );
+    const second = { lease: started.lease, run: 'r2' as Started['run'] };
+    await sink.startRun(second.lease, bench().plan('r2'));
+    const { id } = await onlyPartition(sink, second.lease);
+    const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
+    await sink.commit(second.lease, [
+      page(second, id, [member('2')], { fetched: 2, refused: [refused], seal: null }),
+    ]);
+    await second.lease[Symbol.asyncDispose]();
+    const lease = await sink.acquire(identity());
+    expect((await sink.startRun(lease, bench().plan('r3'))).earlier).toEqual([
+      { entity: members, fetched: 3, quarantined: 1, depthLimited: 2 },
+    ]);
+    const late = bench().plan('r4', { continueAfter: instant(bench().clock.now() + hourMs) });
+    expect((await sink.startRun(lease, late)).earlier).toEqual([]);
   });
 
   test('goes on with a run that was killed: same position, same seen rows', async () => {
@@ -79,7 +104,11 @@ export function continuing(kind: SinkKind): void {
       report: null,
       finishedAt: null,
     });
-    expect(await sink.startRun(next.lease, bench().plan('r2'))).toEqual({ run: 'r2', ...continued });
+    expect(await sink.startRun(next.lease, bench().plan('r2'))).toEqual({
+      run: 'r2',
+      ...continued,
+      earlier: [{ entity: members, fetched: 1, quarantined: 0, depthLimited: 0 }],
+    });
     const { id, position } = await onlyPartition(sink, next.lease);
     expect(position).toEqual({ kind: 'offset', offset: 7 });
     const [committed] = await sink.commit(next.lease, [page(next, id, [member('1'), member('2')])]);

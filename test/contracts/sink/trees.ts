@@ -113,7 +113,7 @@ export function trees(kind: SinkKind): void {
     const other = await bench().open();
     const lease = await other.acquire(identity());
     const next = { lease, run: 'r2' as typeof started.run };
-    expect(await other.startRun(lease, bench().plan('r2', plan))).toEqual({
+    expect(await other.startRun(lease, bench().plan('r2', plan))).toMatchObject({
       run: 'r2',
       continues: 'r1',
       due: 1,
@@ -153,7 +153,12 @@ export function trees(kind: SinkKind): void {
     const { sink, started, tree } = await withTwoInside(bench());
     bench().clock.advance(1);
     const late = bench().plan('r2', { ...plan, continueAfter: instant(bench().clock.now()) });
-    expect(await sink.startRun(started.lease, late)).toEqual({ run: 'r2', continues: null, due: 1 });
+    expect(await sink.startRun(started.lease, late)).toEqual({
+      run: 'r2',
+      continues: null,
+      due: 1,
+      earlier: [],
+    });
     expect(await ready(sink, started.lease)).toEqual([
       { at: 'page', id: tree, tree: null, treeDepth: 0, position: null },
     ]);
