@@ -5,7 +5,7 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import type { FoundPartition, RunPlan } from '../sinks/sink.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 
-/** An interrupted run older than this is not gone on with: its first half would be stale beside its second. */
+/** A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its second. */
 const continueWithinMs = 24 * 60 * 60 * 1000;
 
 /** What a run is going to read: tables, entities, and the root partitions that everything else is found from. */

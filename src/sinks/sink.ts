@@ -91,7 +91,7 @@ export interface RunPlan {
    * stopped even in a fresh start.
    */
   readonly leaves: readonly EntityName[];
-  /** An unfinished run of the same choices is gone on with when it began after this. */
+  /** An unfinished run of the same choices is gone on with when its chain stored something since. */
   readonly continueAfter: Instant;
 }
 

@@ -152,6 +152,50 @@ describe('a service that asks for a long pause', () => {
     );
   });
 
+  it.each([1, 4])(
+    'reads the rest while one thing alone is always told to wait, %i walks at a time',
+    async (concurrency) => {
+      const sealed = new Set<unknown>();
+      const onEvent: OnRunEvent = (event) => {
+        if (event.kind === 'walk-sealed' && event.entity === 'list_members')
+          sealed.add(event.params['list_id']);
+      };
+      await withService(
+        (call) => {
+          if (call.entity === 'lists') return page(lists, call);
+          return listOf(call) === 'list-0' ? pause : page(members, call);
+        },
+        async (run) => {
+          for (let attempt = 0; attempt < 2 + lists.length; attempt += 1) {
+            expect(await run({ concurrency, onEvent })).toMatchObject({ outcome: 'partial' });
+            clock.advance(pauseMs);
+          }
+          // Walks that begin in the same moment as the one that is told to wait may be broken off by it.
+          expect(sealed.size).toBeGreaterThanOrEqual(lists.length - concurrency);
+        },
+      );
+    },
+  );
+
+  it('begins afresh when a day of coming back brought nothing, so that the rest does not grow old with it', async () => {
+    await withService(
+      (call) => {
+        if (call.entity === 'lists') return page(lists.slice(0, 2), call);
+        return listOf(call) === 'list-0' ? pause : page(members.slice(0, 3), call);
+      },
+      async (run) => {
+        await run();
+        let hours = 0;
+        do {
+          hours += 1;
+          clock.advance(3_600_000);
+          expect(hours).toBeLessThan(30);
+        } while ((await run()).continues !== null);
+        expect(hours).toBeGreaterThanOrEqual(24);
+      },
+    );
+  });
+
   it('finds a failure that came first, or comes from storing what was read, to be the greater news', async () => {
     const respond = (call: HostileCall): Reply => {
       if (call.entity === 'lists') return page(lists.slice(0, 1), call);

@@ -9,6 +9,11 @@ export interface DueWork {
   /** Makes what the chain set aside ready again; positions stay. */
   tryAgain(connector: ConnectorName, origin: number, entities: readonly EntityName[]): void;
   /**
+   * The walk that would be first becomes the last, and those of its entity go behind all others: a service may keep
+   * waiting what is about one thing alone, and the rest must have its turn. Holds until they are found again.
+   */
+  putFirstBack(connector: ConnectorName): void;
+  /**
    * For a fresh start: forgets what was due, half-read trees and what the connector's chains have met. Only a partition
    * of `leaves` that was set aside after `keepAfter` keeps its position, for when it is found again.
    */
@@ -39,6 +44,17 @@ export function prepareDueWork(db: Database.Database): DueWork {
     `UPDATE _sync_partitions INDEXED BY _sync_partitions_set_aside SET ready = 1, set_aside_run = NULL
      WHERE ${ofEntities} AND origin = ? AND listed = 0 AND set_aside_run IS NOT NULL`,
   );
+  const putFirstBack = db.prepare<{ connector: string }>(
+    `WITH first AS (
+       SELECT id, entity FROM _sync_partitions INDEXED BY _sync_partitions_ready
+       WHERE connector = :connector AND ready = 1 ORDER BY rank DESC, id LIMIT 1
+     ), last AS MATERIALIZED (
+       SELECT min(rank) AS rank FROM _sync_partitions INDEXED BY _sync_partitions_ready
+       WHERE connector = :connector AND ready = 1
+     )
+     UPDATE _sync_partitions SET rank = last.rank - iif(_sync_partitions.id = first.id, 2, 1) FROM first, last
+     WHERE connector = :connector AND ready = 1 AND _sync_partitions.entity = first.entity`,
+  );
   // The index holds the few listings inside trees; any other would lead through all partitions.
   const dropInner = db.prepare<[string, string]>(
     `DELETE FROM _sync_partitions INDEXED BY _sync_partitions_tree
@@ -61,6 +77,7 @@ export function prepareDueWork(db: Database.Database): DueWork {
     tryAgain: (connector, origin, entities) => {
       tryAgain.run(connector, JSON.stringify(entities), origin);
     },
+    putFirstBack: (connector) => void putFirstBack.run({ connector }),
     clear: (connector, entities, { leaves, after }) => {
       dropInner.run(connector, JSON.stringify(entities));
       clear.run(after, JSON.stringify(leaves), connector, JSON.stringify(entities));

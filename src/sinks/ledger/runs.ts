@@ -21,6 +21,10 @@ export interface EarlierRun {
   readonly scope: string;
   readonly state: RunOutcome;
   readonly canContinue: number;
+  /** 1 where a page of the run is stored. */
+  readonly hasStored: number;
+  /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
+  readonly progressAt: Instant;
 }
 
 /** `_sync_runs`. */
@@ -38,8 +42,15 @@ export interface Runs {
 export function prepareRuns(db: Database.Database): Runs {
   const newest = db.prepare<[string], EarlierRun>(
     `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
-       can_continue AS canContinue
-     FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1`,
+       can_continue AS canContinue,
+       EXISTS (SELECT 1 FROM _sync_counts WHERE run = newest.run) AS hasStored,
+       coalesce((
+         SELECT coalesce(json_extract(report, '$.resumeAt'), started_at) FROM _sync_runs AS chain
+         WHERE connector = newest.connector AND number >= newest.origin AND origin = newest.origin
+           AND (number = origin OR EXISTS (SELECT 1 FROM _sync_counts WHERE run = chain.run))
+         ORDER BY number DESC LIMIT 1
+       ), started_at) AS progressAt
+     FROM _sync_runs AS newest WHERE connector = ? ORDER BY number DESC LIMIT 1`,
   );
   const insert = db.prepare(
     `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at)

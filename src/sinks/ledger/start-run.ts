@@ -23,6 +23,7 @@ export function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): St
       ledger.dueWork.clear(held.connector, plan.entities, { leaves: plan.leaves, after: plan.continueAfter });
     } else {
       ledger.dueWork.tryAgain(held.connector, origin, plan.entities);
+      if (earlier.resumeAt !== null && earlier.hasStored === 0) ledger.dueWork.putFirstBack(held.connector);
     }
     findRoots(ledger, held, plan, { origin, now: stamp.now });
     return {
@@ -54,7 +55,7 @@ function ensureTables(
   );
 }
 
-/** The newest run, when it was cut short, read the same things as this plan, is young enough and has work left. */
+/** The newest run, when it was cut short, read the same things as this plan, got on lately and has work left. */
 function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): EarlierRun | null {
   const newest = ledger.runs.newest(held.connector);
   if (newest === undefined || newest.canContinue === 0) {
@@ -62,8 +63,8 @@ function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Earl
   }
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  // A run that had to wait is as old as its wait: a service that allows an hour of calls a day is read to its end all the same.
-  const isYoung = (newest.resumeAt ?? newest.startedAt) > plan.continueAfter;
+  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
+  const isYoung = newest.progressAt > plan.continueAfter;
   const fits = wasCutShort && isYoung && newest.scope === scopeOf(held, plan);
   return fits && ledger.dueWork.isLeft(held.connector, newest.origin, plan.entities) ? newest : null;
 }

@@ -138,7 +138,7 @@ export function continuing(kind: SinkKind): void {
     },
   );
 
-  test('starts afresh when the newest run began before the plan allows, and goes on with a chain however long it has lasted', async () => {
+  test('starts afresh when the newest run that stored something began before the plan allows, and goes on with a chain however long it has lasted', async () => {
     const { sink, started } = await halfRun(bench());
     const began = instant(bench().clock.now());
     bench().clock.advance(hourMs);
