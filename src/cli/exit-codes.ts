@@ -61,6 +61,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   SINK_INCOMPATIBLE: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
+  // What the service put off before a run could begin is missing as it is where it ends one.
+  THROTTLED: exitCodes.degraded,
   CANCELLED: exitCodes.interrupted,
   INTERRUPTED: exitCodes.interrupted,
 };

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
 import { openApp, type App, type EntityGlobs } from '../app.ts';
+import { instant, type Clock } from '../core/clock.ts';
+import { ThrottledError } from '../core/errors.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
@@ -93,7 +95,7 @@ async function syncOne(
   { connector, globs }: ChosenConnector,
   context: CommandContext,
 ): Promise<ExitCode> {
-  const { terminal, signal } = context;
+  const { terminal, signal, clock } = context;
   try {
     const report = await syncShown(app, connector, globs, context);
     if (report.outcome === 'interrupted' && !signal.aborted)
@@ -104,9 +106,14 @@ async function syncOne(
     if (signal.aborted) return exitCodes.interrupted;
     const document = errorDocument(error);
     terminal.printJson({ kind: 'run-error', connector: connector.name, error: document });
-    if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}`);
+    if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}${pauseText(error, clock)}`);
     return exitCodeOfError(error);
   }
+}
+
+function pauseText(error: unknown, clock: Clock): string {
+  if (!(error instanceof ThrottledError)) return '';
+  return `; the service asked to wait until ${instant(clock.now() + error.retryAfterMs)}, run it again then`;
 }
 
 function showPlans(app: App, chosen: readonly ChosenConnector[], { terminal }: CommandContext): ExitCode {

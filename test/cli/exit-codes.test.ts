@@ -34,6 +34,7 @@ describe('exit codes', () => {
     ['AUTH_FAILED', 4],
     ['CONNECTOR_BUSY', 5],
     ['INTERRUPTED', 130],
+    ['THROTTLED', 3],
     ['CANCELLED', 130],
     ['CONNECTOR_UNKNOWN', 1],
     ['NETWORK', 1],
