@@ -62,7 +62,7 @@ export function openRunMetrics(registry: Registry) {
     requests: counter(
       'requests_total',
       ['connector', 'answer'],
-      'Requests sent, repeated ones included, by what the answer asked for. Anything but "ok" is a failure of that request, not of the run.',
+      'Requests for records, repeated ones included (those for tokens and the catalog belong to no connector and are not here), by what the answer asked for. Anything but "ok" is a failure of that request, not of the run.',
     ),
     requestDuration: histogram(
       'request_duration_seconds',
