@@ -1,6 +1,7 @@
 import { openApp } from '../app.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { examineRedis } from '../jobs/examine-redis.ts';
 import { gateErrors } from '../jobs/gate-errors.ts';
 import { startWorker, type RunningWorker, type WorkerOptions } from '../jobs/start-worker.ts';
 import type { WorkerEvent } from '../jobs/worker-event.ts';
@@ -69,7 +70,8 @@ async function openAll(
   const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
   const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
-  const budgets = await openRunBudgets({ settings, clock, onError: gateErrors(log, clock) });
+  const tellError = gateErrors(log, clock);
+  const budgets = await openRunBudgets({ settings, clock, onError: tellError });
   onOpened(() => budgets[Symbol.asyncDispose]());
   const app = openApp({
     settings,
@@ -94,12 +96,15 @@ async function openAll(
     runConnector: workerRuns({ app, metrics, log, nextRun, onRunEnd }),
     log,
     clock,
+    tellError,
     observe: (event) => {
       metrics.onWorkerEvent(event);
       observe(event);
     },
   });
   onOpened(() => worker.stop());
+  const examined = warnOfRedis(options);
+  onOpened(() => examined);
   started.worker = worker;
   const monitor = listen === null ? null : await openMonitor(options, listen, { worker, ledgers, metrics });
   if (monitor !== null) onOpened(() => monitor[Symbol.asyncDispose]());
@@ -113,6 +118,12 @@ async function openAll(
     'ready for scheduled runs',
   );
   return { url: monitor?.url ?? null, ended: worker.ended };
+}
+
+/** What may lose jobs one day is said while they are all there. Not waited for at the start. Never rejects. */
+async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
+  for (const { what, state, detail } of await examineRedis(settings.redis.url, clock))
+    if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
 }
 
 async function openMonitor(

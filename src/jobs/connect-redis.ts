@@ -1,4 +1,4 @@
-import { Redis, type RedisOptions } from 'ioredis';
+import { Redis, type Callback, type RedisOptions } from 'ioredis';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 
@@ -45,6 +45,7 @@ export async function connectRedis(
 /** The worker makes a copy for its blocking reads and, while Redis is away, cannot be made to let go of it. */
 function trackCopies(redis: Redis): () => void {
   const all = [redis];
+  hideEvictionPolicy(redis);
   // Whoever uses a connection listens to its errors; this listener only keeps the client from printing them by itself.
   const ignore = (): void => undefined;
   redis.on('error', ignore);
@@ -52,12 +53,25 @@ function trackCopies(redis: Redis): () => void {
   redis.duplicate = (override) => {
     const copy = duplicate(override);
     copy.on('error', ignore);
+    hideEvictionPolicy(copy);
     all.push(copy);
     return copy;
   };
   return () => {
     for (const connection of all) connection.disconnect();
   };
+}
+
+/**
+ * The queue's client prints what it thinks of the policy past every log, once for each connection. `examineRedis` says it
+ * where it is read. The connection itself asks with a callback, and is not meddled with.
+ */
+function hideEvictionPolicy(redis: Redis): void {
+  const info = redis.info.bind(redis);
+  Object.assign(redis, {
+    info: async (callback?: Callback<string>) =>
+      callback === undefined ? (await info()).replace(/^maxmemory_policy:.*$/m, '') : await info(callback),
+  });
 }
 
 function rejectWhenAborted(signal: AbortSignal): Promise<never> {
@@ -71,10 +85,24 @@ function rejectWhenAborted(signal: AbortSignal): Promise<never> {
 function unavailable(url: Secret, error: unknown): SyncError {
   const { hostname, port } = new URL(url.reveal());
   const place = `${hostname}:${port === '' ? '6379' : port}`;
-  return new SyncError(
-    `Redis at ${place} should answer within ${answerWithinMs / 1000} s: ${reasonOf(error)}. Start it, or set redis.url to where it runs.`,
-    { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', context: { place }, cause: error },
-  );
+  return new SyncError(`Redis at ${place} should ${expectationOf(error)}`, {
+    code: 'QUEUE_UNAVAILABLE',
+    recovery: 'stop',
+    context: { place },
+    cause: error,
+  });
+}
+
+/** One that answers and says no is not mended by starting it. */
+function expectationOf(error: unknown): string {
+  const reason = reasonOf(error);
+  if (/^(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)\b/.test(reason)) {
+    return `let user and password of redis.url in, it does not: ${reason}. Put the right ones into redis.url.`;
+  }
+  if (reason.startsWith('Unknown RESP type')) {
+    return 'be a Redis, another program answers there. Set redis.url to where Redis runs.';
+  }
+  return `answer within ${answerWithinMs / 1000} s: ${reason}. Start it, or set redis.url to where it runs.`;
 }
 
 function reasonOf(error: unknown): string {

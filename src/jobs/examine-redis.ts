@@ -24,7 +24,7 @@ export async function examineRedis(url: Secret, clock: Clock): Promise<readonly 
       commandTimeout: 2000,
     });
     try {
-      const facts = parseInfo(await connection.redis.info());
+      const facts = parseInfo(String(await connection.redis.call('INFO')));
       const askedAtMs = clock.now();
       const [seconds = Number.NaN, microseconds = 0] = (await connection.redis.time()).map(Number);
       const nowMs = (askedAtMs + clock.now()) / 2;

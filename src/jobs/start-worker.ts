@@ -38,6 +38,8 @@ export interface WorkerOptions {
   /** How long the end may take; what is not finished then is taken over by the next worker. Default 25 s. */
   readonly graceMs?: number;
   readonly observe?: (event: WorkerEvent) => void;
+  /** Where errors of Redis are told; by default in the log, each kind now and then. */
+  readonly tellError?: (error: Error) => void;
   readonly timings?: Partial<WorkerTimings>;
 }
 
@@ -74,10 +76,10 @@ async function work(
   stopping: AbortController,
 ): Promise<RunningWorker> {
   const { log, clock = systemClock, graceMs = 25_000, observe = () => undefined } = options;
-  const gate = gateErrors(log, clock);
+  const tellError = options.tellError ?? gateErrors(log, clock);
   const easeOff = openEaseOff({ clock, signal: stopping.signal });
   const onError = (error: Error): void => {
-    gate(error);
+    tellError(error);
     observe({ kind: 'redis-error', code: errorKind(error) });
     easeOff.notice(error);
   };

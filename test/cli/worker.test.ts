@@ -124,6 +124,15 @@ describe('worker', () => {
     expectNoSecrets(result);
   });
 
+  it('warns of a Redis that may lose jobs, in lines of the log alone', async () => {
+    await using redis = await startRedis({ password, config: { 'maxmemory-policy': 'allkeys-lru' } });
+    const running = startWorkerCli(redis);
+    await running.until('redis memory');
+    running.child.kill('SIGTERM');
+    const lines = logLines(await running.result);
+    expect(lines.filter(({ msg }) => String(msg).includes('allkeys-lru'))).toMatchObject([{ level: 'warn' }]);
+  });
+
   it('leaves at once on the second signal', async () => {
     const redis = await startRedis({ password });
     const running = startWorkerCli(redis);

@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { connectRedis } from '../../src/jobs/connect-redis.ts';
-import { freePort } from '../support/redis.ts';
+import { freePort, startRedis } from '../support/redis.ts';
 
 test('says why there is no Redis, in whole sentences', async () => {
   const port = await freePort();
@@ -25,5 +25,35 @@ test('gives up on a server that takes the connection and says nothing', async ()
     message: expect.stringContaining('no answer within 2000 ms') as string,
   });
   expect(Date.now() - began).toBeLessThan(2500);
+  server.close();
+});
+
+test.each([
+  ['another password', ':another-password@', 'WRONGPASS'],
+  ['none', '', 'NOAUTH'],
+])('does not say that a Redis should be started which refuses %s', async (_, userinfo, code) => {
+  await using redis = await startRedis({ password: 'the-password' });
+  const { host } = new URL(redis.url);
+  await expect(connectRedis(new Secret(`redis://${userinfo}${host}`), {})).rejects.toMatchObject({
+    code: 'QUEUE_UNAVAILABLE',
+    message: expect.stringMatching(
+      new RegExp(
+        `^Redis at ${host} should let user and password of redis.url in, it does not: ${code} [^]*right ones`,
+      ),
+    ) as string,
+  });
+});
+
+test('tells another program from a Redis', async () => {
+  const server = createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  await expect(connectRedis(new Secret(`redis://127.0.0.1:${port}`), {})).rejects.toMatchObject({
+    message: `Redis at 127.0.0.1:${port} should be a Redis, another program answers there. Set redis.url to where Redis runs.`,
+  });
   server.close();
 });

@@ -14,3 +14,17 @@ it('logs a kind of error once in 30 s and then says how many it held back', () =
   gate(new Error('OOM command not allowed'));
   expect(lines[2]?.facts).toMatchObject({ kind: 'OOM', repeated: 999 });
 });
+
+it('says nothing of commands that failed for want of the connection whose failure it has just told', () => {
+  const lines: BenchLine[] = [];
+  const clock = instantClock();
+  const gate = gateErrors(logInto(lines), clock);
+  const refused = (): void =>
+    gate(new Error("Stream isn't writeable and enableOfflineQueue options is false"));
+  gate(Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:6379'), { code: 'ECONNREFUSED' }));
+  refused();
+  expect(lines).toMatchObject([{ facts: { kind: 'ECONNREFUSED' } }]);
+  clock.advance(30_000);
+  refused();
+  expect(lines).toHaveLength(2);
+});
