@@ -139,7 +139,7 @@ async function openMonitor(
     listen,
     health: { worker: () => worker.state(), sinks: () => ledgers.problems() },
     metrics: () => metrics.text(),
-    board: token === null ? null : { queues: worker.queues, token },
+    board: token === null ? null : { queues: worker.queues, token, sinks: ledgers.sinks },
     log,
     clock,
   });

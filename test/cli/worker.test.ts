@@ -64,6 +64,10 @@ describe('worker', () => {
       ['/healthz', '/readyz', '/metrics', '/board'].map((path) => fetch(`${url}${path}`)),
     );
     expect([health?.status, ready?.status, metrics?.status, board?.status]).toEqual([200, 200, 200, 401]);
+    const queues = await fetch(`${url}/board/api/queues`, { headers: { authorization: `Bearer ${token}` } });
+    expect(await queues.json()).toMatchObject({
+      queues: expect.arrayContaining([expect.objectContaining({ displayName: 'sink main' })]) as unknown,
+    });
     const text = (await metrics?.text()) ?? '';
     expect(text).toMatch(/^connector_sync_runs_total\{connector="wiki",outcome="ok"\} 1$/m);
     expect(text).toMatch(/^connector_sync_freshness_seconds\{connector="wiki",entity="users"\} \d/m);
