@@ -49,8 +49,8 @@ async function sinkIdOf(app: App, sink: SinkSettings, queues: Queues, program: s
 }
 
 function stateText(isNew: boolean, state: string): string {
+  if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
   if (state === 'active') return 'already running';
-  if (isNew) return 'waiting for a worker to take it';
   return state === 'delayed' ? 'already waiting, for a time that was set before' : 'already waiting';
 }
 
