@@ -74,6 +74,12 @@ connectors:
 });
 
 describe('the environment', () => {
+  it('is told where .env cannot be read, and ends with 2', async () => {
+    await mkdir(join(folder.path, '.env'));
+    const { code, stderr } = await runCli(['status'], { cwd: folder.path });
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^Error: \S+\.env cannot be read \(EISDIR/)]);
+  });
+
   it('is warned about once where others can read .env, and not on standard output', async () => {
     const file = join(folder.path, '.env');
     await writeFile(file, 'A=b\n');
