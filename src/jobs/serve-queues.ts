@@ -12,7 +12,6 @@ export function serveQueues(
 ): readonly ServedQueue[] {
   const { queues, timings, concurrency, onError } = context;
   const { retryDelayMs, busyDelayMs } = timings;
-  const running = new Set<ConnectorName>();
   const suspects = new Set<ConnectorName>();
   const shared = { redis, prefix: queues.prefix, timings, onError, onLockLost };
   return [
@@ -28,7 +27,6 @@ export function serveQueues(
         ...context,
         sinkName: sink.name,
         queue,
-        running,
         suspects,
         busyDelayMs,
       });

@@ -93,6 +93,7 @@ async function work(
     clock,
     observe,
     onError,
+    running: new Set(),
     queues: openQueueSet(forQueues.redis, options.settings.redis.prefix, onError),
     stopping: stopping.signal,
   };
@@ -131,7 +132,11 @@ async function work(
   const end = async (): Promise<void> => {
     log.info({}, 'worker stops: runs finish their page');
     stopping.abort();
-    const hasClosed = await closeWorkers(workers, { graceMs, clock });
+    const hasClosed = await closeWorkers(workers, {
+      graceMs,
+      clock,
+      isRunInHand: () => context.running.size > 0,
+    });
     if (!hasClosed)
       log.warn({ graceMs }, 'worker left without a farewell: Redis did not answer, or a run took too long');
     connections.disconnect();

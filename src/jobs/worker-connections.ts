@@ -12,7 +12,8 @@ export interface WorkerConnections {
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds. The caller disconnects. */
 export async function openWorkerConnections(url: Secret): Promise<WorkerConnections> {
   const opened = await Promise.allSettled([
-    connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000 }),
+    // Nor does it wait for what was on its way when the connection broke.
+    connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000, maxRetriesPerRequest: 0 }),
     connectRedis(url, { maxRetriesPerRequest: null }),
   ]);
   const [forQueues, forWorkers] = opened;

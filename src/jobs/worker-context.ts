@@ -19,6 +19,8 @@ export interface WorkerContext {
   readonly runBackfill: RunBackfill | null;
   readonly concurrency: number;
   readonly timings: WorkerTimings;
+  /** Connectors that run in this process. */
+  readonly running: Set<ConnectorName>;
   readonly clock: Clock;
   readonly log: JobLog;
   readonly observe: (event: WorkerEvent) => void;

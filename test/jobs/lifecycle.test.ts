@@ -14,6 +14,7 @@ import {
   ok,
   openWorkerBench,
   password,
+  pause,
   prefix,
   untilAborted,
   warehouse,
@@ -128,6 +129,27 @@ describe('a worker that is stopped', () => {
     await worker.stop();
     expect(Date.now() - stopped).toBeLessThan(2000);
     await worker.ended;
+  });
+
+  it('gives a run that is in hand its grace time when Redis has gone, and takes no more of it once that ended', async () => {
+    const begun = collect<() => void>();
+    const worker = await bench.start(
+      { newsletter: yearly },
+      () =>
+        new Promise((resolve) => {
+          begun.add(() => resolve(ok));
+        }),
+    );
+    await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
+    const [end] = await begun.until(1);
+    await bench.redis.kill();
+    const stopped = worker.stop();
+    // Longer than a worker without a run waits.
+    expect(await Promise.race([stopped.then(() => 'left'), pause(3000)])).toBeUndefined();
+    const ended = Date.now();
+    end?.();
+    await stopped;
+    expect(Date.now() - ended).toBeLessThan(3000);
   });
 });
 
