@@ -1,6 +1,7 @@
 import { Redis, type Callback, type RedisOptions } from 'ioredis';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
+import { errorKind } from './gate-errors.ts';
 
 export interface RedisConnection {
   readonly redis: Redis;
@@ -25,7 +26,7 @@ export async function connectRedis(
     lazyConnect: true,
     connectTimeout: answerWithinMs,
     // After a failover the old address may lead to the new primary; the old connection never will.
-    reconnectOnError: (error) => error.message.startsWith('READONLY'),
+    reconnectOnError: (error) => errorKind(error) === 'READONLY',
     retryStrategy: (attempt: number) => Math.min(longestPauseMs, 100 * 2 ** Math.min(attempt, 4)),
   });
   const disconnect = trackCopies(redis);

@@ -1,5 +1,6 @@
 import type { Worker } from 'bullmq';
 import type { Clock } from '../core/clock.ts';
+import { errorKind } from './gate-errors.ts';
 
 export interface EaseOff {
   /** Told of every error: one that says that Redis refuses to work sends the workers to rest. */
@@ -13,6 +14,12 @@ const firstRestMs = 1000;
 const longestRestMs = 30_000;
 /** Out of memory, a replica, no credentials (any more), an unwritable disk, a failover: all pass without us. */
 const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
+
+/** Redis's word for why it does not do what it was asked for; null for an error of another kind. */
+export function refusalOf(error: Error): string | null {
+  const word = errorKind(error);
+  return refusals.includes(word) ? word : null;
+}
 
 /**
  * Without this a worker asks a Redis that refuses to work again at once, tens of thousands of times in seconds. Rests
@@ -41,8 +48,8 @@ export function openEaseOff(options: { readonly clock: Clock; readonly signal: A
 
   return {
     notice(error) {
-      const refusal = error.message.split(/[\s:]/, 1)[0] ?? '';
-      if (why !== null || signal.aborted || !refusals.includes(refusal)) return;
+      const refusal = refusalOf(error);
+      if (why !== null || signal.aborted || refusal === null) return;
       if (clock.now() - resumedAtMs > longestRestMs) restMs = firstRestMs;
       why = refusal;
       void rest();

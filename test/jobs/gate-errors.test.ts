@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { gateErrors } from '../../src/jobs/gate-errors.ts';
+import { errorKind, gateErrors } from '../../src/jobs/gate-errors.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { logInto, type BenchLine } from './worker-bench.ts';
 
@@ -27,4 +27,19 @@ it('says nothing of commands that failed for want of the connection whose failur
   clock.advance(30_000);
   refused();
   expect(lines).toHaveLength(2);
+});
+
+it.each([
+  ["OOM command not allowed when used memory > 'maxmemory'. script: f00", 'OOM'],
+  [
+    "ERR Error running script (call to f_4b6): @user_script:36: @user_script: 36: -OOM command not allowed when used memory > 'maxmemory'.",
+    'OOM',
+  ],
+  [
+    "ERR Error running script (call to f_4b6): @user_script:1: @user_script: 1: -READONLY You can't write against a read only replica.",
+    'READONLY',
+  ],
+  ['ERR unknown command', 'ERR'],
+])('knows what Redis refused, whichever version says it: %s', (message, kind) => {
+  expect(errorKind(new Error(message))).toBe(kind);
 });
