@@ -41,6 +41,18 @@ async function add(
   syncs: Queue,
   data: ConnectorJob,
   retryDelayMs: number,
+  options: JobsOptions & { readonly deduplication: { readonly id: string } },
+): Promise<AddedJob> {
+  const added = await addOnce(syncs, data, retryDelayMs, options);
+  if (added.isNew || !(await holdsPlaceForever(syncs, options.deduplication.id, added.id))) return added;
+  await syncs.removeDeduplicationKey(options.deduplication.id);
+  return addOnce(syncs, data, retryDelayMs, options);
+}
+
+async function addOnce(
+  syncs: Queue,
+  data: ConnectorJob,
+  retryDelayMs: number,
   options: JobsOptions,
 ): Promise<AddedJob> {
   // Counted ids start again when Redis has lost its memory, while runs of before are still going on under theirs.
@@ -58,4 +70,16 @@ async function add(
     removeOnFail: { count: 2000, age: 30 * dayS },
   });
   return { id: job.id ?? jobId, isNew: job.id === jobId };
+}
+
+/**
+ * The queue frees a connector's place as its job ends, by a field of that job, and takes a place back only from a job that
+ * is gone altogether. Where a job lost its fields (a Redis that evicts, a hand that tidied up), or lies in no list any
+ * more, the place would be taken until somebody looks, and the connector never run again.
+ */
+async function holdsPlaceForever(syncs: Queue, place: string, holder: string): Promise<boolean> {
+  const state = await syncs.getJobState(holder);
+  if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
+  // It may have ended since, as jobs do, and another one have come.
+  return (await syncs.getDeduplicationJobId(place)) === holder;
 }

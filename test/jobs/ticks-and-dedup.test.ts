@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { Job } from 'bullmq';
+import { UnrecoverableError, Worker, type Job } from 'bullmq';
 import { instantClock } from '../support/instant-clock.ts';
+import { addSync, type AddedJob } from '../../src/jobs/add-job.ts';
 import { jitterOffset } from '../../src/jobs/jitter-offset.ts';
 import { createTickProcessor } from '../../src/jobs/process-tick.ts';
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
@@ -8,6 +9,7 @@ import {
   collect,
   connectorsOf,
   cron,
+  eventually,
   every,
   everySecond,
   logInto,
@@ -19,6 +21,7 @@ import {
   warehouse,
   wiki,
   type BenchLine,
+  type Collected,
   type Schedules,
   type WorkerBench,
 } from './worker-bench.ts';
@@ -95,6 +98,13 @@ describe('ticks', () => {
     expect(due.values).toEqual([next]);
   });
 
+  it('of another deployment follow no schedule of this one', async () => {
+    const { process, now } = ticksOf({ newsletter: cron('0 3 * * *', { missed: 'skip' }) });
+    await process(tick({ sink: 'another-sink', connector: newsletter }, now() - 61_000));
+    const queues = openQueueSet(bench.client, prefix, () => undefined);
+    expect(await queues.syncs('another-sink').getWaitingCount()).toBe(1);
+  });
+
   it('that come more than a minute late are left out where missed runs are to be skipped', async () => {
     const { process, lines, now } = ticksOf({
       newsletter: cron('0 3 * * *', { missed: 'skip' }),
@@ -106,6 +116,57 @@ describe('ticks', () => {
     expect(lines.map(({ facts }) => facts['connector'])).toEqual([newsletter]);
     await process(tick({ sink: warehouse.id, connector: newsletter }, now() - 59_000));
     expect(await bench.syncs.getWaitingCount()).toBe(2);
+  });
+});
+
+describe('ticks while Redis refuses to work', () => {
+  const refuse = (): Promise<unknown> => bench.client.config('SET', 'maxmemory', '1');
+
+  it('wait until it does, however long that takes', async () => {
+    const { process, errors, now } = ticksOf({ newsletter: cron('0 3 * * *') });
+    await refuse();
+    const processed = process(tick({ sink: warehouse.id, connector: newsletter }, now()));
+    expect((await errors.until(10))[0]).toMatch(/^OOM/);
+    await bench.client.config('SET', 'maxmemory', '0');
+    await processed;
+    expect(await bench.syncs.getWaitingCount()).toBe(1);
+  });
+
+  it('go back when the worker stops', async () => {
+    const { process, errors, stop, now } = ticksOf({ newsletter: cron('0 3 * * *') });
+    await refuse();
+    const processed = process(tick({ sink: warehouse.id, connector: newsletter }, now()));
+    await errors.until(1);
+    stop();
+    await expect(processed).rejects.toThrow('OOM');
+  });
+});
+
+describe('the place of a connector in its queue', () => {
+  const put = (): Promise<AddedJob> =>
+    addSync(bench.syncs, { connector: newsletter, reason: 'schedule', due: null }, { retryDelayMs: 100 });
+
+  it.each<[string, (id: string) => Promise<unknown>]>([
+    [
+      'has failed without leaving it',
+      async (id) => {
+        await bench.client.hdel(bench.syncs.toKey(id), 'deid');
+        const worker = new Worker(bench.syncs.name, () => Promise.reject(new UnrecoverableError('no')), {
+          connection: bench.client,
+          prefix,
+        });
+        await eventually(async () => (await bench.syncs.getFailedCount()) === 1);
+        await worker.close();
+      },
+    ],
+    ['lies in no list any more', (id) => bench.client.lrem(bench.syncs.toKey('wait'), 1, id)],
+    ['is gone', (id) => bench.client.del(bench.syncs.toKey(id))],
+  ])('is taken from a job that %s', async (_, spoil) => {
+    const first = await put();
+    await spoil(first.id);
+    const second = await put();
+    expect(second).toMatchObject({ isNew: true });
+    expect(await put()).toEqual({ id: second.id, isNew: false });
   });
 });
 
@@ -130,19 +191,26 @@ describe('jitter', () => {
 function ticksOf(schedules: Schedules): {
   readonly process: (job: Job) => Promise<void>;
   readonly lines: readonly BenchLine[];
+  readonly errors: Collected<string>;
+  readonly stop: () => void;
   readonly now: () => number;
 } {
   const lines: BenchLine[] = [];
   const clock = instantClock(Date.now());
+  const errors = collect<string>();
+  const stopping = new AbortController();
   const process = createTickProcessor({
     queues: openQueueSet(bench.client, prefix, () => undefined),
     connectors: connectorsOf(schedules),
+    sinks: [warehouse],
     retryDelayMs: 100,
+    stopping: stopping.signal,
+    onError: (error) => errors.add(error.message),
     clock,
     log: logInto(lines),
     observe: () => undefined,
   });
-  return { process, lines, now: () => clock.now() };
+  return { process, lines, errors, stop: () => stopping.abort(), now: () => clock.now() };
 }
 
 /** A tick as a scheduler makes it: ahead of its time, delayed until then. */
