@@ -88,6 +88,7 @@ async function apply(queues: QueueSet, options: ApplyOptions): Promise<Reconcile
   return reconcileSchedules({
     ...options,
     queues,
+    mayChange: true,
     lastRun: options.lastRun ?? (() => null),
     clock,
     retryDelayMs: defaultTimings.retryDelayMs,

@@ -16,6 +16,9 @@ export interface JobResult {
 }
 
 const maxStarts = 3;
+/** During a deploy, a worker of before meets jobs of connectors that only the workers to come know. */
+const unknownForMs = 15 * 60 * 1000;
+const sameAgainMs = 10 * 60 * 1000;
 const withoutBackfillsMs = 60 * 60 * 1000;
 
 /**
@@ -25,13 +28,26 @@ const withoutBackfillsMs = 60 * 60 * 1000;
 export function createJobProcessor(
   context: JobContext,
 ): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<JobResult> {
+  const putOff = new Map<ConnectorName, number>();
+  /** A job that cannot run yet is looked at every few seconds, for hours perhaps: that it still waits is no news. */
+  const isNews = (connector: ConnectorName, settlement: Settlement): boolean => {
+    if (settlement.kind !== 'delay' || settlement.end !== 'busy') {
+      putOff.delete(connector);
+      return true;
+    }
+    const nowMs = context.clock.now();
+    if (nowMs - (putOff.get(connector) ?? Number.NEGATIVE_INFINITY) < sameAgainMs) return false;
+    putOff.set(connector, nowMs);
+    return true;
+  };
   return async (job, token, signal) => {
     const work = parseJob(job);
     const settlement = await settle(context, job, work, signal ?? new AbortController().signal);
     const { connector } = work;
     const end = endOf(job, settlement);
     context.observe({ kind: 'job-ended', connector, end });
-    context.log.info({ connector, job: work.kind, end, ...factsOf(settlement) }, 'job ended');
+    if (isNews(connector, settlement))
+      context.log.info({ connector, job: work.kind, end, ...factsOf(settlement) }, 'job ended');
     return carryOut(job, token, connector, settlement);
   };
 }
@@ -56,6 +72,8 @@ async function settle(
   if (stopping.aborted) return { kind: 'give-back' };
   const later = (ms: number): Settlement => ({ kind: 'delay', untilMs: clock.now() + ms, end: 'busy' });
   if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
+    const askedMs = Math.max(job.timestamp, (work.kind === 'sync' ? work.due : null) ?? 0);
+    if (clock.now() - askedMs < unknownForMs) return later(context.busyDelayMs);
     return { kind: 'complete', outcome: 'unknown' };
   }
   if (!context.serves(connector)) return later(context.busyDelayMs);

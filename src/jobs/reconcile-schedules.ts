@@ -9,13 +9,15 @@ import type { QueueSet } from './open-queue-set.ts';
 import { previousSlot } from './previous-slot.ts';
 import { scheduledConnector, schedulerId } from './queue-names.ts';
 import type { ServedSink } from './served-sink.ts';
-import { isMadeUpFor, type WorkerLedger } from './worker-ledger.ts';
+import { isMadeUpFor, type LastRun, type WorkerLedger } from './worker-ledger.ts';
 
 /** Names of connectors. */
 export interface ReconciledSchedules {
   readonly written: readonly string[];
   readonly kept: readonly string[];
   readonly removed: readonly string[];
+  /** Left as another process, with other settings, has put them in place. */
+  readonly foreign: readonly string[];
 }
 
 export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & {
@@ -30,6 +32,11 @@ export interface ReconcileOptions {
   readonly isPaused: (connector: ConnectorName) => boolean;
   /** Asked for cron schedules that were not there: a slot that passed without a run is made up for. */
   readonly lastRun: WorkerLedger['lastRun'];
+  /**
+   * Whether a schedule that is another one than the settings say is written anew. Settings do not change while a process
+   * runs: one that finds it so later on has another process to blame, and would take turns with it.
+   */
+  readonly mayChange: boolean;
   readonly clock: Clock;
   readonly retryDelayMs: number;
 }
@@ -47,6 +54,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
   const written: string[] = [];
   const kept: string[] = [];
   const removed: string[] = [];
+  const foreign: string[] = [];
   for (const sink of options.sinks) {
     const wanted = wantedSchedules(options, sink);
     for (const { connector, schedule } of wanted) {
@@ -57,9 +65,13 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
         kept.push(connector);
         continue;
       }
+      if (stored !== undefined && !options.mayChange) {
+        foreign.push(connector);
+        continue;
+      }
       await ticks.upsertJobScheduler(id, repeatOf(schedule), templateOf(sink, connector, schedule));
       written.push(connector);
-      if (stored === undefined) await makeUp(options, sink, connector, schedule);
+      await makeUp(options, sink, { connector, schedule, stored });
     }
     for (const id of existing.keys()) {
       const connector = scheduledConnector(id, sink.id);
@@ -68,7 +80,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       removed.push(connector);
     }
   }
-  return { written, kept, removed };
+  return { written, kept, removed, foreign };
 }
 
 function wantedSchedules(
@@ -83,20 +95,41 @@ function wantedSchedules(
 }
 
 /**
- * A cron schedule that Redis forgot comes back with its next slot: a daily sync whose slot passed meanwhile would wait a
- * day more. Intervals need no such thing, their first run comes at once.
+ * A cron schedule that Redis forgot comes back with its next slot, and so does one that is written anew: a daily sync whose
+ * slot passed meanwhile would wait a day more. Intervals need no such thing, their first run comes at once.
  */
 async function makeUp(
-  { queues, lastRun, clock, retryDelayMs }: ReconcileOptions,
+  options: ReconcileOptions,
   sink: ServedSink,
-  connector: ConnectorName,
-  schedule: Schedule,
+  { connector, schedule, stored }: WrittenSchedule,
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
+  const { queues, lastRun, clock, retryDelayMs } = options;
   const last = lastRun(connector);
-  const due = last === null ? null : previousSlot(schedule, clock.now());
+  const due = stored === undefined ? forgottenSlot(schedule, last, clock) : overdueSlot(stored, clock);
   if (due === null || isMadeUpFor(due, last)) return;
   await addSync(queues.syncs(sink.id), { connector, reason: 'catch-up', due }, { retryDelayMs });
+}
+
+interface WrittenSchedule {
+  readonly connector: ConnectorName;
+  readonly schedule: Schedule;
+  /** What Redis held before. */
+  readonly stored: JobSchedulerJson | undefined;
+}
+
+/** A connector that never ran may be a new one: its first slot is still to come. */
+function forgottenSlot(
+  schedule: Extract<Schedule, { kind: 'cron' }>,
+  last: LastRun | null,
+  clock: Clock,
+): number | null {
+  return last === null ? null : previousSlot(schedule, clock.now());
+}
+
+/** A tick that was due and not taken is dropped with the schedule that made it. */
+function overdueSlot({ next }: JobSchedulerJson, clock: Clock): number | null {
+  return next !== undefined && next < clock.now() ? next : null;
 }
 
 /** The stored job's name holds the schedule's fingerprint: what was asked for, not how the queue wrote it down. */

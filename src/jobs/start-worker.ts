@@ -101,9 +101,10 @@ async function work(
   for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
     log.warn({ sink }, 'the file of this sink was replaced; what was queued for the old one is gone');
   }
+  const reconcile = openReconcile(context);
   const schedules = keepSchedules({
-    reconcile: () => reconcile(context),
-    isInPlace: await reconcile(context),
+    reconcile,
+    isInPlace: await reconcile(),
     everyMs: context.timings.reconcileMs,
     clock,
     signal: stopping.signal,
@@ -154,22 +155,35 @@ async function work(
   };
 }
 
-async function reconcile(context: WorkerContext): Promise<boolean> {
+/** Says whether it worked. The first time that it does, the settings of this process win; later on, those that are there. */
+function openReconcile(context: WorkerContext): () => Promise<boolean> {
   const { ledger, timings, log, onError } = context;
-  try {
-    const { written, kept, removed } = await reconcileSchedules({
-      ...context,
-      isPaused: (connector) => ledger.pause(connector) !== null,
-      lastRun: (connector) => ledger.lastRun(connector),
-      retryDelayMs: timings.retryDelayMs,
-    });
-    if (written.length + removed.length > 0)
-      log.info({ written, kept, removed }, 'schedules were put in place');
-    return true;
-  } catch (error) {
-    onError(error instanceof Error ? error : new Error(String(error)));
-    return false;
-  }
+  let mayChange = true;
+  let told = '';
+  return async () => {
+    try {
+      const { written, kept, removed, foreign } = await reconcileSchedules({
+        ...context,
+        mayChange,
+        isPaused: (connector) => ledger.pause(connector) !== null,
+        lastRun: (connector) => ledger.lastRun(connector),
+        retryDelayMs: timings.retryDelayMs,
+      });
+      mayChange = false;
+      if (written.length + removed.length > 0)
+        log.info({ written, kept, removed }, 'schedules were put in place');
+      if (foreign.length > 0 && foreign.join() !== told)
+        log.warn(
+          { connectors: foreign },
+          'another process has put other schedules in place: give all the same config, then start this worker again',
+        );
+      told = foreign.join();
+      return true;
+    } catch (error) {
+      onError(error instanceof Error ? error : new Error(String(error)));
+      return false;
+    }
+  };
 }
 
 function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error | null): readonly string[] {

@@ -1,5 +1,6 @@
 import { WaitingError, type Job } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
 import { SyncError, ThrottledError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
@@ -149,9 +150,19 @@ describe('a job that leads to no run', () => {
   });
 
   it('completes where its connector is no longer configured', async () => {
-    await bench.start({ newsletter: yearly }, neverCalled);
+    const clock = { ...systemClock, now: () => Date.now() + 16 * 60_000 };
+    await bench.start({ newsletter: yearly }, neverCalled, { clock });
     await bench.queues.enqueue(warehouse.id, wiki, 'manual');
     await bench.untilEvents(isEnd('unknown'));
+  });
+
+  it('waits, during a deploy, for a worker that knows its connector, and says so in one line', async () => {
+    await bench.start({ newsletter: yearly }, neverCalled);
+    await bench.queues.enqueue(warehouse.id, wiki, 'manual');
+    await bench.untilEvents(isEnd('busy'), 5);
+    expect(bench.lines.filter(({ message }) => message === 'job ended')).toHaveLength(1);
+    await bench.start({ newsletter: yearly, wiki: yearly }, () => Promise.resolve(ok));
+    await bench.untilEvents(isEnd('done'));
   });
 
   it('fails for good where somebody else put it there', async () => {

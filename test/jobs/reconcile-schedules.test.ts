@@ -15,8 +15,10 @@ import {
   newsletter,
   ok,
   openWorkerBench,
+  pause,
   prefix,
   warehouse,
+  type BenchLine,
   type Schedules,
   type WorkerBench,
 } from './worker-bench.ts';
@@ -41,6 +43,7 @@ describe('reconciling schedules', () => {
       written: [],
       kept: ['newsletter'],
       removed: [],
+      foreign: [],
     });
     expect((await bench.ticks.getJobScheduler(id))?.next).toBe(1000);
   });
@@ -55,6 +58,30 @@ describe('reconciling schedules', () => {
     expect(await bench.ticks.getJobSchedulersCount()).toBe(1);
   });
 
+  it.each<[string, Schedule, number]>([
+    ['makes up for a run that was overdue', cron('30 4 * * *'), 1],
+    ['leaves it out where missed runs are to be skipped', cron('30 4 * * *', { missed: 'skip' }), 0],
+  ])('%s when it writes a changed schedule', async (_, changed, jobs) => {
+    await reconcile({ newsletter: daily });
+    await bench.client.zadd(`${prefix}:ticks:repeat`, String(Date.now() - 60_000), id);
+    await reconcile({ newsletter: changed });
+    const added = await bench.syncs.getJobs(['waiting']);
+    expect(added.map(({ data }) => data.reason)).toEqual(jobs === 1 ? ['catch-up'] : []);
+  });
+
+  it('takes no turns with a worker that has other settings, and says so once', async () => {
+    const older = { timings: { reconcileMs: 100 } };
+    await bench.start({ newsletter: every(3_600_000) }, () => Promise.resolve(ok), older);
+    await bench.start({ newsletter: every(7_200_000) }, () => Promise.resolve(ok), older);
+    const isWarning = ({ message }: BenchLine): boolean => message.startsWith('another process');
+    await eventually(() => Promise.resolve(bench.lines.some(isWarning)));
+    // Several turns of both.
+    await pause(1000);
+    expect((await bench.ticks.getJobScheduler(id))?.every).toBe(7_200_000);
+    expect(bench.events.filter(({ kind }) => kind === 'tick')).toHaveLength(2);
+    expect(bench.lines.filter(isWarning)).toHaveLength(1);
+  });
+
   it('removes the schedules of connectors that are gone, paused or without one, and of no other sink', async () => {
     await bench.ticks.upsertJobScheduler('w2:newsletter', { every: 60_000 }, { name: 'theirs', data: {} });
     await reconcile({ newsletter: daily, wiki: daily, tracker: daily, stays: daily });
@@ -63,6 +90,7 @@ describe('reconciling schedules', () => {
       written: [],
       kept: ['stays'],
       removed: ['newsletter', 'tracker', 'wiki'],
+      foreign: [],
     });
     const left = (await bench.ticks.getJobSchedulers()).map(({ key }) => key);
     expect(left.sort()).toEqual(['w1:stays', 'w2:newsletter']);
@@ -173,6 +201,7 @@ async function reconcile(
       connectors: connectorsOf(schedules),
       sinks: [warehouse],
       isPaused: (name) => paused.includes(name),
+      mayChange: true,
       lastRun: () => last,
       clock: systemClock,
       retryDelayMs: 100,
