@@ -1,4 +1,5 @@
 import { openApp, type App } from '../app.ts';
+import type { FailedJob } from '../jobs/newest-failures.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { Settings, SinkSettings } from '../settings/settings.ts';
 import { toTheSecond } from './about-time.ts';
@@ -9,11 +10,18 @@ import { loadConfig } from './load-config.ts';
 import { locateSink } from './locate-sink.ts';
 import { isUnavailable, reachQueues } from './reach-queues.ts';
 import { readLedger } from './read-ledger.ts';
-import { pausedLines, scheduleRemarks, scheduleTable, type ShownSchedule } from './tables/schedule-text.ts';
+import {
+  givenUpLines,
+  pausedLines,
+  scheduleRemarks,
+  scheduleTable,
+  type ShownSchedule,
+} from './tables/schedule-text.ts';
 
 /** What Redis says of all schedules: when each comes next, or why it cannot be asked. */
 interface NextRuns {
   readonly nextByConnector: ReadonlyMap<string, number | null>;
+  readonly failureByConnector: ReadonlyMap<string, FailedJob>;
   readonly problem: string | null;
 }
 
@@ -23,12 +31,14 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   const settings = loadConfig(context);
   const connectors = chosenConnectors(settings, []);
   await using app = openApp({ settings, clock, command: 'connector-sync schedule list' });
-  const { nextByConnector, problem } = await nextRuns(app);
-  const shown = connectors.map((connector) => ({
-    connector,
-    next: nextByConnector.get(connector.name) ?? null,
-    ...readLedger(connector),
-  }));
+  const { nextByConnector, failureByConnector, problem } = await nextRuns(app);
+  const shown = connectors.map((connector): ShownSchedule => {
+    const { paused, lastRun } = readLedger(connector);
+    const failure = failureByConnector.get(connector.name);
+    const isNews = failure !== undefined && failure.at > (lastRun?.finishedAt ?? '');
+    const next = nextByConnector.get(connector.name) ?? null;
+    return { connector, next, paused, lastRun, givenUp: isNews ? failure : null };
+  });
   terminal.printJson({
     connectors: shown.map(documentOf),
     redis: { isReachable: problem === null, problem },
@@ -36,6 +46,7 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   const nowMs = clock.now();
   for (const line of scheduleTable(shown, problem !== null, nowMs, terminal.columns())) terminal.print(line);
   for (const line of pausedLines(shown, nowMs, program)) terminal.print(line);
+  for (const line of givenUpLines(shown, nowMs, program)) terminal.print(line);
   for (const line of scheduleRemarks(shown, problem, { program, nowMs })) terminal.note(line);
   return exitCodes.ok;
 }
@@ -43,28 +54,35 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
 async function nextRuns(app: App): Promise<NextRuns> {
   await using reached = await reachQueues(app.settings);
   const { queues, problem } = reached;
-  if (queues === null) return { nextByConnector: new Map(), problem };
+  const nothing = { nextByConnector: new Map(), failureByConnector: new Map() };
+  if (queues === null) return { ...nothing, problem };
   try {
-    return { nextByConnector: await readNext(app, queues), problem: null };
+    return { ...(await readNext(app, queues)), problem: null };
   } catch (error) {
     if (!isUnavailable(error)) throw error;
-    return { nextByConnector: new Map(), problem: error.message };
+    return { ...nothing, problem: error.message };
   }
 }
 
-async function readNext(app: App, queues: Queues): Promise<ReadonlyMap<string, number | null>> {
+async function readNext(app: App, queues: Queues): Promise<Omit<NextRuns, 'problem'>> {
   const idBySink = new Map<SinkSettings, string>();
   for (const sink of scheduledSinks(app.settings)) {
     const located = await locateSink(app, sink, queues);
     if (located.kind !== 'nowhere') idBySink.set(sink, located.id);
   }
-  const schedules = await queues.schedules([...idBySink.values()]);
-  return new Map(
-    [...app.settings.connectors.values()].flatMap(({ name, sink }) => {
-      const found = schedules.get(`${idBySink.get(sink) ?? ''}:${name}`);
-      return found === undefined ? [] : [[name, found.next] as const];
-    }),
-  );
+  const sinkIds = [...idBySink.values()];
+  const schedules = await queues.schedules(sinkIds);
+  const failures = await queues.failures(sinkIds);
+  const nextByConnector = new Map<string, number | null>();
+  const failureByConnector = new Map<string, FailedJob>();
+  for (const { name, sink } of app.settings.connectors.values()) {
+    const key = `${idBySink.get(sink) ?? ''}:${name}`;
+    const schedule = schedules.get(key);
+    const failure = failures.get(key);
+    if (schedule !== undefined) nextByConnector.set(name, schedule.next);
+    if (failure !== undefined) failureByConnector.set(name, failure);
+  }
+  return { nextByConnector, failureByConnector };
 }
 
 function scheduledSinks({ connectors }: Settings): readonly SinkSettings[] {
@@ -73,7 +91,7 @@ function scheduledSinks({ connectors }: Settings): readonly SinkSettings[] {
   ];
 }
 
-function documentOf({ connector, next, paused, lastRun }: ShownSchedule): object {
+function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule): object {
   return {
     connector: connector.name,
     sink: connector.sink.name,
@@ -89,5 +107,6 @@ function documentOf({ connector, next, paused, lastRun }: ShownSchedule): object
             startedAt: lastRun.startedAt,
             finishedAt: lastRun.finishedAt,
           },
+    givenUp,
   };
 }

@@ -13,6 +13,7 @@ import {
 } from './reconcile-schedules.ts';
 import { registerSinks } from './register-sinks.ts';
 import type { ServedSink } from './served-sink.ts';
+import { newestFailures, type FailedJob } from './newest-failures.ts';
 import { registeredSink, type RegisteredSink } from './sink-registry.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
 import { defaultTimings } from './worker-timings.ts';
@@ -37,6 +38,8 @@ export interface Queues extends AsyncDisposable {
   apply(options: ApplyOptions): Promise<ReconciledSchedules>;
   /** By `<sink id>:<connector>`, when each is due next, in milliseconds since the epoch. */
   schedules(sinkIds: readonly string[]): Promise<ReadonlyMap<string, { readonly next: number | null }>>;
+  /** By `<sink id>:<connector>`, the newest job that was given up. Of the last hundred of each sink. */
+  failures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
   /** Null when no worker has served a sink of this name. */
   registeredSink(name: string): Promise<RegisteredSink | null>;
   /** `state` is where the connector's job is now, a new one or the one that was there: `waiting`, `active`, `delayed`. */
@@ -66,6 +69,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Que
   return {
     apply: (options) => answered(() => apply(queues, options)),
     schedules: (sinkIds) => answered(() => nextTimes(queues, sinkIds)),
+    failures: (sinkIds) => answered(() => newestFailures(queues, sinkIds)),
     registeredSink: (name) => answered(() => registeredSink(queues.redis, prefix, name)),
     enqueue: (sinkId, connector, reason) => answered(() => enqueue(queues, sinkId, connector, reason)),
     removeSchedule: (sinkId, connector) =>

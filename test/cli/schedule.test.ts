@@ -10,7 +10,7 @@ import {
   type CliFolder,
 } from '../support/cli-config.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
-import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
 const password = 'redis-password-of-this-test';
 
@@ -93,6 +93,23 @@ describe('schedule list', () => {
       },
       wiki: { schedule: { kind: 'every', everyMs: 3_600_000 } },
     });
+  });
+
+  it('names what was given up before a run could begin, until one has', async () => {
+    await cli('sync', 'newsletter', '--select', 'lists');
+    await cli('schedule', 'run', 'newsletter');
+    const worker = startCli(['worker', '--connectors', 'newsletter', '--config', config], {
+      cwd: folder.path,
+      env: { SECRET: 'not-the-secret', REDIS: url },
+    });
+    await worker.until('"end":"failed"');
+    worker.child.kill('SIGTERM');
+    await worker.result;
+    const { stdout } = await cli('schedule', 'list');
+    expect(stdout).toMatch(/^newsletter was given up \S+Z \(\d+s ago\): AUTH_FAILED$/m);
+    expect((await listed())['newsletter']).toMatchObject({ givenUp: { code: 'AUTH_FAILED' } });
+    await cli('sync', 'newsletter', '--select', 'lists');
+    expect((await listed())['newsletter']).toMatchObject({ givenUp: null });
   });
 
   it('shows the rest where Redis is away, and says why "next" is not known', async () => {

@@ -12,6 +12,8 @@ export interface ShownSchedule {
   readonly next: number | null;
   readonly paused: { readonly since: Instant; readonly reason: string } | null;
   readonly lastRun: RunSummary | null;
+  /** What was tried since, without a run that could begin. */
+  readonly givenUp: { readonly code: string; readonly at: Instant } | null;
 }
 
 /** A worker takes what is due within a second. */
@@ -79,6 +81,21 @@ export function pausedLines(
       : [`${connector.name} is paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`],
   );
   return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
+}
+
+export function givenUpLines(
+  shown: readonly ShownSchedule[],
+  nowMs: number,
+  program: string,
+): readonly string[] {
+  const failed = shown.flatMap(({ connector, givenUp }) =>
+    givenUp === null
+      ? []
+      : [`${connector.name} was given up ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`],
+  );
+  return failed.length === 0
+    ? []
+    : ['', ...failed, `"${program} check" says what is wrong, and the worker's log.`];
 }
 
 /** What a person would have to find out else: why "next" says nothing, or why nothing comes of it. */
