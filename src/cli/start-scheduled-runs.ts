@@ -93,7 +93,7 @@ async function openAll(
     serves,
     sinks: ledgers.sinks,
     ledger: ledgers.ledger,
-    runConnector: workerRuns({ app, metrics, log, nextRun, onRunEnd }),
+    runConnector: workerRuns({ app, metrics, log, clock, nextRun, onRunEnd }),
     log,
     clock,
     tellError,

@@ -1,5 +1,5 @@
 import type { App } from '../app.ts';
-import { instant } from '../core/clock.ts';
+import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { RunConnector } from '../jobs/run-connector.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
@@ -10,6 +10,7 @@ import type { Metrics } from '../telemetry/metrics.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import { recordsRead } from './run-end-text.ts';
 import { rowsWritten } from './tables/run-report-text.ts';
+import { tellProgress } from './tell-progress.ts';
 
 export interface EndedRun {
   readonly connector: ConnectorSettings;
@@ -22,20 +23,23 @@ export interface WorkerRunsOptions {
   readonly app: App;
   readonly metrics: Metrics;
   readonly log: Log;
+  readonly clock: Clock;
   readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
   readonly onRunEnd: (ended: EndedRun) => void;
 }
 
 /** A worker's way to run a connector: each event is logged and counted, and the end told in a line of its own. */
 export function workerRuns(options: WorkerRunsOptions): RunConnector {
-  const { app, metrics, log } = options;
+  const { app, metrics, log, clock } = options;
   return async (name, { signal, onEvent }) => {
     const connector = connectorNamed(app.settings, name);
+    const onProgress = tellProgress(log, name, clock);
     try {
       const report = await app.sync(connector, {
         globs: { select: [], exclude: [] },
         onEvent: (event) => {
           logRunEvent(log, name, event);
+          onProgress(event);
           metrics.onRunEvent(name, event);
           onEvent(event);
         },

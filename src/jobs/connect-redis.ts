@@ -35,12 +35,26 @@ export async function connectRedis(
   redis.on('error', (error: Error) => (lastError = error));
   const deadline = AbortSignal.timeout(answerWithinMs);
   try {
-    await Promise.race([redis.connect(), rejectWhenAborted(deadline)]);
+    await Promise.race([connect(redis), rejectWhenAborted(deadline)]);
   } catch (error) {
     disconnect();
-    throw unavailable(url, lastError ?? error);
+    throw unavailable(url, error instanceof NoSuchDatabase ? error : (lastError ?? error));
   }
   return { redis, disconnect };
+}
+
+class NoSuchDatabase extends Error {}
+
+/** The client goes on with database 0 where the chosen one does not exist, and says so to nobody. */
+async function connect(redis: Redis): Promise<void> {
+  await redis.connect();
+  const chosen = redis.options.db ?? 0;
+  if (chosen === 0) return;
+  await redis.select(chosen).catch((error: unknown) => {
+    throw new NoSuchDatabase(
+      `it has no database ${chosen} (${error instanceof Error ? error.message : 'ERR'})`,
+    );
+  });
 }
 
 /** The worker makes a copy for its blocking reads and, while Redis is away, cannot be made to let go of it. */
@@ -99,6 +113,9 @@ function expectationOf(error: unknown): string {
   const reason = reasonOf(error);
   if (/^(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)\b/.test(reason)) {
     return `let user and password of redis.url in, it does not: ${reason}. Put the right ones into redis.url.`;
+  }
+  if (error instanceof NoSuchDatabase) {
+    return `have the database that redis.url ends with: ${reason}. Name another one, or set redis.prefix instead.`;
   }
   if (reason.startsWith('Unknown RESP type')) {
     return 'be a Redis, another program answers there. Set redis.url to where Redis runs.';

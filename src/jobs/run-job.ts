@@ -20,13 +20,14 @@ export async function runJob(
   signal: AbortSignal,
 ): Promise<Settlement> {
   const { clock, stopping, busyDelayMs } = context;
+  const askedMs = (work.kind === 'sync' ? work.due : null) ?? job.timestamp;
   const progress = reportProgress(job, context);
   await progress.begin();
   context.observe({
     kind: 'job-started',
     connector: work.connector,
     reason: work.kind === 'sync' ? work.reason : 'backfill',
-    lagMs: Math.max(0, clock.now() - ((work.kind === 'sync' ? work.due : null) ?? job.timestamp)),
+    lagMs: Math.max(0, clock.now() - askedMs),
   });
   const onEvent = (event: RunEvent): void => {
     if (event.kind === 'page-committed') context.suspects.delete(work.connector);
@@ -43,11 +44,17 @@ export async function runJob(
     isWithdrawn: work.kind === 'backfill' && (await isWithdrawn(context, job, work.connector)),
     nowMs: clock.now(),
     busyDelayMs,
+    heldDelayMs: heldDelay(busyDelayMs, clock.now() - askedMs),
   });
   if (ending.kind === 'thrown' && settlement.kind === 'fail') {
     context.log.error({ connector: work.connector, err: ending.error }, 'the run could not be made');
   }
   return settlement;
+}
+
+/** What has taken long may take as long again: a tenth of it, twelve times the shortest delay at most. */
+function heldDelay(shortestMs: number, waitedMs: number): number {
+  return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
 }
 
 async function runToItsEnd(

@@ -26,6 +26,8 @@ export interface Circumstances {
   readonly isWithdrawn: boolean;
   readonly nowMs: number;
   readonly busyDelayMs: number;
+  /** The same where another process holds the connector: asking costs calls of the API. */
+  readonly heldDelayMs: number;
 }
 
 /** What a run's end means for its job. */
@@ -48,11 +50,11 @@ function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): 
 }
 
 function settleError(error: unknown, circumstances: Circumstances): Settlement {
-  const { nowMs, busyDelayMs } = circumstances;
+  const { nowMs, heldDelayMs } = circumstances;
   if (error instanceof ThrottledError)
     return { kind: 'delay', untilMs: nowMs + error.retryAfterMs, end: 'delayed' };
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
-  if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
+  if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + heldDelayMs, end: 'busy' };
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return settleInterruption(circumstances);
   return { kind: 'fail', code: error.code, isFinal: error.recovery === 'stop' };
 }

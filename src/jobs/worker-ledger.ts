@@ -16,5 +16,5 @@ export interface LastRun {
 /** True when a run that was due then has been made: started no earlier, and come to an end that needs no other run. */
 export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
   if (last === null || Date.parse(last.startedAt) < dueMs) return false;
-  return last.state !== 'interrupted' && last.state !== 'running' && last.state !== 'failed';
+  return last.state === 'ok' || last.state === 'degraded';
 }

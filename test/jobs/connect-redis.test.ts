@@ -57,3 +57,12 @@ test('tells another program from a Redis', async () => {
   });
   server.close();
 });
+
+test('does not take another database for the one that was chosen', async () => {
+  await using redis = await startRedis();
+  const url = (database: number): Secret => new Secret(`${redis.url}/${database}`);
+  (await connectRedis(url(3), {})).disconnect();
+  await expect(connectRedis(url(99), {})).rejects.toMatchObject({
+    message: expect.stringContaining('it has no database 99 (ERR DB index is out of range)') as string,
+  });
+});

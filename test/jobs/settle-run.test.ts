@@ -10,6 +10,7 @@ const calm: Circumstances = {
   isWithdrawn: false,
   nowMs: 1_000_000,
   busyDelayMs: 5000,
+  heldDelayMs: 8000,
 };
 const ended = (end: RunEnd, isDone = true): Ending => ({ kind: 'ended', end, isDone });
 const thrown = (error: unknown): Ending => ({ kind: 'thrown', error });
@@ -51,6 +52,12 @@ it.each<[string, Ending, Partial<Circumstances>, object]>([
     ended(ok),
     { isWithdrawn: true },
     { kind: 'complete', outcome: 'ok' },
+  ],
+  [
+    'a connector that another process holds',
+    thrown(new SyncError('x', { code: 'CONNECTOR_BUSY', recovery: 'stop' })),
+    {},
+    { kind: 'delay', untilMs: 1_008_000, end: 'busy' },
   ],
   ['a throttled start', thrown(new ThrottledError('later', 60_000)), {}, { untilMs: 1_060_000 }],
   ['a defect', thrown(new TypeError('x')), {}, { kind: 'fail', code: 'INTERNAL', isFinal: false }],
