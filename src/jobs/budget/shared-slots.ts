@@ -30,6 +30,7 @@ const askAgainMs = 50;
 export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
   const { redis, ask, key, concurrency, lockMs, clock } = options;
   const held = new Set<SharedTurn>();
+  const waitingKey = `${key}:waiting`;
 
   // One attempt at a time: waiting in between is ours. Renewing too: the semaphore's own lets an error of Redis end the process.
   const limits = { lockTimeout: lockMs, acquireAttemptsLimit: 1, retryInterval: 0, refreshInterval: 0 };
@@ -68,10 +69,16 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
   return {
     async take(signal) {
       const identifier = randomUUID();
+      signal.throwIfAborted();
+      // Whoever has just given a slot back would take it again before those who wait have asked: it goes in line with them.
+      if ((await ask(() => redis.exists(waitingKey))) === 1) {
+        await clock.sleep(Math.random() * 2 * askAgainMs, signal);
+      }
       for (;;) {
         signal.throwIfAborted();
         const isTaken = await ask(() => asNew(identifier).tryAcquire());
         if (isTaken !== false) break;
+        await ask(() => redis.set(waitingKey, 1, 'PX', 4 * askAgainMs));
         await clock.sleep(askAgainMs, signal);
       }
       const turn = hold(identifier);

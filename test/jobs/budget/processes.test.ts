@@ -79,14 +79,18 @@ describe('processes that share an account', () => {
     await using server = await startRecordingServer({
       processes: 3,
       answer: async (response) => {
-        await systemClock.sleep(20);
+        // Longer than it takes to ask for a place again: so that the places are all taken now and then.
+        await systemClock.sleep(120);
         response.end();
       },
     });
     for (const name of ['a', 'b', 'c']) fire(server, name, { requestsPerSecond: 1_000, concurrency: 3 });
-    await server.until((arrivals) => arrivals.length >= 100);
+    await server.until((arrivals) => arrivals.length >= 60);
     expect(server.most()).toBe(3);
-    expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(3);
+    // Who has just given a place back does not keep the others from it.
+    for (const name of ['a', 'b', 'c']) {
+      expect(server.arrivals.filter(({ from }) => from === name).length).toBeGreaterThanOrEqual(6);
+    }
   });
 
   it('get the places of one that was killed, and not those of one that is merely slow', async () => {
