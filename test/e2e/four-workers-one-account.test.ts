@@ -1,0 +1,115 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { ApiError } from '../../src/service/api-error.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { countBetween, mostInASecond, type Arrival } from '../jobs/budget/recording-server.ts';
+import { startRedis, type PrivateRedis } from '../support/redis.ts';
+import { sampleSeed } from '../support/sample-service.ts';
+import { testCredentials } from '../support/sync-once.ts';
+import {
+  isRunFinished,
+  isRunStarted,
+  startWorkerProcess,
+  type WorkerProcess,
+} from '../support/worker-process.ts';
+
+const requestsPerSecond = 10;
+const retryAfterS = 2;
+const names = ['wiki-a', 'wiki-b', 'wiki-c', 'wiki-d'];
+
+let folder: string;
+let redis: PrivateRedis;
+let service: Service;
+const arrivals: Arrival[] = [];
+let throttleAtMs = Number.POSITIVE_INFINITY;
+let throttledAtMs: number | null = null;
+const workers: WorkerProcess[] = [];
+
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'four-workers-'));
+  redis = await startRedis();
+  service = await startService({
+    port: 0,
+    ...testCredentials,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: [
+      {
+        connectorId: 'the-account',
+        definitionName: 'workspace-notes',
+        workspace: 'default',
+        seed: sampleSeed,
+        size: 'tiny',
+        wrap: (account) => ({
+          ...account,
+          list: (entity, params) => {
+            const at = performance.now();
+            arrivals.push({ at, from: entity });
+            if (at < throttleAtMs || throttledAtMs !== null) return account.list(entity, params);
+            throttledAtMs = at;
+            throw new ApiError(429, 'slow down', { headers: { 'retry-after': String(retryAfterS) } });
+          },
+        }),
+      },
+    ],
+  });
+  writeFileSync(
+    path.join(folder, 'config.yaml'),
+    [
+      `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
+      `redis: { url: "\${TEST_REDIS}" }`,
+      'sinks:',
+      ...names.map((name) => `  ${name}: { type: sqlite, path: ./${name}.db, durability: normal }`),
+      'connectors:',
+      ...names.map(
+        (name) =>
+          `  ${name}: { definition: workspace-notes, id: the-account, sink: ${name}, concurrency: 4, rateLimit: { requestsPerSecond: ${requestsPerSecond} }, schedule: { every: 10s } }`,
+      ),
+      '',
+    ].join('\n'),
+  );
+});
+
+afterEach(async () => {
+  for (const { child } of workers) child.kill('SIGKILL');
+  await Promise.all(workers.map(({ ended }) => ended));
+  await service.close();
+  await redis.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async () => {
+  const world = {
+    config: path.join(folder, 'config.yaml'),
+    env: { TEST_SECRET: testCredentials.clientSecret, TEST_REDIS: redis.url },
+  };
+  for (const _ of names) workers.push(startWorkerProcess(world));
+  await Promise.all(
+    names.map((name) => anyWorker((line) => isRunStarted(line) && line['connector'] === name)),
+  );
+  throttleAtMs = performance.now() + 4000;
+  await Promise.all(
+    names.map((name) => anyWorker((line) => isRunFinished(line) && line['connector'] === name)),
+  );
+  const told = throttledAtMs ?? Number.NaN;
+  const since = (from: number, to: number): number => countBetween(arrivals, told + from, told + to);
+  const [quiet, slower] = [
+    since(200, retryAfterS * 1000 - 100),
+    since(retryAfterS * 1000, retryAfterS * 1000 + 5000) / 5,
+  ];
+  console.log(
+    `four workers at ${requestsPerSecond}/s: at most ${mostInASecond(arrivals)} in any second; after a 429 with Retry-After ${retryAfterS}: ` +
+      `${since(1, 200)} under way, ${quiet} during the pause, ${slower}/s for the 5 s behind it`,
+  );
+  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(requestsPerSecond + 1);
+  expect(quiet).toBe(0);
+  expect(slower).toBeLessThanOrEqual(0.6 * requestsPerSecond);
+  const outcomes = workers.flatMap(({ lines }) => lines.filter(isRunFinished).map(({ outcome }) => outcome));
+  expect([...new Set(outcomes)]).toEqual(['ok']);
+}, 90_000);
+
+function anyWorker(matches: Parameters<WorkerProcess['until']>[0]): Promise<unknown> {
+  return Promise.race(workers.map((worker) => worker.until(matches)));
+}
