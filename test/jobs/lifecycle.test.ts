@@ -1,3 +1,4 @@
+import { redisContents } from '../support/redis-contents.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startWorker } from '../../src/jobs/start-worker.ts';
 import { Secret } from '../../src/core/secret.ts';
@@ -230,26 +231,7 @@ it('keeps no secret in Redis: a job is names', async () => {
     due: expect.any(Number) as number,
   });
   const keys = await bench.client.keys('*');
-  const texts = await Promise.all(keys.map((key) => everythingIn(key)));
   expect(keys.every((key) => key.startsWith(`${prefix}:`))).toBe(true);
-  expect(texts.length).toBeGreaterThan(8);
-  expect([...keys, ...texts].join('\n')).not.toContain(password);
+  expect(keys.length).toBeGreaterThan(8);
+  expect(await redisContents(bench.redis.url)).not.toContain(password);
 });
-
-async function everythingIn(key: string): Promise<string> {
-  const { client } = bench;
-  switch (await client.type(key)) {
-    case 'hash':
-      return JSON.stringify(await client.hgetall(key));
-    case 'string':
-      return (await client.get(key)) ?? '';
-    case 'list':
-      return (await client.lrange(key, '0', '-1')).join('\n');
-    case 'zset':
-      return (await client.zrange(key, '0', '-1')).join('\n');
-    case 'set':
-      return (await client.smembers(key)).join('\n');
-    default:
-      return JSON.stringify(await client.xrange(key, '-', '+'));
-  }
-}
