@@ -7,7 +7,6 @@ export default defineConfig({
     globalSetup: ['test/support/ensure-redis-server.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    // One more than the cores of the smallest machine: much of the time goes into waiting for locks, schedules and outages.
-    maxWorkers: 3,
+    maxWorkers: 2,
   },
 });

@@ -17,6 +17,7 @@ export interface DatabaseOptions {
 
 const pageBytes = 16_384;
 const walBytes = 64 * 1024 * 1024;
+const busyMs = 5_000;
 /** Twice as much made no first load faster and kept the program above 250 MiB. */
 const cacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
@@ -79,7 +80,7 @@ function connect(
     if (access.readonly !== true) {
       createPrivateFile(file);
     }
-    db = new Database(file, { ...access, fileMustExist: true, timeout: 5_000 });
+    db = new Database(file, { ...access, fileMustExist: true, timeout: busyMs });
     checkSqliteVersion(db);
     prepare(db);
     return db;
@@ -113,7 +114,12 @@ function checkSqliteVersion(db: Database.Database): void {
  * The version of the ledger in the file, 0 where it is empty. Reads only, so that a foreign file stays byte for byte what
  * it was.
  */
-function inspect(db: Database.Database, { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>): number {
+function inspect(db: Database.Database, options: Pick<DatabaseOptions, 'file' | 'kind'>): number {
+  // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
+  return db.transaction(() => inspectNow(db, options)).deferred();
+}
+
+function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions, 'file' | 'kind'>): number {
   const owner = Number(db.pragma('application_id', { simple: true }));
   const version = Number(db.pragma('user_version', { simple: true }));
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
@@ -138,7 +144,7 @@ function inspect(db: Database.Database, { file, kind }: Pick<DatabaseOptions, 'f
 }
 
 function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void {
-  db.pragma('journal_mode = WAL');
+  switchToWal(db);
   db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
   db.pragma('trusted_schema = OFF');
   db.pragma('cell_size_check = ON');
@@ -146,6 +152,24 @@ function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void 
   db.pragma(`journal_size_limit = ${walBytes}`);
   const pageSize = Number(db.pragma('page_size', { simple: true }));
   db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
+}
+
+/**
+ * SQLite waits for a lock everywhere but here, where two processes that make one file at the same time would wait for each
+ * other: the second is refused at once, though it is a matter of milliseconds.
+ */
+function switchToWal(db: Database.Database): void {
+  const endMs = performance.now() + busyMs;
+  for (;;) {
+    try {
+      db.pragma('journal_mode = WAL');
+      return;
+    } catch (error) {
+      const isBusy = error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
+      if (!isBusy || performance.now() > endMs) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+    }
+  }
 }
 
 /** In one transaction, and only what no other process has done meanwhile: a kill leaves the old version or the new one. */
