@@ -1,6 +1,6 @@
-import { SyncError } from '../core/errors.ts';
 import { isConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, Settings } from '../settings/settings.ts';
+import { usage } from './usage-error.ts';
 
 /** The connectors that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one. */
 export function chosenConnectors(settings: Settings, names: readonly string[]): readonly ConnectorSettings[] {
@@ -41,8 +41,4 @@ function checkSome(settings: Settings): void {
 function matches(glob: string, name: string): boolean {
   const texts = glob.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
   return new RegExp(`^${texts.join('.*')}$`).test(name);
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -7,6 +7,7 @@ import type { Readable } from 'node:stream';
 import { SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
+import { usage } from './usage-error.ts';
 
 /** A Redis to try things with; disposing it leaves nothing behind. */
 export interface FoundRedis extends AsyncDisposable {
@@ -148,8 +149,4 @@ function noRedis(cause: unknown): SyncError {
     ].join('\n'),
     { code: 'USAGE', recovery: 'stop', cause },
   );
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

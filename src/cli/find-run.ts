@@ -1,7 +1,8 @@
 import { openExistingHistory } from '../app.ts';
-import { SyncError } from '../core/errors.ts';
+import { isRunId } from '../core/names.ts';
 import type { Settings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import { usage } from './usage-error.ts';
 
 export interface FoundRun {
   readonly run: RunSummary;
@@ -11,14 +12,11 @@ export interface FoundRun {
 /** The run of that id, whichever sink holds it. Throws USAGE where none does. */
 export function findRun(settings: Settings, id: string, program: string): FoundRun {
   const [found] = fromEverySink(settings, (history, sink) => {
-    const run = history.runs({ limit: Number.MAX_SAFE_INTEGER }).find((one) => one.run === id);
-    return run === undefined ? [] : [{ run, sink }];
+    const run = isRunId(id) ? history.run(id) : null;
+    return run === null ? [] : [{ run, sink }];
   }).flat();
   if (found !== undefined) return found;
-  throw new SyncError(`Expected the id of a run, got "${id}". "${program} runs" lists them.`, {
-    code: 'USAGE',
-    recovery: 'stop',
-  });
+  throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
 }
 
 /** Each sink of the config that exists, once. */

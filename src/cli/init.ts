@@ -1,12 +1,12 @@
 import { dirname, join, relative } from 'node:path';
 import type { Command } from 'commander';
-import { SyncError } from '../core/errors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { configText, environmentText, type ConfigChoices } from './config-template.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { configFile } from './load-config.ts';
 import { shellWord } from './program-name.ts';
 import { writePrivateFile } from './write-files.ts';
+import { usage } from './usage-error.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
@@ -70,8 +70,4 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
     `  3. Which connectors are there?   ${command('discover')}`,
     `  4. Read them all:                ${command('sync')}`,
   ];
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -2,6 +2,7 @@ import type { EntityGlobs } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import { selectEntities } from '../engine/select-entities.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { usage } from './usage-error.ts';
 
 export interface NarrowedConnector {
   readonly connector: ConnectorSettings;
@@ -52,8 +53,4 @@ function matchesIn({ definition, entities }: ConnectorSettings, glob: string): b
 
 function everyEntity(connectors: readonly ConnectorSettings[]): readonly string[] {
   return [...new Set(connectors.flatMap(({ entities }) => [...entities.keys()]))];
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -15,6 +15,7 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { tellWaits } from './tell-waits.ts';
+import { usage } from './usage-error.ts';
 
 type ReadAction = 'list' | 'get';
 
@@ -135,8 +136,4 @@ function parseJson(text: string): JsonValue {
   } catch {
     return text; // Not JSON after all; the parameter's check says what was expected.
   }
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

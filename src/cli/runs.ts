@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { SyncError } from '../core/errors.ts';
 import { noCounts, addCounts } from '../core/records.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/progress-text.ts';
@@ -10,6 +9,7 @@ import { followRuns } from './follow-runs.ts';
 import { loadConfig } from './load-config.ts';
 import { runReportText } from './tables/run-report-text.ts';
 import { textTable } from './tables/text-table.ts';
+import { usage } from './usage-error.ts';
 
 const defaultLimit = 20;
 
@@ -104,7 +104,3 @@ const columns = [
   { title: 'read', align: 'right' },
   { title: 'written', align: 'right' },
 ] as const;
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
-}

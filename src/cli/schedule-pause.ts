@@ -1,7 +1,6 @@
 import { openApp, type App } from '../app.ts';
 import { instant, type Instant } from '../core/clock.ts';
 import type { RunId } from '../core/names.ts';
-import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
@@ -12,6 +11,7 @@ import { loadConfig } from './load-config.ts';
 import { locateSink, servedSink, sinkIsElsewhere } from './locate-sink.ts';
 import { reachQueues } from './reach-queues.ts';
 import { applySchedules, sinksOf } from './schedule-apply.ts';
+import { usage } from './usage-error.ts';
 
 /** Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule. */
 export async function runPause(
@@ -98,8 +98,4 @@ function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): strin
 
 function unreached(problem: string): string {
   return `That is kept in the sink and holds. Redis could not be told, so a worker comes to know it within a minute: ${problem}`;
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -1,5 +1,4 @@
 import { openApp, type App } from '../app.ts';
-import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/printable.ts';
@@ -10,6 +9,7 @@ import { loadConfig } from './load-config.ts';
 import { locateSink } from './locate-sink.ts';
 import { openQueuesOf } from './reach-queues.ts';
 import { readLedger } from './read-ledger.ts';
+import { usage } from './usage-error.ts';
 
 /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE for a paused connector; then nothing was asked for. */
 export async function runScheduleRun(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
@@ -52,8 +52,4 @@ function stateText(isNew: boolean, state: string): string {
   if (isNew) return state === 'active' ? 'a worker has taken it' : 'waiting for a worker to take it';
   if (state === 'active') return 'already running';
   return state === 'delayed' ? 'already waiting, for a time that was set before' : 'already waiting';
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { Command } from 'commander';
-import { SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import type { ServedAccount } from '../service/local-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { usage } from './usage-error.ts';
 
 interface ServeFlags {
   readonly host: string;
@@ -150,8 +150,4 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

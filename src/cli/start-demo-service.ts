@@ -1,7 +1,7 @@
-import { SyncError } from '../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import type { Service } from '../service/start-service.ts';
 import { demoAccounts } from './demo-config.ts';
+import { usage } from './usage-error.ts';
 
 /** The local service of the demo, with both sample accounts. Throws USAGE for a port that cannot be used. */
 export async function startDemoService(portText: string, clientSecret: string): Promise<Service> {
@@ -20,8 +20,4 @@ export async function startDemoService(portText: string, clientSecret: string): 
     if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
     throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
   });
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

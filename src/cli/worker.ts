@@ -8,6 +8,7 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig, logLevel } from './load-config.ts';
 import { errorDocument } from './report-error.ts';
+import { usage } from './usage-error.ts';
 
 interface WorkerFlags {
   readonly connectors?: readonly string[];
@@ -112,8 +113,4 @@ function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve();
     signal.addEventListener('abort', () => resolve(), { once: true });
   });
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

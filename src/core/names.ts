@@ -13,6 +13,7 @@ export const maxNameLength = 40;
 const declaredName = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const connectorName = /^[a-z][a-z0-9]*([_-][a-z0-9]+)*$/;
 const connectorId = /^[A-Za-z0-9_-]{1,128}$/;
+const runId = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
 
 export function isDeclaredName(text: string): text is EntityName {
   return text.length <= maxNameLength && declaredName.test(text);
@@ -24,4 +25,8 @@ export function isConnectorName(text: string): text is ConnectorName {
 
 export function isConnectorId(text: string): text is ConnectorId {
   return connectorId.test(text);
+}
+
+export function isRunId(text: string): text is RunId {
+  return runId.test(text);
 }

@@ -1,7 +1,7 @@
-import { redisContents } from '../support/redis-contents.ts';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startWorker } from '../../src/jobs/start-worker.ts';
 import { Secret } from '../../src/core/secret.ts';
+import { redisContents } from '../support/redis-contents.ts';
 import { freePort } from '../support/redis.ts';
 import {
   collect,
