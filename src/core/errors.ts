@@ -40,6 +40,8 @@ export type ErrorCode =
   | 'QUEUE_UNAVAILABLE'
   | 'WORKER_STUCK'
   | 'POISON'
+  | 'BUDGET_SPENT'
+  | 'SCHEMA_CHANGED'
   | 'CANCELLED'
   | 'INTERRUPTED'
   | 'INTERNAL';

@@ -76,6 +76,24 @@ export type RunEvent =
       readonly waitMs: number;
     }
   | { readonly kind: 'throttled'; readonly waitMs: number }
+  /** Every walk has ended: what full ones did not meet is looked at now. */
+  | { readonly kind: 'sweep-started' }
+  /** A row that seems to be gone was asked for. `unanswered`: it is asked again in a later run. */
+  | {
+      readonly kind: 'record-confirmed';
+      readonly entity: EntityName;
+      readonly verdict: 'gone' | 'there' | 'unanswered';
+    }
+  | { readonly kind: 'rows-deleted'; readonly entity: EntityName; readonly rows: number }
+  /** A guard keeps rows that seem to be gone: somebody must look. */
+  | {
+      readonly kind: 'deletes-withheld';
+      readonly entity: EntityName;
+      readonly rows: number;
+      /** Rows without a tombstone, those among them. */
+      readonly live: number;
+      readonly because: 'share' | 'empty';
+    }
   | {
       readonly kind: 'run-finished';
       readonly connector: ConnectorName;

@@ -9,6 +9,8 @@ export type ColumnValue = string | number | bigint | null;
 export interface Column {
   readonly name: string;
   readonly type: FieldType;
+  /** Added for a field that the definition does not declare: it counts in the record's hash as if it still lay in `_extra`. */
+  readonly isEvolved?: true;
 }
 
 /**
@@ -37,7 +39,7 @@ export interface PreparedRecord {
 
 /** Why a record cannot be stored as it is. */
 export type QuarantineReason =
-  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'unreadable';
+  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'unreadable' | 'schema-change';
 
 /** A record that cannot be stored as it is, kept whole. */
 export interface Quarantined {
@@ -48,6 +50,20 @@ export interface Quarantined {
   /** The record as JSON text (cut to a limit only when `reason` is `too-large` or `too-deep`; then `detail` says so). */
   readonly record: string;
 }
+
+/** A field that came although the definition does not declare it (`undeclared`), or that does not fit its column (`misfit`). */
+export interface FieldDrift {
+  readonly entity: EntityName;
+  /** As the service spells it, cut to 200 characters. Hostile: never an identifier unless it passes `isDeclaredName`. */
+  readonly field: string;
+  readonly kind: 'undeclared' | 'misfit';
+  /** Of its value: null, boolean, number (with a fraction), integer, string, array, object. */
+  readonly type: JsonType;
+  /** Its record was not stored because of it: it stays unknown. */
+  readonly isRefused?: true;
+}
+
+export type JsonType = 'null' | 'boolean' | 'integer' | 'number' | 'string' | 'array' | 'object';
 
 /** Values of declared parameters, in the API's words. */
 export type Params = JsonObject;

@@ -41,11 +41,22 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
     actions: buildActions(file),
     pagination: file.pagination,
     order: file.order,
+    growsOnly: file.growsOnly,
+    incremental: file.incremental,
+    deletes: file.deletes,
+    unlisted: file.unlisted,
+    window: file.window,
     fixedParams: file.fixedParams,
     only: file.only,
     parents: file.parents.map(buildParent),
     recursive:
-      file.recursive === null ? null : { ...file.recursive, skipTypes: new Set(file.recursive.skipTypes) },
+      file.recursive === null
+        ? null
+        : {
+            ...file.recursive,
+            skipTypes: new Set(file.recursive.skipTypes),
+            ownerTypes: new Set(file.recursive.ownerTypes),
+          },
     explode,
     table: buildTable(name, file),
     explodedTable: explode === null ? null : buildExplodedTable(explode, file),
@@ -69,6 +80,7 @@ function buildParent(file: EntityFile['parents'][number]): Parent {
     params: new Map(Object.entries(file.params)),
     inject: new Map(Object.entries(file.inject)),
     when: file.when,
+    marker: file.marker,
     byDefault: file.byDefault,
   };
 }

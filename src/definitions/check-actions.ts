@@ -23,10 +23,9 @@ export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void
   }
   const list = buildAction(entity.actions.list);
   checkPagination(entity, list, at, note);
-  const declared = { list, paging: pagingParams(entity.pagination) };
-  checkSent(entity.fixedParams, declared, at, ['fixedParams'], note);
+  checkSent(entity, entity.fixedParams, at, ['fixedParams'], note);
   if (entity.order !== null) {
-    checkSent(entity.order.params, declared, at, ['order', 'params'], note);
+    checkSent(entity, entity.order.params, at, ['order', 'params'], note);
     for (const name of Object.keys(entity.order.params)) {
       if (Object.hasOwn(entity.fixedParams, name)) {
         note([...at, 'order', 'params', name], 'is also a fixed parameter: name it in one place');
@@ -143,13 +142,16 @@ function checkPagination(entity: EntityFile, list: Action, entityAt: YamlPath, n
   }
 }
 
-function checkSent(
+/** Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination. */
+export function checkSent(
+  entity: EntityFile,
   sent: Params,
-  { list, paging }: { readonly list: Action; readonly paging: readonly string[] },
   entityAt: YamlPath,
   place: YamlPath,
   note: Note,
 ): void {
+  const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
+  const paging = pagingParams(entity.pagination);
   for (const [name, value] of Object.entries(sent)) {
     const at = [...entityAt, ...place, name];
     for (const message of checkParams(list, { [name]: value })) {

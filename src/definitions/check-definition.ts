@@ -1,8 +1,10 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
 import { checkExplode } from './check-explode.ts';
+import { checkIncremental } from './check-incremental.ts';
 import { checkKey, checkKnown, checkName, namePattern, type Note } from './check-names.ts';
 import { checkParents } from './check-parents.ts';
+import { checkReading } from './check-reading.ts';
 import { checkRecursive } from './check-recursive.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import type { YamlPath } from './read-yaml.ts';
@@ -23,6 +25,8 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
     checkActions(entity, at, note);
     checkExplode(entity, at, note);
     checkRecursive(entity, at, note);
+    checkIncremental(entity, at, note);
+    checkReading(entity, at, note);
   }
   checkTables(file, note);
   checkParents(file, note);

@@ -108,6 +108,24 @@ function checkParent(
       note([...at, 'when', position, 'field'], message, ['entities', parent.entity, 'fields', field]);
     }
   });
+  checkMarker(parent, target, at, note);
+}
+
+/** A marker is compared as a text and read as a time. */
+function checkMarker(parent: ParentFile, target: EntityFile, at: YamlPath, note: Note): void {
+  if (parent.marker === null) {
+    return;
+  }
+  const { field } = parent.marker;
+  const here = [...at, 'marker', 'field'];
+  const declaration = ['entities', parent.entity, 'fields', field];
+  const type = target.fields[field];
+  if (type === undefined) {
+    const suggestion = suggestName(field, Object.keys(target.fields));
+    note(here, `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestion}`, declaration);
+  } else if (type !== 'string') {
+    note(here, `expected a field of type string, ${field} is of type ${type}`, declaration);
+  }
 }
 
 function checkInject(

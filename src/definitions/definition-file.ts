@@ -58,16 +58,23 @@ const condition = z.discriminatedUnion(
   'kind',
   [
     strictObject({ kind: z.literal('in'), field: z.string(), values: names.min(1) }),
+    strictObject({ kind: z.literal('notIn'), field: z.string(), values: names.min(1) }),
     strictObject({ kind: z.literal('present'), field: z.string() }),
   ],
-  { error: 'expected kind: in or present' },
+  { error: 'expected kind: in, notIn or present' },
 );
+
+const durationMs = z
+  .int()
+  .min(1000)
+  .max(366 * 86_400_000);
 
 const parent = strictObject({
   entity: z.string(),
   params: z.record(z.string(), z.string()),
   inject: z.record(z.string(), z.string()).default({}),
   when: z.array(condition).default([]),
+  marker: strictObject({ field: z.string(), settlesMs: durationMs }).nullable().default(null),
   byDefault: z.boolean().default(true),
 });
 
@@ -77,6 +84,7 @@ const recursive = strictObject({
   parentField: z.string(),
   typeField: z.string(),
   skipTypes: names.default([]),
+  ownerTypes: names.default([]),
   maxDepth: z.int().min(1).max(100),
   rootField: z.string(),
   depthField: z.string(),
@@ -93,6 +101,31 @@ const explode = strictObject({
 
 const params = z.record(z.string(), z.json());
 
+const incremental = z.discriminatedUnion(
+  'kind',
+  [
+    strictObject({
+      kind: z.literal('keyset'),
+      field: z.string(),
+      sinceParam: z.string(),
+      lookbackMs: durationMs,
+    }),
+    strictObject({
+      kind: z.literal('since'),
+      field: z.string(),
+      sinceParam: z.string(),
+      lookbackMs: durationMs,
+    }),
+    strictObject({ kind: z.literal('newestFirst'), field: z.string(), params, lookbackMs: durationMs }),
+  ],
+  { error: 'expected kind: keyset, since or newestFirst' },
+);
+
+const unlisted = strictObject({
+  field: z.string(),
+  values: z.array(z.union([z.string(), z.boolean()])).min(1),
+});
+
 const entity = strictObject({
   fields,
   key: names.min(1),
@@ -107,6 +140,11 @@ const entity = strictObject({
   }),
   pagination,
   order: strictObject({ field: z.string(), params }).nullable().default(null),
+  growsOnly: z.boolean().default(false),
+  incremental: incremental.nullable().default(null),
+  deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),
+  unlisted: z.array(unlisted).default([]),
+  window: strictObject({ since: z.string(), before: z.string() }).nullable().default(null),
   fixedParams: params.default({}),
   only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
   parents: z.array(parent).default([]),

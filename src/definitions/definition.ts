@@ -37,6 +37,19 @@ export interface Entity {
   readonly pagination: Pagination;
   /** Parameters that sort by a field no record ever moves backwards in; null where no such sort exists. */
   readonly order: { readonly field: string; readonly params: Params } | null;
+  /** Rows are only ever added, anywhere in a stable order, and never leave: pages that overlap prove a walk without a sort. */
+  readonly growsOnly: boolean;
+  /** How only what changed is asked for; null: every walk is full. */
+  readonly incremental: Incremental | null;
+  /**
+   * What it takes to believe that a record is gone: `sweep`: absence from a complete full walk (records never move from one parent
+   * to another); `confirm`: `get` finds nothing either; `never`: an event happened and stays.
+   */
+  readonly deletes: 'sweep' | 'confirm' | 'never';
+  /** Records that meet one of these exist although listings may leave them out (trashed, archived): they are not deleted. */
+  readonly unlisted: readonly UnlistedCondition[];
+  /** `list` parameters that bound a walk at both ends, for backfills; null where there are none. */
+  readonly window: { readonly since: string; readonly before: string } | null;
   /** Sent with every `list` call (for example a filter that keeps pages and data sources apart). */
   readonly fixedParams: Params;
   /** Records whose `field` has another value are of another kind and are filtered. */
@@ -90,8 +103,45 @@ export type Pagination =
     }
   | { readonly kind: 'single' };
 
+/**
+ * `field`: the change value, a dotted path in the record; into an exploded array, the highest of its elements
+ * counts (`activity.timestamp`). `lookbackMs` is taken off the watermark when it is read.
+ */
+export type Incremental =
+  /** Sorted by `field` (the entity's `order`), page after page from the last value on. */
+  | {
+      readonly kind: 'keyset';
+      readonly field: string;
+      readonly sinceParam: string;
+      readonly lookbackMs: number;
+    }
+  /** The service filters by `sinceParam`; paged as a full walk is. */
+  | {
+      readonly kind: 'since';
+      readonly field: string;
+      readonly sinceParam: string;
+      readonly lookbackMs: number;
+    }
+  /** Sorted by `field` descending with `params`; ends below the watermark. */
+  | {
+      readonly kind: 'newestFirst';
+      readonly field: string;
+      readonly params: Params;
+      readonly lookbackMs: number;
+    };
+
+export interface UnlistedCondition {
+  readonly field: string;
+  readonly values: readonly (string | boolean)[];
+}
+
 export interface Parent {
   readonly entity: EntityName;
+  /**
+   * Field of the parent record that changes with anything below it: children found with the same value again are not read.
+   * `settlesMs`: its clock is that coarse. Null: children are read whenever they are found.
+   */
+  readonly marker: { readonly field: string; readonly settlesMs: number } | null;
   /** Child's `list` parameter -> field of the parent record. */
   readonly params: ReadonlyMap<string, string>;
   /** Child's field -> `list` parameter that fills it. Key parts among them always come from the partition. */
@@ -103,7 +153,7 @@ export interface Parent {
 
 /** `present`: neither absent nor null nor an empty text. */
 export type ParentCondition =
-  | { readonly kind: 'in'; readonly field: string; readonly values: readonly string[] }
+  | { readonly kind: 'in' | 'notIn'; readonly field: string; readonly values: readonly string[] }
   | { readonly kind: 'present'; readonly field: string };
 
 /** Listings inside listings (blocks of a page): the tree below one partition is walked as one unit. */
@@ -117,6 +167,8 @@ export interface Recursive {
   readonly typeField: string;
   /** Types that have children of their own elsewhere and are not entered. */
   readonly skipTypes: ReadonlySet<string>;
+  /** Values of `parent.type` under which a record lies in a tree; one with another has left it. Empty: any. */
+  readonly ownerTypes: ReadonlySet<string>;
   readonly maxDepth: number;
   /** Injected fields: the root listing's id, the depth (0 for the root listing's own records), the position in the listing (from 0). */
   readonly rootField: string;

@@ -60,14 +60,14 @@ describe('an exploded array is refused', () => {
     ],
     [
       'that is none',
-      'field: activity',
-      'field: email_id',
+      'field: activity\n',
+      'field: email_id\n',
       'explode.field: expected an array field; email_id is of type string',
     ],
     [
       'that does not exist',
-      'field: activity',
-      'field: activities',
+      'field: activity\n',
+      'field: activities\n',
       'there is no field "activities"; did you mean "activity"?',
     ],
     [
