@@ -10,6 +10,8 @@ import { stableUuid } from './sample/dice.ts';
 export interface ServedAccount extends SampleAccountOptions {
   readonly connectorId: string;
   readonly workspace: string;
+  /** Served instead of one that is made from the other options: one that goes on changing, for example. */
+  readonly account?: SampleAccount;
   /** Stands between the API and the account: changes, hides or fails what it likes. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;
 }
@@ -38,7 +40,7 @@ export function openLocalConnectors(
     }
     if (ids.has(options.connectorId)) throw usage(`Two connectors have the id ${options.connectorId}.`);
     ids.add(options.connectorId);
-    const account = createSampleAccount(options);
+    const account = options.account ?? createSampleAccount(options);
     return {
       id: options.connectorId,
       workspace: options.workspace,

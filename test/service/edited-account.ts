@@ -19,6 +19,8 @@ export interface EditedAccount extends SampleAccount {
     edit: (record: JsonObject) => JsonObject,
     place?: 'keep' | 'toEnd',
   ): void;
+  /** Lists for which this is true are empty until another rule is given. */
+  hide(isHidden: (entity: string, params: Params) => boolean): void;
   /** At the end of the lists whose parameters pass. */
   add(entity: string, record: JsonObject, isIn?: (params: Params) => boolean): void;
 }
@@ -31,6 +33,7 @@ interface Edits {
 
 export function editAccount(account: SampleAccount): EditedAccount {
   const editsByEntity = new Map<string, Edits>();
+  let isHidden: (entity: string, params: Params) => boolean = () => false;
   const editsOf = (entity: string): Edits => {
     const edits = editsByEntity.get(entity) ?? { removed: new Set(), changed: new Map(), added: [] };
     editsByEntity.set(entity, edits);
@@ -40,6 +43,7 @@ export function editAccount(account: SampleAccount): EditedAccount {
   return {
     list(entity, params) {
       const listing = account.list(entity, params);
+      if (isHidden(entity, params)) return listingOf([], listing.metadata);
       const edits = editsByEntity.get(entity);
       if (edits === undefined) return listing;
       return listingOf(apply(edits, listing.slice(0, Number.POSITIVE_INFINITY), params), listing.metadata);
@@ -51,6 +55,9 @@ export function editAccount(account: SampleAccount): EditedAccount {
       if (record === null || edits === undefined) return record;
       const id = text(record['id']);
       return edits.removed.has(id) ? null : (edits.changed.get(id)?.edit(record) ?? record);
+    },
+    hide: (rule) => {
+      isHidden = rule;
     },
     remove: (entity, id) => void editsOf(entity).removed.add(id),
     restore: (entity, id) => void editsOf(entity).removed.delete(id),

@@ -3,6 +3,7 @@ import type { JsonObject } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { openMailingAccount } from './email-marketing/mailing-account.ts';
 import type { Listing } from './listing.ts';
+import { maxSampleRevision } from './revision-time.ts';
 import { openNotesAccount } from './workspace-notes/notes-account.ts';
 
 /**
@@ -17,6 +18,8 @@ export interface SampleAccountOptions {
   /** Any integer: the same seed and size make the same account. */
   readonly seed: number;
   readonly size: SampleSize;
+  /** 0 (default) to `maxSampleRevision`: the account after so many rounds of changes. See `revisionTime`. */
+  readonly revision?: number;
 }
 
 /** A third-party account as its connector sees it. Small enough to be wrapped by whoever wants it to behave otherwise. */
@@ -29,16 +32,23 @@ export interface SampleAccount {
 
 export const maxSampleMembers = 1_000_000;
 
-/** Nothing is generated yet: records are computed from (seed, entity, index) when they are asked for. Throws `SyncError` USAGE. */
-export function createSampleAccount({ definitionName, seed, size }: SampleAccountOptions): SampleAccount {
+/**
+ * Records are computed from (seed, entity, index) when they are asked for; only what revisions changed is kept. Throws
+ * `SyncError` USAGE.
+ */
+export function createSampleAccount(options: SampleAccountOptions): SampleAccount {
+  const { definitionName, seed, size, revision = 0 } = options;
   if (typeof size === 'object' && !(Number.isInteger(size.members) && isMemberCount(size.members))) {
     throw usage(`Expected 0 to ${maxSampleMembers} members, got ${size.members}.`);
   }
+  if (!(Number.isInteger(revision) && revision >= 0 && revision <= maxSampleRevision)) {
+    throw usage(`Expected a revision from 0 to ${maxSampleRevision}, got ${revision}.`);
+  }
   switch (definitionName) {
     case 'email-marketing':
-      return openMailingAccount(seed, size);
+      return openMailingAccount(seed, size, revision);
     case 'workspace-notes':
-      return openNotesAccount(seed, size === 'small' ? 'small' : 'tiny');
+      return openNotesAccount(seed, size === 'small' ? 'small' : 'tiny', revision);
     default:
       throw usage(
         `Expected a definition with sample data (email-marketing, workspace-notes), got ${definitionName}.`,

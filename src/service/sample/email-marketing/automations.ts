@@ -1,11 +1,12 @@
 import type { JsonObject } from '../../../core/json.ts';
 import { before, equalTo, since, type RecordFilters } from '../record-filters.ts';
 import { diceFor } from '../dice.ts';
-import { dayMs, mailingTime, sampleStart } from '../times.ts';
+import { mailingTime } from '../times.ts';
 import { trackingOf } from './campaign-record.ts';
 import { selfLinks } from './links.ts';
 import { kind } from './kinds.ts';
 import type { MailingPlan } from './mailing-plan.ts';
+import { originalStatus } from './plan-automations.ts';
 
 export const automationFilters: RecordFilters = {
   status: equalTo('status'),
@@ -15,26 +16,22 @@ export const automationFilters: RecordFilters = {
   before_start_time: before('start_time'),
 };
 
-const statuses = ['sending', 'save', 'paused'];
-
 export function automationRecords(plan: MailingPlan): readonly JsonObject[] {
-  return Array.from({ length: plan.automations }, (_, index) => {
-    const dice = diceFor(plan.seed, kind.automation, index);
+  return plan.automations.map(({ seed, index, list, status, createdAt, startedAt, sentSince }) => {
+    const dice = diceFor(seed, kind.automation, index);
     const id = dice.hex(10);
-    const list = plan.lists[index % plan.lists.length];
-    const status = statuses[index % statuses.length] ?? 'save';
-    const createdAt = sampleStart + index * 31 * dayMs + dice.below(86_400) * 1000;
-    const sent = status === 'save' ? 0 : dice.below(4_000);
+    dice.below(86_400);
+    const sent = (originalStatus(index) === 'save' ? 0 : dice.below(4_000)) + sentSince;
     return {
       id,
       create_time: mailingTime(createdAt),
       // One that was never started has no time, and says so with an empty text.
-      start_time: status === 'save' ? '' : mailingTime(createdAt + dayMs),
+      start_time: startedAt === null ? '' : mailingTime(startedAt),
       status,
       emails_sent: sent,
       recipients: {
         list_id: list?.id ?? '',
-        list_is_active: true,
+        list_is_active: list?.isActive ?? true,
         list_name: list?.name ?? '',
         store_id: '',
       },

@@ -38,7 +38,7 @@ export function campaignRecord(campaign: Campaign): JsonObject {
     resendable: campaign.status === 'sent' && type === 'regular',
     recipients: {
       list_id: list.id,
-      list_is_active: true,
+      list_is_active: list.isActive,
       list_name: list.name,
       segment_text: '',
       recipient_count: campaign.recipients,

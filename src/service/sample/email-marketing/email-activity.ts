@@ -5,6 +5,7 @@ import { computedListing, type Listing } from '../listing.ts';
 import { timeParameter } from '../record-filters.ts';
 import { mailingTime } from '../times.ts';
 import { emailsSent } from './campaign-counts.ts';
+import type { Action } from './campaign-revisions.ts';
 import { listLinks, selfLinks } from './links.ts';
 import { kind } from './kinds.ts';
 import { memberId, memberPerson } from './member-record.ts';
@@ -24,11 +25,13 @@ export function activityListing(campaign: Campaign, sentAt: number, params: Para
 function activityRecord(campaign: Campaign, sentAt: number, index: number, bound: number): JsonObject {
   const person = memberPerson(campaign.list, index);
   const id = memberId(person.email);
-  const activity = actionsOf(campaign, sentAt, index).filter(({ at }) => at >= bound);
+  const late = campaign.revised.actions.get(index) ?? [];
+  const early = campaign.revised.isSentLate ? [] : firstActions(campaign, sentAt, index);
+  const activity = [...early, ...late].filter(({ at }) => at >= bound);
   return {
     campaign_id: campaign.id,
     list_id: campaign.list.id,
-    list_is_active: true,
+    list_is_active: campaign.list.isActive,
     email_id: id,
     email_address: person.email,
     activity: activity.map(({ at, action, ...rest }) => ({ action, timestamp: mailingTime(at), ...rest })),
@@ -36,16 +39,8 @@ function activityRecord(campaign: Campaign, sentAt: number, index: number, bound
   };
 }
 
-interface Action {
-  readonly at: number;
-  readonly action: 'open' | 'click' | 'bounce';
-  readonly url?: string;
-  readonly type?: 'hard' | 'soft';
-  readonly ip?: string;
-}
-
-/** Nothing, a bounce, or some opens each of which may lead to a click; oldest first. */
-function actionsOf(campaign: Campaign, sentAt: number, index: number): readonly Action[] {
+/** Before all revisions: nothing, a bounce, or some opens each of which may lead to a click; oldest first. */
+export function firstActions(campaign: Campaign, sentAt: number, index: number): readonly Action[] {
   const dice = diceFor(campaign.seed, kind.activity, campaign.index, index);
   const fate = dice.below(100);
   if (fate < 40) return [];

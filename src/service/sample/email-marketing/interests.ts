@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../../core/json.ts';
 import { selfLinks } from './links.ts';
 import type { MailingList } from './mailing-plan.ts';
+import { interestedCount } from './member-counts.ts';
 import type { InterestCategory } from './plan-interests.ts';
 
 export function categoryRecords(list: MailingList): readonly JsonObject[] {
@@ -21,7 +22,7 @@ export function interestRecords(list: MailingList, category: InterestCategory): 
     list_id: list.id,
     id: interest.id,
     name: interest.name,
-    subscriber_count: String(Math.ceil(list.memberCount / interest.stride)),
+    subscriber_count: String(interestedCount(list, interest.stride)),
     display_order: interest.displayOrder,
     _links: selfLinks(`/lists/${list.id}/interest-categories/${category.id}/interests/${interest.id}`),
   }));

@@ -9,4 +9,7 @@ export const kind = {
   segment: 7,
   interest: 8,
   unsubscribe: 9,
+  revision: 10,
+  campaignRevision: 11,
+  interestRevision: 12,
 } as const;

@@ -3,12 +3,12 @@ import type { Params } from '../../../core/records.ts';
 import { diceFor } from '../dice.ts';
 import { personNumber } from '../people.ts';
 import { before, since, type RecordFilters } from '../record-filters.ts';
-import { dayMs, mailingTime } from '../times.ts';
+import { mailingTime } from '../times.ts';
 import { selfLinks } from './links.ts';
 import { kind } from './kinds.ts';
 import type { MailingList, MailingPlan } from './mailing-plan.ts';
+import { lastUnsubscribed, statusCounts, totalCount } from './member-counts.ts';
 import { personOffset } from './member-record.ts';
-import { slotsOfStatus, strideOfSlots, strideSize, type MemberStatus } from './member-slots.ts';
 import { memberTimes } from './member-times.ts';
 import { textOf } from '../text-of.ts';
 
@@ -30,8 +30,11 @@ export function listRecords(plan: MailingPlan, params: Params): readonly JsonObj
 function hasMember(list: MailingList, email: string): boolean {
   const number = personNumber(list.seed, email);
   if (number === null) return false;
-  const index = number - personOffset(list);
-  return index >= 0 && index < list.memberCount;
+  const { states, added } = list.revised;
+  const original = number - personOffset(list);
+  if (original >= 0 && original < list.memberCount) return states.get(original)?.isThere ?? true;
+  const position = added.findIndex(({ person }) => person === number);
+  return position >= 0 && states.get(list.memberCount + position)?.isThere === true;
 }
 
 function listRecord(plan: MailingPlan, list: MailingList): JsonObject {
@@ -82,16 +85,17 @@ function listRecord(plan: MailingPlan, list: MailingList): JsonObject {
 }
 
 function listStats(plan: MailingPlan, list: MailingList): JsonObject {
-  const campaigns = plan.campaigns.filter((campaign) => campaign.list === list);
+  const campaigns = plan.campaigns.filter((campaign) => campaign.list.index === list.index);
   const lastSent = Math.max(0, ...campaigns.map(({ sentAt }) => sentAt ?? 0));
-  const lastMember = list.memberCount - 1;
+  const lastMember = list.memberCount + list.revised.added.length - 1;
   const times = memberTimes(list);
-  const unsubscribed = countOf(list, 'unsubscribed');
+  const countOf = statusCounts(list);
+  const unsubscribed = countOf('unsubscribed');
   return {
-    member_count: countOf(list, 'subscribed'),
-    total_contacts: list.memberCount,
+    member_count: countOf('subscribed'),
+    total_contacts: totalCount(list),
     unsubscribe_count: unsubscribed,
-    cleaned_count: countOf(list, 'cleaned'),
+    cleaned_count: countOf('cleaned'),
     member_count_since_send: 0,
     unsubscribe_count_since_send: unsubscribed > 0 ? 1 : 0,
     cleaned_count_since_send: 0,
@@ -104,10 +108,6 @@ function listStats(plan: MailingPlan, list: MailingList): JsonObject {
     open_rate: campaigns.length === 0 ? 0 : 64.70588235294117,
     click_rate: campaigns.length === 0 ? 0 : 33.33333333333333,
     last_sub_date: lastMember < 0 ? '' : mailingTime(times.optedInAt(lastMember)),
-    last_unsub_date: unsubscribed === 0 ? '' : mailingTime(times.changedAt(lastMember) + dayMs),
+    last_unsub_date: unsubscribed === 0 ? '' : mailingTime(lastUnsubscribed(list)),
   };
-}
-
-function countOf(list: MailingList, status: MemberStatus): number {
-  return strideSize(strideOfSlots(list, slotsOfStatus(status), list.memberCount));
 }

@@ -17,13 +17,14 @@ import { memberRecords } from './member-record.ts';
 import type { Campaign } from './plan-campaigns.ts';
 import type { InterestCategory } from './plan-interests.ts';
 import { reportFilters, reportRecord } from './report-record.ts';
+import { reviseMailing } from './revise-mailing.ts';
 import { segmentFilters, segmentMemberListing, segmentRecords } from './segments.ts';
 import { unsubscribeListing } from './unsubscribes.ts';
 import { textOf } from '../text-of.ts';
 
 /** The account behind an email-marketing connector. */
-export function openMailingAccount(seed: number, size: SampleSize): SampleAccount {
-  const plan = planMailing(seed, size);
+export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
+  const plan = reviseMailing(planMailing(seed, size), revision);
   const finders = new Map(plan.lists.map((list) => [list, memberFinder(list)]));
   const listOf = (params: Params): MailingList =>
     known(

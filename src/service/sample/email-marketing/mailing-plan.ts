@@ -1,6 +1,8 @@
 import { dayMs, sampleStart } from '../times.ts';
 import { diceFor } from '../dice.ts';
 import type { SampleSize } from '../sample-account.ts';
+import { memberRevisions, type MemberRevisions } from './member-revisions.ts';
+import { planAutomations, type Automation } from './plan-automations.ts';
 import { planCampaigns, type Campaign } from './plan-campaigns.ts';
 import { planSegments, planTags, type Segment, type Tag } from './plan-segments.ts';
 import { kind } from './kinds.ts';
@@ -11,7 +13,7 @@ export interface MailingPlan {
   readonly seed: number;
   readonly lists: readonly MailingList[];
   readonly campaigns: readonly Campaign[];
-  readonly automations: number;
+  readonly automations: readonly Automation[];
 }
 
 export interface MailingList {
@@ -20,7 +22,11 @@ export interface MailingList {
   readonly id: string;
   readonly webId: number;
   readonly name: string;
+  /** Of those that were there from the beginning. */
   readonly memberCount: number;
+  readonly revised: MemberRevisions;
+  /** False: the list was deleted, and only what it once got still speaks of it. */
+  readonly isActive: boolean;
   readonly createdAt: number;
   readonly tags: readonly Tag[];
   readonly segments: readonly Segment[];
@@ -57,7 +63,7 @@ export function planMailing(seed: number, size: SampleSize): MailingPlan {
     seed,
     lists,
     campaigns: planCampaigns(seed, lists, shape.campaigns),
-    automations: shape.automations,
+    automations: planAutomations(lists, shape.automations),
   };
 }
 
@@ -90,9 +96,16 @@ function planList(seed: number, index: number, memberCount: number, shape: Shape
     webId: 900_000 + dice.below(90_000),
     name: listNames[index % listNames.length] ?? 'Customers',
     memberCount,
+    revised: memberRevisions(memberCount, new Map(), []),
+    isActive: true,
     createdAt,
     tags,
     segments: planSegments(dice, tags, createdAt),
     categories: planCategories(dice, categories),
   };
+}
+
+/** A list that was made after the others, without tags, segments and interests. */
+export function planEmptyList(seed: number, index: number, createdAt: number): MailingList {
+  return { ...planList(seed, index, 0, shapeOf({ members: 0 })), createdAt, categories: [] };
 }

@@ -11,7 +11,10 @@ import { hasSignupTime, memberTimes, type MemberTimes } from './member-times.ts'
 
 /** One and the same person may be in several lists, under the same id. */
 export function memberPerson(list: MailingList, index: number): Person {
-  return personAt(list.seed, personOffset(list) + index);
+  return personAt(
+    list.seed,
+    list.revised.added[index - list.memberCount]?.person ?? personOffset(list) + index,
+  );
 }
 
 export function personOffset(list: MailingList): number {
@@ -47,8 +50,9 @@ function memberRecord(list: MailingList, times: MemberTimes, index: number): Jso
   const id = memberId(person.email);
   const status = statusOf(list, index);
   const slot = slotOf(list, index);
+  const state = list.revised.states.get(index);
   const tags = list.tags
-    .filter((tag) => tag.slots.includes(slot))
+    .filter((tag) => tag.slots.includes(slot) || state?.tags.includes(tag.id) === true)
     .map((tag) => ({ id: tag.id, name: tag.name }));
   const optedIn = mailingTime(times.optedInAt(index));
   const isForm = hasSignupTime(index);
@@ -64,7 +68,7 @@ function memberRecord(list: MailingList, times: MemberTimes, index: number): Jso
     status,
     ...(status === 'unsubscribed' ? { unsubscribe_reason: 'N/A (Unsubscribed by admin)' } : {}),
     consents_to_one_to_one_messaging: index % 6 !== 5,
-    merge_fields: mergeFields(person, dice),
+    merge_fields: { ...mergeFields(person, dice), ...editedFields(state?.edits ?? 0) },
     interests: interestsOf(list, index),
     stats: memberStats(dice, index),
     ip_signup: isForm ? `192.0.2.${dice.below(256)}` : '',
@@ -114,10 +118,18 @@ export function mergeFields(person: Person, dice: Dice): JsonObject {
   };
 }
 
+/** What the latest edit wrote. */
+function editedFields(edits: number): JsonObject {
+  return edits === 0 ? {} : { PHONE: `555-02${String(edits).padStart(2, '0')}` };
+}
+
+/** An interest that nobody has yet is in no member: to put it there would change them all. */
 function interestsOf(list: MailingList, index: number): JsonObject {
   const interests: Record<string, boolean> = {};
   for (const category of list.categories) {
-    for (const interest of category.interests) interests[interest.id] = index % interest.stride === 0;
+    for (const { id, stride } of category.interests) {
+      if (stride !== null) interests[id] = index % stride === 0;
+    }
   }
   return interests;
 }

@@ -28,6 +28,11 @@ export function slotOf(list: MailingList, index: number): number {
 }
 
 export function statusOf(list: MailingList, index: number): MemberStatus {
+  return list.revised.states.get(index)?.status ?? originalStatusOf(list, index);
+}
+
+/** The status that a member joined with. */
+export function originalStatusOf(list: MailingList, index: number): MemberStatus {
   return statusBySlot[slotOf(list, index)] ?? 'subscribed';
 }
 

@@ -31,7 +31,7 @@ function interestTest(list: MailingList, params: Params): MemberTest | null {
     .filter(({ id }) => categoryId === undefined || id === categoryId)
     .flatMap(({ interests }) => interests)
     .filter(({ id }) => wanted === null || wanted.includes(id))
-    .map(({ stride }) => stride);
+    .flatMap(({ stride }) => (stride === null ? [] : [stride]));
   if (strides.length === 0) return () => false;
   const has = (index: number) => (stride: number) => index % stride === 0;
   switch (textOf(params['interest_match'])) {

@@ -1,9 +1,14 @@
 import { dayMs } from '../times.ts';
 import type { MailingList } from './mailing-plan.ts';
 
-/** Times of a list's members, by member index. All of them grow (or stay) with the index. Milliseconds since the epoch. */
+/**
+ * Times of a list's members, by member index, in milliseconds since the epoch. All of them grow (or stay) with the
+ * index as long as no revision touched the list; `optedInAt` always does.
+ */
 export interface MemberTimes {
   readonly changedAt: (index: number) => number;
+  /** What `changedAt` was before all revisions. */
+  readonly firstChangedAt: (index: number) => number;
   readonly optedInAt: (index: number) => number;
 }
 
@@ -22,10 +27,14 @@ export function memberTimes(list: MailingList): MemberTimes {
   const stepMs = Math.max(1, Math.floor(spanSeconds / groups)) * 1000;
   const elapsed = (index: number): number =>
     index < imported ? 0 : (Math.floor((index - imported) / groupSize) + 1) * stepMs;
+  const { states, added } = list.revised;
+  const firstChangedAt = (index: number): number => importedAt + elapsed(index);
   return {
-    changedAt: (index) => importedAt + elapsed(index),
+    changedAt: (index) => states.get(index)?.changedAt ?? firstChangedAt(index),
+    firstChangedAt,
     // Whoever joined later also changed later: half the time between, in whole seconds.
-    optedInAt: (index) => importedAt + Math.floor(elapsed(index) / 2000) * 1000,
+    optedInAt: (index) =>
+      added[index - list.memberCount]?.joinedAt ?? importedAt + Math.floor(elapsed(index) / 2000) * 1000,
   };
 }
 
@@ -34,7 +43,7 @@ export function hasSignupTime(index: number): boolean {
   return index % 4 === 1;
 }
 
-/** The first index below `size` whose time is not below `bound` (`size` when there is none). */
+/** The first number below `size` whose time is not below `bound` (`size` when there is none). */
 export function firstIndexSince(timeAt: (index: number) => number, size: number, bound: number): number {
   let low = 0;
   let high = size;

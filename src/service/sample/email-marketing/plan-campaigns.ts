@@ -1,5 +1,6 @@
 import { dayMs, sampleStart } from '../times.ts';
 import { diceFor } from '../dice.ts';
+import { noCampaignRevisions, type CampaignRevisions } from './campaign-revisions.ts';
 import { kind } from './kinds.ts';
 import type { MailingList } from './mailing-plan.ts';
 
@@ -20,9 +21,13 @@ export interface Campaign {
   readonly sentAt: number | null;
   /** The first this many members of the list are the recipients. */
   readonly recipients: number;
-  /** Position among the campaigns that were sent to the same list, and their number. */
+  /**
+   * Position among the campaigns that were sent to the same list, and their number, before all revisions; `turns` is 0
+   * for one that came or left later.
+   */
   readonly turn: number;
   readonly turns: number;
+  readonly revised: CampaignRevisions;
 }
 
 /** Two of three are sent; the others show every other status. */
@@ -50,7 +55,8 @@ const types: readonly CampaignType[] = [
   'absplit',
 ];
 const titles = ['Untitled', 'Spring sale – 20 % off', 'Привет, весна!', 'What’s new 🎉', '春のお知らせ'];
-const maxRecipients = 2_500;
+/** Most recipients of a campaign, however long its list is. */
+export const maxRecipients = 2_500;
 
 /** Campaigns go to the lists with members, in turns; `create_time` grows with the index. */
 export function planCampaigns(
@@ -81,11 +87,14 @@ export function planCampaigns(
             createdAt,
             sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
             recipients: Math.min(maxRecipients, list.memberCount),
+            revised: noCampaignRevisions,
           },
         ];
   }).flat();
   return drafts.map((draft) => {
     const siblings = drafts.filter(({ list, sentAt }) => list === draft.list && sentAt !== null);
-    return { ...draft, turn: siblings.indexOf(draft), turns: siblings.length };
+    return draft.sentAt === null
+      ? { ...draft, turn: 0, turns: 0 }
+      : { ...draft, turn: siblings.indexOf(draft), turns: siblings.length };
   });
 }

@@ -12,8 +12,8 @@ export interface Interest {
   readonly id: string;
   readonly name: string;
   readonly displayOrder: number;
-  /** Every `stride`-th member of the list is interested. */
-  readonly stride: number;
+  /** Every `stride`-th member of the list is interested; null: nobody is. */
+  readonly stride: number | null;
 }
 
 const categories = [

@@ -15,22 +15,35 @@ import {
 } from './member-slots.ts';
 import type { Campaign } from './plan-campaigns.ts';
 
-/** Every unsubscribed member left through one of the campaigns that its list got, in turns. */
+/** Before all revisions, every unsubscribed member left through one of the campaigns that its list got, in turns. */
 export function unsubscribedStride(campaign: Campaign): Stride {
   const { list, recipients, turn, turns } = campaign;
+  if (turns === 0) return { residues: [], modulus: 1, limit: 0 };
   return everyTurn(strideOfSlots(list, slotsOfStatus('unsubscribed'), recipients), turn, turns);
 }
 
 export function unsubscribeListing(campaign: Campaign, sentAt: number): Listing {
   const members = unsubscribedStride(campaign);
+  const early = strideSize(members);
+  const { departures } = campaign.revised;
   return computedListing(
-    strideSize(members),
-    (position) => unsubscribeRecord(campaign, sentAt, strideAt(members, position)),
+    early + departures.length,
+    (position) => {
+      const late = departures[position - early];
+      const index = late?.index ?? strideAt(members, position);
+      return unsubscribeRecord(campaign, sentAt, index, late?.at ?? null);
+    },
     listLinks(`/reports/${campaign.id}/unsubscribed`),
   );
 }
 
-function unsubscribeRecord(campaign: Campaign, sentAt: number, index: number): JsonObject {
+/** `leftAt`: null for one who left in the days after the message, whose time the dice tell. */
+function unsubscribeRecord(
+  campaign: Campaign,
+  sentAt: number,
+  index: number,
+  leftAt: number | null,
+): JsonObject {
   const { list } = campaign;
   const dice = diceFor(campaign.seed, kind.unsubscribe, campaign.index, index);
   const person = memberPerson(list, index);
@@ -40,11 +53,11 @@ function unsubscribeRecord(campaign: Campaign, sentAt: number, index: number): J
     email_address: person.email,
     merge_fields: mergeFields(person, dice),
     vip: isVip(index),
-    timestamp: mailingTime(sentAt + dice.below(3 * 86_400) * 1000),
+    timestamp: mailingTime(leftAt ?? sentAt + dice.below(3 * 86_400) * 1000),
     reason: dice.pick(['Did not signup for list', 'No longer interested', 'None given']),
     campaign_id: campaign.id,
     list_id: list.id,
-    list_is_active: true,
+    list_is_active: list.isActive,
     _links: selfLinks(`/reports/${campaign.id}/unsubscribed/${id}`),
   };
 }

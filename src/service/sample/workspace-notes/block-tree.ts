@@ -1,5 +1,6 @@
-import { isJsonObject, type JsonObject } from '../../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import { diceFor } from '../dice.ts';
+import { textOf } from '../text-of.ts';
 import { notesTime } from '../times.ts';
 import type { BlockSketch } from './block-content.ts';
 import { notesKind, type NotesPlan, type Page } from './notes-plan.ts';
@@ -7,51 +8,33 @@ import { pageOutline } from './page-outline.ts';
 import { user } from './page-records.ts';
 
 export interface BlockTree {
-  readonly blockById: ReadonlyMap<string, JsonObject>;
-  /** The blocks that a list of this page or block shows, in document order; null for an id that is neither. */
-  childrenOf(id: string): readonly JsonObject[] | null;
+  readonly blocks: Map<string, JsonObject>;
+  /** What stands on every page, and in every block that has blocks in it. */
+  readonly childIds: Map<string, readonly string[]>;
 }
 
 /** Writes every page's outline out into block records. A few thousand of them at most. */
 export function growBlockTree(plan: NotesPlan): BlockTree {
-  const blockById = new Map<string, JsonObject>();
-  const childrenById = new Map<string, readonly JsonObject[]>();
-  for (const page of plan.pages) growPage(plan, page, blockById, childrenById);
-
-  return {
-    blockById,
-    childrenOf(id) {
-      const children = childrenById.get(id);
-      if (children !== undefined) return children;
-      const block = blockById.get(id);
-      if (block === undefined) return null;
-      // A copy shows the original's children: the same ids, whose parent is the original.
-      const originalId = originalOf(block);
-      return originalId === null ? [] : (childrenById.get(originalId) ?? []);
-    },
-  };
+  const tree: BlockTree = { blocks: new Map(), childIds: new Map() };
+  for (const page of plan.pages) growPage(plan, page, tree);
+  return tree;
 }
 
-function growPage(
-  plan: NotesPlan,
-  page: Page,
-  blockById: Map<string, JsonObject>,
-  childrenById: Map<string, readonly JsonObject[]>,
-): void {
+/** Adds one page's blocks to the tree. */
+export function growPage(plan: NotesPlan, page: Page, { blocks, childIds }: BlockTree): void {
   let number = 0;
-  const grow = (sketches: readonly BlockSketch[], parent: JsonObject): readonly JsonObject[] =>
+  const grow = (sketches: readonly BlockSketch[], parent: JsonObject): readonly string[] =>
     sketches.map((sketch) => {
       number += 1;
       const id = sketch.id ?? diceFor(plan.seed, notesKind.block, page.index, number).uuid();
       const hasChildren = sketch.children.length > 0 || sketch.hasChildrenElsewhere === true;
-      const record = blockRecord(page, id, parent, sketch, hasChildren);
-      blockById.set(id, record);
+      blocks.set(id, blockRecord(page, id, parent, sketch, hasChildren));
       if (sketch.children.length > 0) {
-        childrenById.set(id, grow(sketch.children, { type: 'block_id', block_id: id }));
+        childIds.set(id, grow(sketch.children, { type: 'block_id', block_id: id }));
       }
-      return record;
+      return id;
     });
-  childrenById.set(page.id, grow(pageOutline(plan, page), { type: 'page_id', page_id: page.id }));
+  childIds.set(page.id, grow(pageOutline(plan, page), { type: 'page_id', page_id: page.id }));
 }
 
 function blockRecord(
@@ -77,10 +60,39 @@ function blockRecord(
   };
 }
 
-/** A page seen as a block, for pages that no other page shows. */
-export function pageAsBlock(page: Page): JsonObject {
-  const content = { type: 'child_page', content: { title: page.title }, children: [] };
-  return blockRecord(page, page.id, { type: 'workspace', workspace: true }, content, true);
+/** A page seen as a block, as it stands where it lies: on another page, or nowhere. */
+export function pageAsBlock(
+  page: JsonObject,
+  parent: JsonObject = { type: 'workspace', workspace: true },
+): JsonObject {
+  const { id, created_time, last_edited_time, created_by, last_edited_by, archived, in_trash } = page;
+  return {
+    object: 'block',
+    id: id ?? null,
+    parent,
+    created_time: created_time ?? null,
+    last_edited_time: last_edited_time ?? null,
+    created_by: created_by ?? null,
+    last_edited_by: last_edited_by ?? null,
+    has_children: true,
+    archived: archived ?? false,
+    in_trash: in_trash ?? false,
+    type: 'child_page',
+    child_page: { title: titleOf(page) },
+  };
+}
+
+/** The text of the one property that is the title. */
+export function titleOf(page: JsonObject): string {
+  const properties = page['properties'];
+  for (const property of isJsonObject(properties) ? Object.values(properties) : []) {
+    const pieces = isJsonObject(property) && property['type'] === 'title' ? property['title'] : null;
+    if (!Array.isArray(pieces)) continue;
+    return pieces
+      .map((piece: JsonValue) => (isJsonObject(piece) ? textOf(piece['plain_text']) : ''))
+      .join('');
+  }
+  return '';
 }
 
 /** The id of the block that a synced copy shows; null for every other block. */

@@ -19,9 +19,9 @@ export function commentsById(plan: NotesPlan, tree: BlockTree): ReadonlyMap<stri
     const count = commentCount(plan, page);
     if (count > 0) byId.set(page.id, comments(plan, page, { type: 'page_id', page_id: page.id }, count, 0));
     // One block of such a page, too: those are listed for the block's id only.
-    const block = count > 0 ? tree.childrenOf(page.id)?.find(({ type }) => type === 'paragraph') : undefined;
-    const blockId = block?.['id'];
-    if (typeof blockId === 'string') {
+    const isParagraph = (id: string): boolean => tree.blocks.get(id)?.['type'] === 'paragraph';
+    const blockId = count > 0 ? tree.childIds.get(page.id)?.find(isParagraph) : undefined;
+    if (blockId !== undefined) {
       byId.set(blockId, comments(plan, page, { type: 'block_id', block_id: blockId }, 2, 1));
     }
   }

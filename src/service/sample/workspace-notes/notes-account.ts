@@ -4,91 +4,86 @@ import type { Params } from '../../../core/records.ts';
 import { notFound, type ApiError } from '../../api-error.ts';
 import { listingOf, type Listing } from '../listing.ts';
 import type { SampleAccount } from '../sample-account.ts';
-import { growBlockTree, pageAsBlock, type BlockTree } from './block-tree.ts';
-import { commentsById } from './comment-records.ts';
-import { planNotes, type NotesPlan } from './notes-plan.ts';
-import { dataSourceRecord, pageRecord } from './page-records.ts';
-import { userRecords } from './user-records.ts';
+import { pageAsBlock } from './block-tree.ts';
+import { planNotes } from './notes-plan.ts';
+import { reviseNotes } from './revise-notes.ts';
+import { childrenOf, openWorkspace, type Workspace } from './workspace.ts';
 import { textOf } from '../text-of.ts';
 
-/** The workspace behind a workspace-notes connector. Blocks and comments are written out when first asked for. */
-export function openNotesAccount(seed: number, size: 'tiny' | 'small'): SampleAccount {
-  const plan = planNotes(seed, size);
-  const tree = once(() => growBlockTree(plan));
-  const comments = once(() => commentsById(plan, tree()));
+/** The workspace behind a workspace-notes connector. It is written out when something is first asked for. */
+export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
+  const workspace = once(() => {
+    const plan = planNotes(seed, size);
+    return reviseNotes(plan, openWorkspace(plan), revision);
+  });
 
   return {
     list(entity, params): Listing {
       switch (entity) {
         case 'users':
-          return listingOf(userRecords(plan));
+          return listingOf([...workspace().users.values()]);
         // Both are one search of the third party: what kind comes back is up to the filter alone.
         case 'pages':
         case 'data_sources':
-          return listingOf(search(plan, params));
-        case 'blocks': {
-          const id = toId(params['block_id']);
-          const children = tree().childrenOf(id);
-          if (children === null) throw notShared('block', id);
-          return listingOf(children);
-        }
+          return listingOf(search(workspace(), params));
+        case 'blocks':
+          return listingOf(childrenById(workspace(), params).children);
         case 'comments': {
-          const id = toId(params['block_id']);
-          if (tree().childrenOf(id) === null) throw notShared('block', id);
-          return listingOf(comments().get(id) ?? []);
+          const { id } = childrenById(workspace(), params);
+          return listingOf(workspace().comments.get(id) ?? []);
         }
         default:
           throw notFound(`The sample account has nothing under '${entity}'.`);
       }
     },
     get(entity, params) {
-      const record = find(plan, tree, entity, params);
+      const record = find(workspace(), entity, params);
       // Another one in every answer, as in the live service: nothing to tell records apart by.
       return record === null ? null : { ...record, request_id: randomUUID() };
     },
   };
 }
 
-/** Newest edit first unless `sort` says otherwise; trashed pages are not found. */
-function search(plan: NotesPlan, params: Params): readonly JsonObject[] {
+/** Newest edit first unless `sort` says otherwise; trashed pages and data sources are not found. */
+function search({ pages, dataSources }: Workspace, params: Params): readonly JsonObject[] {
   const wanted = memberOf(params['filter'], 'value');
   const isAscending = memberOf(params['sort'], 'direction') === 'ascending';
   const records = [
-    ...(wanted === 'data_source'
-      ? []
-      : plan.pages.filter(({ isTrashed }) => !isTrashed).map((page) => pageRecord(plan, page))),
-    ...(wanted === 'page' ? [] : plan.databases.map((database) => dataSourceRecord(plan, database))),
-  ];
+    ...(wanted === 'data_source' ? [] : pages.values()),
+    ...(wanted === 'page' ? [] : dataSources.values()),
+  ].filter((record) => record['in_trash'] !== true);
   const editedAt = (record: JsonObject): number => Date.parse(textOf(record['last_edited_time']));
   return records.sort((left, right) => (isAscending ? 1 : -1) * (editedAt(left) - editedAt(right)));
 }
 
-function find(plan: NotesPlan, tree: () => BlockTree, entity: string, params: Params): JsonObject | null {
+function find(workspace: Workspace, entity: string, params: Params): JsonObject | null {
   switch (entity) {
-    case 'users': {
-      const id = toId(params['user_id']);
-      return userRecords(plan).find((record) => record['id'] === id) ?? null;
-    }
-    case 'pages': {
-      const id = toId(params['page_id']);
-      const page = plan.pages.find((candidate) => candidate.id === id);
-      return page === undefined ? null : pageRecord(plan, page);
-    }
-    case 'data_sources': {
-      const id = toId(params['data_source_id']);
-      const database = plan.databases.find(({ dataSourceId }) => dataSourceId === id);
-      return database === undefined ? null : dataSourceRecord(plan, database);
-    }
+    case 'users':
+      return workspace.users.get(toId(params['user_id'])) ?? null;
+    case 'pages':
+      return workspace.pages.get(toId(params['page_id'])) ?? null;
+    case 'data_sources':
+      return workspace.dataSources.get(toId(params['data_source_id'])) ?? null;
     case 'blocks': {
       const id = toId(params['block_id']);
-      const block = tree().blockById.get(id);
+      const block = workspace.blocks.get(id);
       if (block !== undefined) return block;
-      const page = plan.pages.find((candidate) => candidate.id === id);
+      const page = workspace.pages.get(id);
       return page === undefined ? null : pageAsBlock(page);
     }
     default:
       return null;
   }
+}
+
+function childrenById(
+  workspace: Workspace,
+  params: Params,
+): { readonly id: string; readonly children: readonly JsonObject[] } {
+  const id = toId(params['block_id']);
+  const children = childrenOf(workspace, id);
+  if (children === null) throw notShared('block', id);
+  return { id, children };
 }
 
 /** Ids are taken with and without dashes, in any case. */

@@ -1,0 +1,190 @@
+import { beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { Params } from '../../src/core/records.ts';
+import { revisionChanges } from '../../src/service/sample/revision-changes.ts';
+import { revisionTime } from '../../src/service/sample/revision-time.ts';
+import { createSampleAccount, type SampleAccount } from '../../src/service/sample/sample-account.ts';
+import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { object, objects, text } from './served-api.ts';
+
+const revision = 10;
+const options = { definitionName: 'email-marketing', seed: 7, size: 'small' } as const;
+const open = (at: number): SampleAccount => createSampleAccount({ ...options, revision: at });
+const everything = Number.POSITIVE_INFINITY;
+let account: SampleAccount;
+let listIds: readonly string[];
+beforeAll(() => {
+  account = open(revision);
+  listIds = records('lists').map(({ id }) => text(id));
+});
+
+const records = (entity: string, at = account): readonly JsonObject[] =>
+  Array.from(sampleTruth(at, entity), ({ record }) => record);
+const keyOf = (member: JsonObject): string => `${text(member['list_id'])} ${text(member['id'])}`;
+const idsOf = (of: readonly JsonObject[]): readonly string[] => of.map(({ id }) => text(id));
+const members = (params: Params, at = account): readonly JsonObject[] =>
+  at.list('list_members', params).slice(0, everything);
+const times = (of: readonly JsonObject[], field: string): readonly string[] =>
+  of.map((record) => text(record[field]));
+
+describe('members of a revised account', () => {
+  it('are changed behind all others, in the hours of the revision, some in the same second', () => {
+    const [list_id = ''] = listIds;
+    const { added, changed, archived, moved, revived } = revisionChanges(options, 'list_members', revision);
+    const touched = [...added, ...changed, ...archived, ...moved, ...revived].filter(
+      (key) => key['list_id'] === list_id,
+    );
+    const byChange = members({ list_id, sort_field: 'last_changed' });
+    expect(times(byChange, 'last_changed')).toEqual(times(byChange, 'last_changed').toSorted());
+    const last = byChange.slice(-touched.length);
+    expect(new Set(last.map(({ id }) => id))).toEqual(new Set(touched.map(({ id }) => id)));
+    const instants = times(last, 'last_changed').map((time) => Date.parse(time));
+    expect(Math.min(...instants)).toBeGreaterThan(revisionTime(revision));
+    expect(Math.max(...instants)).toBeLessThan(revisionTime(revision) + 12 * 3_600_000);
+    expect(new Set(instants).size).toBeLessThan(instants.length);
+    const before = times(byChange.slice(0, -touched.length), 'last_changed').at(-1) ?? '';
+    expect(Date.parse(before)).toBeLessThan(revisionTime(revision));
+  });
+
+  it('change in no field without last_changed', () => {
+    const shown = (at: number): ReadonlyMap<string, JsonObject> =>
+      new Map(records('list_members', open(at)).map((member) => [keyOf(member), member]));
+    let before = shown(0);
+    for (let at = 1; at <= 6; at += 1) {
+      const after = shown(at);
+      const kept = [...after].filter(
+        ([key, member]) => before.get(key)?.['last_changed'] === member['last_changed'],
+      );
+      expect(kept.length).toBeGreaterThan(3_500);
+      const edited = kept.filter(
+        ([key, member]) => JSON.stringify(before.get(key)) !== JSON.stringify(member),
+      );
+      expect(edited.map(([key]) => key)).toEqual([]);
+      before = after;
+    }
+  });
+
+  it.each(['last_changed', 'timestamp_opt', 'timestamp_signup'])('sort by %s, paged too', (field) => {
+    for (const list_id of listIds) {
+      const all = times(members({ list_id }), field).toSorted();
+      const sort = { list_id, sort_field: field };
+      expect(times(members({ ...sort, sort_dir: 'ASC' }), field)).toEqual(all);
+      expect(times(members({ ...sort, sort_dir: 'DESC' }), field)).toEqual(all.toReversed());
+      const pages = account.list('list_members', sort);
+      const paged = Array.from({ length: Math.ceil(all.length / 97) }, (_, page) =>
+        pages.slice(page * 97, 97),
+      );
+      expect(idsOf(paged.flat())).toEqual(idsOf(members(sort)));
+    }
+  });
+
+  it('pass filters on times, values and both in every order', () => {
+    for (const list_id of listIds.slice(2, 4)) {
+      const all = members({ list_id });
+      const changedAt = times(all, 'last_changed').toSorted();
+      const bounds = [
+        changedAt[Math.floor(all.length / 2)],
+        changedAt.at(-9),
+        changedAt.at(-1),
+        '2030-01-01',
+      ];
+      for (const bound of bounds.map((time) => time ?? '')) {
+        for (const field of ['last_changed', 'timestamp_opt']) {
+          for (const [name, keeps] of [
+            [`since_${field}`, (time: string) => time >= bound],
+            [`before_${field}`, (time: string) => time <= bound],
+          ] as const) {
+            for (const sort_field of [undefined, 'last_changed', 'timestamp_opt', 'timestamp_signup']) {
+              const params = { list_id, ...(sort_field === undefined ? {} : { sort_field }) };
+              const expected = members(params).filter((member) => keeps(text(member[field])));
+              expect(idsOf(members({ ...params, [name]: bound }))).toEqual(idsOf(expected));
+              const subscribed = expected.filter(({ status }) => status === 'subscribed');
+              expect(idsOf(members({ ...params, [name]: bound, status: 'subscribed' }))).toEqual(
+                idsOf(subscribed),
+              );
+            }
+          }
+        }
+      }
+      for (const status of ['unsubscribed', 'archived', 'cleaned']) {
+        expect(members({ list_id, status })).toEqual(all.filter((member) => member['status'] === status));
+      }
+      const [unique] = all.slice(-1);
+      expect(members({ list_id, unique_email_id: unique?.['unique_email_id'] ?? null })).toEqual([unique]);
+    }
+  });
+
+  it('are counted in lists, segments and interests as they are', () => {
+    for (const at of [1, 2, 3, 5, 9]) {
+      const now = open(at);
+      const all = records('list_members', now);
+      for (const list of records('lists', now)) {
+        const own = all.filter(({ list_id }) => list_id === list['id']);
+        const count = (status: string): number => own.filter((member) => member['status'] === status).length;
+        expect(object(list['stats'])).toMatchObject({
+          total_contacts: own.length,
+          member_count: count('subscribed'),
+          unsubscribe_count: count('unsubscribed'),
+          cleaned_count: count('cleaned'),
+        });
+      }
+      for (const interest of records('interests', now)) {
+        const has = all.filter(({ interests }) => object(interests)[text(interest['id'])] === true);
+        expect(interest['subscriber_count']).toBe(String(has.length));
+      }
+      const ids = new Map<string, Set<unknown>>();
+      for (const { record, params } of sampleTruth(now, 'segment_members')) {
+        expect(record['status']).toBe('subscribed');
+        const segment = text(params['segment_id']);
+        ids.set(segment, (ids.get(segment) ?? new Set()).add(record['id']));
+      }
+      for (const segment of records('segments', now)) {
+        expect(ids.get(text(segment['id']))?.size ?? 0).toBe(segment['member_count']);
+      }
+      for (const { record: tag, params } of sampleTruth(now, 'tags')) {
+        const tagged = all.filter(
+          ({ list_id, status, tags }) =>
+            list_id === params['list_id'] &&
+            status === 'subscribed' &&
+            objects(tags).some(({ id }) => id === tag['id']),
+        );
+        expect(ids.get(text(tag['id'])) ?? new Set()).toEqual(new Set(tagged.map(({ id }) => id)));
+      }
+    }
+  });
+
+  it('are found by address in the lists that they are in now', () => {
+    const { moved, deleted } = revisionChanges(options, 'list_members', revision);
+    const [one] = moved;
+    const now = records('list_members').find(
+      ({ id, list_id }) => id === one?.['id'] && list_id === one?.['list_id'],
+    );
+    const email = text(now?.['email_address']).toUpperCase();
+    const found = account.list('lists', { email }).slice(0, 100);
+    const holding = records('list_members').filter(({ id }) => id === one?.['id']);
+    expect(found.map(({ id }) => id)).toEqual(holding.map(({ list_id }) => list_id));
+    expect(deleted.some(({ id }) => id === one?.['id'])).toBe(true);
+  });
+
+  it('bump a segment that they come to, leave or change in', () => {
+    const key = (params: Params, id: unknown): string => `${text(params['segment_id'])} ${String(id)}`;
+    const shown = (at: SampleAccount): ReadonlyMap<string, string> =>
+      new Map(
+        Array.from(sampleTruth(at, 'segment_members'), ({ record, params }) => [
+          key(params, record['id']),
+          JSON.stringify(record),
+        ]),
+      );
+    const before = shown(open(revision - 1));
+    const after = shown(account);
+    const differing = [...new Set([...before.keys(), ...after.keys()])].filter(
+      (member) => before.get(member) !== after.get(member),
+    );
+    expect(differing.length).toBeGreaterThan(10);
+    const updated = new Map(records('segments').map(({ id, updated_at }) => [text(id), text(updated_at)]));
+    for (const member of differing) {
+      const at = updated.get(member.split(' ')[0] ?? '');
+      if (at !== undefined) expect(Date.parse(at)).toBeGreaterThan(revisionTime(revision));
+    }
+  });
+});

@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import { revisingAccount } from '../../src/service/sample/revising-account.ts';
+import { maxSampleRevision, revisionTime } from '../../src/service/sample/revision-time.ts';
+import { createSampleAccount, type SampleAccount } from '../../src/service/sample/sample-account.ts';
+import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { definitions, mailing, sampleAccounts, serveApi, text } from './served-api.ts';
+
+const names = [...definitions.keys()];
+const entitiesOf = (name: string): readonly string[] => [...(definitions.get(name)?.entities.keys() ?? [])];
+const open = (definitionName: string, revision: number, size: 'tiny' | 'small' = 'small'): SampleAccount =>
+  createSampleAccount({ definitionName, seed: 7, size, revision });
+const rows = (account: SampleAccount, entity: string) => [...sampleTruth(account, entity)];
+const records = (account: SampleAccount, entity: string): readonly JsonObject[] =>
+  rows(account, entity).map(({ record }) => record);
+
+describe.each(names)('a revision of %s', (name) => {
+  it('is the account without revisions if it is 0', () => {
+    const plain = createSampleAccount({ definitionName: name, seed: 7, size: 'small' });
+    for (const entity of entitiesOf(name)) expect(rows(open(name, 0), entity)).toEqual(rows(plain, entity));
+  });
+
+  it('is the same whenever it is made, and another for another seed', () => {
+    for (const entity of entitiesOf(name)) {
+      const first = rows(open(name, 20, 'tiny'), entity);
+      expect(first.length).toBeGreaterThan(0);
+      expect(rows(open(name, 20, 'tiny'), entity)).toEqual(first);
+      const other = createSampleAccount({ definitionName: name, seed: 8, size: 'tiny', revision: 20 });
+      expect(rows(other, entity)).not.toEqual(first);
+    }
+  });
+
+  it('lies in the past, behind everything of the revisions before it', () => {
+    const times = (revision: number): readonly number[] =>
+      entitiesOf(name).flatMap((entity) =>
+        [...JSON.stringify(rows(open(name, revision, 'tiny'), entity)).matchAll(isoTimes)].map(([time]) =>
+          Date.parse(`${time}Z`),
+        ),
+      );
+    expect(Math.max(...times(0))).toBeLessThan(revisionTime(1));
+    for (const revision of [1, 2, 9, 20]) {
+      const newest = Math.max(...times(revision));
+      expect(newest).toBeGreaterThan(revisionTime(revision));
+      // A report has a timeseries over the day after the campaign was sent.
+      expect(newest).toBeLessThan(revisionTime(revision + 2));
+    }
+    expect(revisionTime(maxSampleRevision)).toBeLessThan(Date.UTC(2026, 10, 1));
+  });
+
+  it('has every listed record of every entity with get under its key, and no other', () => {
+    for (const revision of [1, 3, 10]) {
+      const account = open(name, revision);
+      const before = open(name, revision - 1);
+      for (const [entity, key] of gets(name)) {
+        const keyed = (account_: SampleAccount): ReadonlyMap<string, JsonObject> =>
+          new Map(
+            records(account_, entity).map((record) => [
+              JSON.stringify(Object.fromEntries(key.map(([param, field]) => [param, record[field]]))),
+              record,
+            ]),
+          );
+        const listed = keyed(account);
+        for (const [params, record] of listed) {
+          expect({ ...account.get(entity, JSON.parse(params) as JsonObject), request_id: null }).toEqual({
+            ...record,
+            request_id: null,
+          });
+        }
+        for (const params of keyed(before).keys()) {
+          if (listed.has(params)) continue;
+          const left = getOrNull(account, entity, JSON.parse(params) as JsonObject);
+          // A page that moved to the top is still a block of its own.
+          if (left?.['type'] === 'child_page') expect(left['parent']).toMatchObject({ type: 'workspace' });
+          else if (left !== null) expect(left).toMatchObject({ in_trash: true, archived: true });
+        }
+      }
+    }
+  });
+});
+
+const isoTimes = /\d{4}-\d\d-\d\dT[\d:]{8}/g;
+
+/** Entities with `get`, and the parameters that it takes from a record. */
+function gets(name: string): readonly (readonly [string, readonly (readonly [string, string])[]])[] {
+  return [...(definitions.get(name)?.entities.values() ?? [])].flatMap((entity) => {
+    const key = [...(entity.actions.get('get')?.key ?? [])];
+    return key.length === 0 ? [] : [[entity.name, key] as const];
+  });
+}
+
+/** Null also where the list that a record was in is gone. */
+function getOrNull(account: SampleAccount, entity: string, params: JsonObject): JsonObject | null {
+  try {
+    return account.get(entity, params);
+  } catch (error) {
+    expect(error).toMatchObject({ status: 404 });
+    return null;
+  }
+}
+
+describe('an account that moves', () => {
+  it('shows clients the revision that it was moved to, and back', async () => {
+    const account = revisingAccount({ definitionName: 'email-marketing', seed: 7, size: 'tiny' });
+    const accounts = sampleAccounts('tiny').map((options) =>
+      options.connectorId === mailing ? { ...options, account } : options,
+    );
+    await using api = await serveApi({ accounts });
+    const ids = async (): Promise<readonly string[]> =>
+      (await api.list(mailing, 'campaigns', { count: 1000 })).records.map(({ id }) => text(id));
+    const expected = (revision: number): readonly string[] =>
+      records(open('email-marketing', revision, 'tiny'), 'campaigns').map(({ id }) => text(id));
+    expect(await ids()).toEqual(expected(0));
+    account.moveTo(4);
+    expect([account.revision, await ids()]).toEqual([4, expected(4)]);
+    expect(expected(4)).not.toEqual(expected(0));
+    account.moveTo(0);
+    expect(await ids()).toEqual(expected(0));
+  });
+
+  it.each(names)('ends a listing of %s on the revision that it began with', (name) => {
+    const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny', revision: 1 });
+    const entity = name === 'email-marketing' ? 'campaigns' : 'users';
+    const listing = account.list(entity, {});
+    account.moveTo(2);
+    expect(listing.slice(0, 1_000)).toEqual(open(name, 1, 'tiny').list(entity, {}).slice(0, 1_000));
+  });
+
+  it('refuses what is no revision, and stays', () => {
+    const account = revisingAccount({ definitionName: 'workspace-notes', seed: 7, size: 'tiny' });
+    account.moveTo(2);
+    for (const wrong of [-1, 1.5, Number.NaN, maxSampleRevision + 1]) {
+      expect(() => account.moveTo(wrong)).toThrow(/revision from 0 to/);
+    }
+    expect(account.revision).toBe(2);
+  });
+});
