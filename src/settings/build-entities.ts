@@ -12,11 +12,16 @@ import type { ConnectorFile, EntitySettingsFile } from './settings-file.ts';
 
 const defaultFullEveryMs = 7 * 86_400_000;
 
+/** Where an entity's settings stand, and what its connector says for all of them. */
+interface OfConnector extends Pick<EntitySettings, 'freshWithinMs' | 'onSchemaChange'> {
+  readonly at: readonly string[];
+}
+
 /** The entities that a connector reads, in the definition's order, with what the file says of each. */
 export function buildEntities(
   file: ConnectorFile,
   definition: Definition,
-  { at, freshWithinMs }: { readonly at: readonly string[]; readonly freshWithinMs: number | null },
+  { at, freshWithinMs }: Pick<OfConnector, 'at' | 'freshWithinMs'>,
   note: Note,
 ): ReadonlyMap<EntityName, EntitySettings> {
   const built = new Map<EntityName, EntitySettings>();
@@ -27,7 +32,8 @@ export function buildEntities(
     }
   }
   for (const [name, entity] of definition.entities) {
-    const here = { at: [...at, 'entities', name], freshWithinMs };
+    const { onSchemaChange } = file;
+    const here = { at: [...at, 'entities', name], freshWithinMs, onSchemaChange };
     built.set(name, buildEntity(entity, file.entities[name] ?? {}, here, note));
   }
   return selectEntities(built, { file, definition, at, note });
@@ -36,7 +42,7 @@ export function buildEntities(
 function buildEntity(
   entity: Entity,
   file: EntitySettingsFile,
-  { at, freshWithinMs }: { readonly at: readonly string[]; readonly freshWithinMs: number | null },
+  { at, freshWithinMs, onSchemaChange }: OfConnector,
   note: Note,
 ): EntitySettings {
   return {
@@ -44,6 +50,7 @@ function buildEntity(
     parents: buildParents(entity, file.parents, [...at, 'parents'], note),
     fullEveryMs: buildDuration(file.fullEvery, defaultFullEveryMs, [...at, 'fullEvery'], note),
     freshWithinMs: buildDuration(file.freshWithin, freshWithinMs, [...at, 'freshWithin'], note),
+    onSchemaChange: file.onSchemaChange ?? onSchemaChange,
   };
 }
 

@@ -66,6 +66,7 @@ function describeEntity(entity: EntitySettings): object {
     ...(entity.parents.length === 0 ? {} : { parents: entity.parents }),
     fullEvery: formatDuration(entity.fullEveryMs),
     ...describeFreshness(entity.freshWithinMs),
+    onSchemaChange: entity.onSchemaChange,
   };
 }
 

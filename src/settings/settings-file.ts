@@ -33,12 +33,17 @@ const schedule = strictObject({
 
 const params = z.record(z.string(), z.json());
 
+const onSchemaChange = z.enum(['keepExtra', 'evolve', 'quarantine', 'fail']).meta({
+  description: 'What is done with a field that the connector type does not declare',
+});
+
 const entity = strictObject({
   params: params.optional(),
   variants: z.array(params).min(1).optional(),
   parents: z.array(z.string()).min(1).optional(),
   fullEvery: duration.optional(),
   freshWithin: duration.optional(),
+  onSchemaChange: onSchemaChange.optional(),
 });
 
 const connector = strictObject({
@@ -48,6 +53,7 @@ const connector = strictObject({
   sink: z.string(),
   schedule: schedule.optional(),
   freshWithin: duration.optional(),
+  onSchemaChange: onSchemaChange.default('keepExtra'),
   concurrency: z.int().min(1).max(32).optional(),
   rateLimit: strictObject({ requestsPerSecond: z.number().positive().max(1000) }).optional(),
   include: z.array(z.string()).min(1).optional(),

@@ -82,4 +82,6 @@ export interface EntitySettings {
   readonly fullEveryMs: number;
   /** The connector's, unless the entity has one of its own. */
   readonly freshWithinMs: number | null;
+  /** What is done with a field that the definition does not declare. The connector's, unless the entity has one of its own. */
+  readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 }

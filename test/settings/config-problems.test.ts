@@ -137,6 +137,14 @@ describe('a config file is refused', () => {
 
   it.each([
     ['concurrency: 33', 'concurrency: expected at most 32, got 33'],
+    [
+      'onSchemaChange: evolv',
+      'onSchemaChange: expected one of keepExtra, evolve, quarantine, fail, got "evolv"',
+    ],
+    [
+      'entities: { lists: { onSchemaChange: true } }',
+      'entities.lists.onSchemaChange: expected one of keepExtra, evolve, quarantine, fail, got',
+    ],
     ['concurrency: 1.5', 'concurrency: expected a whole number'],
     ['rateLimit: { requestsPerSecond: 0 }', 'rateLimit.requestsPerSecond: expected more than 0, got 0'],
     ['schedule: {}', 'schedule: expected either cron or every, got neither'],

@@ -54,6 +54,7 @@ describe('loading settings', () => {
       parents: ['lists'],
       fullEveryMs: 7 * 86_400_000,
       freshWithinMs: 2 * 3_600_000,
+      onSchemaChange: 'keepExtra',
     });
     expect(entities.get('email_activity')).toMatchObject({
       fullEveryMs: 30 * 86_400_000,
@@ -98,7 +99,22 @@ describe('loading settings', () => {
       parents: [],
       fullEveryMs: 604_800_000,
       freshWithinMs: null,
+      onSchemaChange: 'keepExtra',
     });
+  });
+
+  it("takes an entity's own word on changes of its records over the connector's", () => {
+    const settings = folder.load(
+      `${goodConfig}    onSchemaChange: evolve
+    include: [lists, tags]
+    entities: { tags: { onSchemaChange: fail } }
+`,
+    );
+    const entities = [...([...settings.connectors.values()][0]?.entities ?? [])];
+    expect(entities.map(([name, { onSchemaChange }]) => [name, onSchemaChange])).toEqual([
+      ['lists', 'evolve'],
+      ['tags', 'fail'],
+    ]);
   });
 
   it('asks for comments on blocks only when told to', () => {
@@ -231,8 +247,14 @@ http: { token: "\${SECRET}-of-the-board-hush" }
           concurrency: 4,
           rateLimit: { requestsPerSecond: 10 },
           entities: {
-            lists: { variants: [{}], fullEvery: '7d', freshWithin: '3h' },
-            tags: { variants: [{}], parents: ['lists'], fullEvery: '7d', freshWithin: '2d' },
+            lists: { variants: [{}], fullEvery: '7d', freshWithin: '3h', onSchemaChange: 'keepExtra' },
+            tags: {
+              variants: [{}],
+              parents: ['lists'],
+              fullEvery: '7d',
+              freshWithin: '2d',
+              onSchemaChange: 'keepExtra',
+            },
           },
         },
       },
