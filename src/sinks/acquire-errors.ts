@@ -43,7 +43,8 @@ export class IdentityChangedError extends SyncError {
       .join('; ');
     super(
       `Connector "${connector}" already has records of another origin in this sink: ${changes}. ` +
-        'Use another connector name for the new origin, or remove the old data first.',
+        'Use another connector name for the new origin, or drop what is stored of the old one: ' +
+        `connector-sync reset ${connector} --data --yes`,
       {
         code: 'IDENTITY_CHANGED',
         recovery: 'stop',

@@ -1,12 +1,19 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { Params } from '../core/records.ts';
-import type { Holder, Pause, RunOutcome, RunReport, WalkFailure } from './sink.ts';
+import type { EntityTable, Params } from '../core/records.ts';
+import type { DriftRow } from './drift.ts';
+import type { WalkFailure, WalkMode } from './partition.ts';
+import type { RunKind, RunOutcome, RunReport } from './run-report.ts';
+import type { Holder, Pause } from './sink.ts';
 
 /** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state. */
 export interface LedgerReader {
-  /** Newest first. */
-  runs(filter: { readonly connector?: ConnectorName; readonly limit: number }): readonly RunSummary[];
+  /** Newest first; of every kind unless one is named. */
+  runs(filter: {
+    readonly connector?: ConnectorName;
+    readonly kind?: RunKind;
+    readonly limit: number;
+  }): readonly RunSummary[];
   run(id: RunId): RunSummary | null;
   connectors(): readonly ConnectorStatus[];
   /** Partitions that failed and stay due, newest failure first. */
@@ -19,6 +26,52 @@ export interface LedgerReader {
   isCancelRequested(run: RunId): boolean;
   /** How old each entity's records are at most; entities that were never begun are left out. */
   freshness(connector: ConnectorName): readonly EntityFreshness[];
+  /** Undeclared and misfitting fields, by entity and name. */
+  drift(connector: ConnectorName): readonly DriftRow[];
+  /** Rows that seem to be gone upstream and are not tombstoned, by entity; at most `limit`. */
+  missing(connector: ConnectorName, limit: number): readonly MissingRow[];
+  /** Windows of this backfill that are done. */
+  finishedWindows(connector: ConnectorName, backfill: string): readonly string[];
+  /** A row's state as the ledger knows it; null where the key is not stored. */
+  explain(connector: ConnectorName, table: EntityTable, keyText: string): RowHistory | null;
+}
+
+export interface MissingRow {
+  readonly entity: EntityName;
+  readonly keyText: string;
+  readonly missingSince: Instant;
+  /** What it still takes: nothing (withheld by a guard), a `get`, another full walk. */
+  readonly needs: 'nothing' | 'get' | 'walk';
+  readonly missedWalks: number;
+}
+
+/** What is known of one row and of the partition that shows it. */
+export interface RowHistory {
+  readonly row: number;
+  readonly firstSeenAt: Instant | null;
+  readonly changedAt: Instant;
+  readonly changedByRun: RunId | null;
+  readonly deletedAt: Instant | null;
+  readonly seq: number;
+  readonly missing: MissingRow | null;
+  /** Null: stored outside a walk, or by a version that did not note it. */
+  readonly partition: PartitionHistory | null;
+}
+
+export interface PartitionHistory {
+  readonly entity: EntityName;
+  readonly params: Params;
+  readonly mode: WalkMode | null;
+  readonly watermark: Instant | null;
+  readonly marker: string | null;
+  readonly sealedAt: Instant | null;
+  readonly sealedRun: RunId | null;
+  /** Beginning of the chain that made the newest full walk. */
+  readonly fullAt: Instant | null;
+  readonly foundAt: Instant;
+  readonly dueSince: Instant | null;
+  readonly failure: WalkFailure | null;
+  readonly isGone: boolean;
 }
 
 export interface PausedConnector extends Pause {
@@ -35,6 +88,7 @@ export interface EntityFreshness {
 
 export interface RunSummary {
   readonly run: RunId;
+  readonly kind: RunKind;
   readonly connector: ConnectorName;
   /** `running` until the run ends or the next holder marks it `interrupted`. */
   readonly state: RunOutcome | 'running';
@@ -52,13 +106,18 @@ export interface ConnectorStatus {
   readonly baseUrl: string;
   /** The last one to hold it; it may be gone. */
   readonly lastHolder: Holder;
+  /** The newest of kind `sync`. */
   readonly lastRun: RunSummary | null;
   readonly entities: readonly EntityStatus[];
 }
 
 export interface EntityStatus {
   readonly entity: EntityName;
+  /** Without tombstoned ones. */
   readonly rows: number;
+  readonly deleted: number;
+  /** Seem to be gone upstream, and are kept until that is certain or somebody allows it. */
+  readonly missing: number;
   readonly partitions: number;
   readonly due: number;
   readonly quarantined: number;

@@ -1,9 +1,12 @@
 import type { Instant } from '../core/clock.ts';
-import type { ErrorCode, Recovery } from '../core/errors.ts';
-import type { JsonValue } from '../core/json.ts';
 import type { ConnectorId, ConnectorName, EntityName, RunId } from '../core/names.ts';
-import type { EntityTable, PageCounts, Params, PreparedRecord, Quarantined } from '../core/records.ts';
+import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
+import type { Deletes } from './deletes.ts';
+import type { Drift } from './drift.ts';
 import type { LedgerReader } from './ledger-reader.ts';
+import type { FoundPartition, Partition, Position, Seal, WalkFailure, WalkRef } from './partition.ts';
+import type { Repair } from './repair.ts';
+import type { LeftWork, RunKind, RunReport } from './run-report.ts';
 
 /**
  * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
@@ -42,6 +45,19 @@ export interface Sink extends AsyncDisposable {
   resume(connector: ConnectorName): Promise<boolean>;
   /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
   requestCancel(run: RunId, at: Instant): Promise<boolean>;
+  /**
+   * For when nothing is ready any more: makes ready what is due although this chain has not found it anew, because its
+   * parent did not have to be read or has not changed. Gives how many; 0 ends the walking.
+   */
+  findLeftovers(lease: Lease): Promise<number>;
+  /** What is due and was not read, by entity: what a run that ends early leaves. */
+  left(lease: Lease): Promise<readonly LeftWork[]>;
+  /** What comes after the walks: finding out what was deleted. */
+  readonly deletes: Deletes;
+  /** What a person does to a sink outside a run. */
+  readonly repair: Repair;
+  /** Columns for undeclared fields. */
+  readonly drift: Drift;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }
@@ -75,9 +91,35 @@ export interface Pause {
   readonly reason: string;
 }
 
+/** How the partitions of an entity become due, and what their walks may conclude. */
+export interface EntityReading {
+  /** False: every walk is full. */
+  readonly isIncremental: boolean;
+  /** A partition whose newest full walk began at or before this is read in full, also where nothing seems to have changed. */
+  readonly fullBefore: Instant;
+  /** False: rows of it stay when the record that led to them is gone. */
+  readonly isDeletable: boolean;
+}
+
 export interface RunPlan {
   readonly run: RunId;
+  readonly kind: RunKind;
+  /**
+   * Keeps the partitions of a backfill apart from the living ones, and one window's from another's
+   * (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`). '' for a sync; chains, due work and seen rows are of one window each.
+   */
+  readonly window: string;
+  /** The backfill that the window belongs to, for `finishedWindows`. '' where the run is of no backfill. */
+  readonly backfill: string;
   readonly startedAt: Instant;
+  /** Everything is read in full. Gone on with, a full run stays one. */
+  readonly isFull: boolean;
+  /** The run may end early: what was not read for longest goes first. */
+  readonly isBudgeted: boolean;
+  /** Of every entity in `entities`. */
+  readonly reading: ReadonlyMap<EntityName, EntityReading>;
+  /** Partitions that nothing has led to since are forgotten at the end of a run. */
+  readonly keepPartitionsSince: Instant;
   /** Every entity that this run reads, parents first, with exploded tables behind their entity. */
   readonly tables: readonly EntityTable[];
   /** Entities whose partitions this run works off. */
@@ -88,7 +130,7 @@ export interface RunPlan {
   readonly choices: string;
   /**
    * Entities that lead to no others: a partition of theirs that a run since `continueAfter` set aside goes on from where it
-   * stopped even in a fresh start.
+   * stopped even in a fresh start, if it was never read whole or is read by its changes.
    */
   readonly leaves: readonly EntityName[];
   /** An unfinished run of the same choices is gone on with when its chain stored something since. */
@@ -101,6 +143,8 @@ export interface StartedRun {
   readonly continues: RunId | null;
   /** Partitions due at the start. */
   readonly due: number;
+  /** Asked for by this run or by the one it goes on with. */
+  readonly isFull: boolean;
   /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
   readonly earlier: readonly EarlierCounts[];
 }
@@ -109,44 +153,6 @@ export interface EarlierCounts extends Pick<PageCounts, 'fetched' | 'quarantined
   readonly entity: EntityName;
   /** 0 for runs that were killed: only a report says it. */
   readonly depthLimited: number;
-}
-
-/** A walk-unit that a page brought to light, or a root from the plan. Identity: connector, entity, params. */
-export interface FoundPartition {
-  readonly entity: EntityName;
-  /** Canonical: the values that identify the partition; paging, order and fixed parameters are not among them. */
-  readonly params: Params;
-  /** Fields filled into every record of the partition (field -> value). */
-  readonly inject: Readonly<Record<string, JsonValue>>;
-  /** Distance from the root entity, plus depth in a tree: deeper ones start first. */
-  readonly rank: number;
-  /** For a listing inside a tree: its depth (the tree's own root listing has 0). Null elsewhere. */
-  readonly treeDepth: number | null;
-  /** The partition whose tree this listing belongs to; null for a partition of its own. */
-  readonly tree: number | null;
-}
-
-export interface Partition extends FoundPartition {
-  /** Row number in the ledger. */
-  readonly id: number;
-  /** Null: from the start. Otherwise what the last commit stored, as the engine wrote it. */
-  readonly position: Position | null;
-}
-
-/** How far a walk has come: written by the pagination strategy, opaque to the sink (JSON, at most 64 KiB). */
-export type Position = Readonly<Record<string, JsonValue>> & { readonly kind: string };
-
-export interface WalkRef {
-  readonly partition: number;
-  readonly run: RunId;
-}
-
-export type ProofKind = 'single' | 'seam' | 'token';
-
-/** How a walk is known to be complete. `isOrdered` false: the order was unknown, rows may have slipped by unseen. */
-export interface Proof {
-  readonly kind: ProofKind;
-  readonly isOrdered: boolean;
 }
 
 export interface PageCommit {
@@ -162,7 +168,9 @@ export interface PageCommit {
   /** The walk's own entity first, then exploded ones. */
   readonly rows: readonly EntityRows[];
   /** Set on the page that ends the walk: the partition is sealed in the same transaction. */
-  readonly seal: Proof | null;
+  readonly seal: Seal | null;
+  /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
+  readonly drift: readonly FieldDrift[];
 }
 
 export interface EntityRows {
@@ -175,69 +183,4 @@ export interface CommittedPage {
   readonly counts: readonly { readonly entity: EntityName; readonly counts: PageCounts }[];
   /** Child partitions that became due by this page. */
   readonly newlyDue: number;
-}
-
-export interface WalkFailure {
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly message: string;
-  readonly at: Instant;
-  readonly dropPosition: boolean;
-}
-
-export type RunOutcome = 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
-
-export interface RunReport {
-  readonly run: RunId;
-  readonly connector: ConnectorName;
-  readonly outcome: RunOutcome;
-  readonly startedAt: Instant;
-  readonly finishedAt: Instant;
-  readonly continues: RunId | null;
-  readonly entities: readonly EntityReport[];
-  readonly calls: number;
-  readonly retries: number;
-  readonly waitedMs: number;
-  readonly bytes: number;
-  /** At most 100; `failuresOmitted` counts the rest. */
-  readonly failures: readonly FailureReport[];
-  readonly failuresOmitted: number;
-  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: somebody must act. */
-  readonly error: {
-    readonly code: ErrorCode;
-    readonly recovery: Recovery;
-    readonly message: string;
-  } | null;
-  /** The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere. */
-  readonly resumeAt: Instant | null;
-}
-
-export interface EntityReport {
-  readonly entity: EntityName;
-  readonly counts: PageCounts;
-  readonly pages: number;
-  /** Walks read to their end, by the kind of their proof. */
-  readonly proofs: Readonly<Record<ProofKind, number>>;
-  readonly setAside: number;
-  /** Of the sealed walks, those without proof of a known order. */
-  readonly unordered: number;
-  /** Fields kept in `_extra` because they have no column or do not fit it. */
-  readonly extraFields: number;
-  /** Listings not entered because they lie below the definition's depth limit. */
-  readonly depthLimited: number;
-  /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
-  readonly foreign: number;
-  /**
-   * Of a run that ended `ok` or `degraded`: nothing of the entity was left out, nor of what leads to it, since the chain of
-   * runs began.
-   */
-  readonly isWhole: boolean;
-}
-
-export interface FailureReport {
-  readonly entity: EntityName;
-  readonly params: Params;
-  readonly code: ErrorCode;
-  readonly recovery: Recovery;
-  readonly message: string;
 }

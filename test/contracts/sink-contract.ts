@@ -1,16 +1,25 @@
 import { describe } from 'vitest';
+import { becomingDue } from './sink/becoming-due.ts';
 import { classifying } from './sink/classifying.ts';
 import { committing } from './sink/committing.ts';
 import { continuing } from './sink/continuing.ts';
+import { deleting } from './sink/deleting.ts';
+import { drifting } from './sink/drifting.ts';
 import { finishing } from './sink/finishing.ts';
 import type { SinkKind } from './sink/fixture.ts';
 import { fullDisk } from './sink/full-disk.ts';
 import { holding } from './sink/holding.ts';
 import { hostileValues } from './sink/hostile-values.ts';
+import { leftovers } from './sink/leftovers.ts';
 import { opening } from './sink/opening.ts';
 import { operating } from './sink/operating.ts';
+import { orphans } from './sink/orphans.ts';
+import { resetting } from './sink/resetting.ts';
+import { sweeping } from './sink/sweeping.ts';
 import { tableChanges } from './sink/table-changes.ts';
 import { trees } from './sink/trees.ts';
+import { undeleting } from './sink/undeleting.ts';
+import { windows } from './sink/windows.ts';
 
 /** The promises of `src/sinks/sink.ts`, run on every sink. A sink that keeps them is one that the engine can use. */
 export function describeSink(name: string, kind: SinkKind): void {
@@ -18,11 +27,20 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('opening', () => opening(kind));
     describe('holding a connector', () => holding(kind));
     describe('starting and continuing', () => continuing(kind));
+    describe('becoming due', () => becomingDue(kind));
+    describe('leftovers', () => leftovers(kind));
+    describe('windows', () => windows(kind));
     describe('committing', () => committing(kind));
     describe('classifying', () => classifying(kind));
+    describe('sweeping', () => sweeping(kind));
+    describe('deleting', () => deleting(kind));
+    describe('below vanished records', () => orphans(kind));
+    describe('resetting', () => resetting(kind));
+    describe('undeleting', () => undeleting(kind));
     describe('trees', () => trees(kind));
     describe('values', () => hostileValues(kind));
     describe('changed tables', () => tableChanges(kind));
+    describe('drift', () => drifting(kind));
     describe('on a full disk', () => fullDisk(kind));
     describe('finishing', () => finishing(kind));
     describe('operating', () => operating(kind));

@@ -18,47 +18,45 @@ import { byKey, columnValue } from './support/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
 
-function readRows(folder: string, connector: string, table: EntityTable): readonly JsonObject[] {
+function readTable(folder: string, connector: string, table: EntityTable, where: string) {
   const db = new Database(ledgerFile(folder), { readonly: true }).defaultSafeIntegers();
   try {
     const name = `${connector.replaceAll('-', '_')}__${table.entity}`;
-    const rows = db
-      .prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}" WHERE _deleted_at IS NULL`)
-      .all();
-    return byKey(
-      rows.map((row) => ({
-        ...Object.fromEntries(table.columns.map(({ name, type }) => [name, columnValue(type, row[name])])),
-        _extra: columnValue('object', row['_extra']),
-        _seq: columnValue('integer', row['_seq']),
-        _changed_at: columnValue('string', row['_changed_at']),
-        _run_id: columnValue('string', row['_run_id']),
-      })),
-      table.key,
-    );
+    const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}" WHERE ${where}`).all();
+    return rows.map((row) => ({
+      ...Object.fromEntries(table.columns.map(({ name, type }) => [name, columnValue(type, row[name])])),
+      _extra: columnValue('object', row['_extra']),
+      _seq: columnValue('integer', row['_seq']),
+      _changed_at: columnValue('string', row['_changed_at']),
+      _run_id: columnValue('string', row['_run_id']),
+      deletedAt: columnValue('string', row['_deleted_at']),
+    }));
   } finally {
     db.close();
   }
+}
+
+function readRows(folder: string, connector: string, table: EntityTable): readonly JsonObject[] {
+  const rows = readTable(folder, connector, table, '_deleted_at IS NULL');
+  return byKey(
+    rows.map(({ deletedAt: _deletedAt, ...row }) => row),
+    table.key,
+  );
 }
 
 const kind: SinkKind = {
   options: (folder) => ({ type: 'sqlite', name: 'warehouse', path: ledgerFile(folder), durability: 'full' }),
   ledgerFile,
   readRows,
-  tombstone: (folder, connector, table, keyText) => {
-    const db = new Database(ledgerFile(folder));
-    const where = table.key.map((name) => `"${name}" = ?`).join(' AND ');
-    const { changes } = db
-      .prepare(
-        `UPDATE "${connector}__${table.entity}" SET _deleted_at = '2026-03-01T11:00:00.000Z' WHERE ${where}`,
-      )
-      .run(...(JSON.parse(keyText) as string[]));
-    db.close();
-    expect(changes).toBe(1);
-  },
+  readChanges: (folder, connector, table) =>
+    readTable(folder, connector, table, '1 ORDER BY _seq').map(({ deletedAt, ...row }) => ({
+      ...row,
+      _op: deletedAt === null ? 'upsert' : 'delete',
+    })),
 };
 
 describeSink('SQLite', kind);
-describe('a SQLite sink of version 1', () => migrating(kind));
+describe.each([1, 2] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
 
 describe('SQLite tables', () => {
   const bench = useBench(kind);
@@ -102,9 +100,11 @@ describe('SQLite tables', () => {
       '_hash',
       '_volatile_hash',
       '_deleted_at',
+      '_partition',
     ]);
     expect(indexes).toEqual([
       { name: 'news__members__key', unique: 1 },
+      { name: 'news__members__partition', unique: 0 },
       { name: 'news__members__seq', unique: 0 },
     ]);
   });
@@ -186,17 +186,17 @@ describe('SQLite tables', () => {
     const db = new Database(ledgerFile(bench().folder));
     db.exec(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
-       INSERT INTO _sync_partitions (connector, entity, params, inject, rank, origin, found_at, due_since, ready, listed)
-       SELECT 'news', 'members', '{"n":' || i || '}', '{}', i % 3, 1, '', '', 1, 0 FROM n`,
+       INSERT INTO _sync_partitions (connector, entity, params, inject, rank, origin, found_at, due_since, ready, listed, mode)
+       SELECT 'news', 'members', '{"n":' || i || '}', '{}', i % 3, 1, '', '', 1, 0, 'full' FROM n`,
     );
     const plan = db
       .prepare<[], { detail: string }>(
-        "EXPLAIN QUERY PLAN SELECT * FROM _sync_partitions WHERE connector = 'news' AND ready = 1 ORDER BY rank DESC, id LIMIT 5",
+        "EXPLAIN QUERY PLAN SELECT * FROM _sync_partitions WHERE connector = 'news' AND backfill = '' AND ready = 1 ORDER BY rank DESC, id LIMIT 5",
       )
       .all();
     db.close();
     expect(plan.map(({ detail }) => detail).join('\n')).toMatch(
-      /^SEARCH .*_sync_partitions_ready \(connector=\?\)$/,
+      /^SEARCH .*_sync_partitions_ready \(connector=\? AND backfill=\?\)$/,
     );
     expect((await sink.nextPartitions(lease, 3)).map(({ rank }) => rank)).toEqual([2, 2, 2]);
   });

@@ -5,14 +5,17 @@ import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import { keyOf, type Row } from './expected-rows.ts';
 
-/** Rows of an entity's table as a reader of the SQLite file finds them. Throws where a key stands there twice. */
+/** Live rows of an entity's table as a reader of the SQLite file finds them. Throws where a key stands there twice. */
 export function sqliteRows(file: string, connector: string, table: EntityTable): ReadonlyMap<string, Row> {
   const db = new Database(file, { readonly: true });
   try {
     const name = `${connector.replaceAll('-', '_')}__${table.entity}`;
     const exists = db.prepare('SELECT 1 FROM sqlite_master WHERE name = ?').get(name) !== undefined;
     const stored = exists
-      ? (db.prepare(`SELECT * FROM "${name}"`).all() as Record<string, string | number | null>[])
+      ? (db.prepare(`SELECT * FROM "${name}" WHERE _deleted_at IS NULL`).all() as Record<
+          string,
+          string | number | null
+        >[])
       : [];
     return byKey(
       table,
@@ -29,8 +32,8 @@ export function sqliteRows(file: string, connector: string, table: EntityTable):
 }
 
 /**
- * Rows of an entity as a reader of its JSONL files finds them, the last line of a key winning. Throws where a line is
- * torn, or where the same content stands in two lines of one key.
+ * Live rows of an entity as a reader of its JSONL files finds them, the last line of a key winning. Throws where a line is
+ * torn, or where the same content stands in two lines of one key with no deletion between.
  */
 export function jsonlRows(
   directory: string,
@@ -54,6 +57,10 @@ export function jsonlRows(
       extra: (line['_extra'] as JsonObject | undefined) ?? null,
     };
     const key = keyOf(table, row);
+    if (line['_op'] === 'delete') {
+      rows.delete(key);
+      continue;
+    }
     if (JSON.stringify(rows.get(key)) === JSON.stringify(row))
       throw new Error(`${table.entity}: the same line twice for ${key}`);
     rows.set(key, row);

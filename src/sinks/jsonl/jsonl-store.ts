@@ -1,12 +1,13 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
-import type { RecordStore } from '../ledger/record-store.ts';
+import type { RecordStore, RecordTable, TablePlace } from '../ledger/record-store.ts';
 import { ChangeFile } from './change-file.ts';
 import { entityDirectory } from './file-name.ts';
 import { prepareFileList } from './file-list.ts';
-import { openKeyTable } from './key-table.ts';
-import { lineWriter } from './line.ts';
+import { keyTableName, openKeyTable } from './key-table.ts';
+import { lineWriters } from './line.ts';
 import { cutTails, tidyDirectory } from './recover.ts';
+import { removeDoomedFiles } from './remove-files.ts';
 
 export interface JsonlStoreOptions {
   readonly directory: string;
@@ -19,6 +20,7 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
   const files = prepareFileList(db);
   const openFiles = new Map<ConnectorName, Map<string, ChangeFile>>();
   let toTidy: ConnectorName | null = null;
+  let dropped: ConnectorName | null = null;
 
   const each = (act: (file: ChangeFile) => void): void => {
     for (const ofConnector of openFiles.values()) {
@@ -28,29 +30,25 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
     }
   };
 
+  const open = (place: TablePlace): RecordTable => {
+    const { connector, epoch, table } = place;
+    const ofConnector = openFiles.get(connector) ?? new Map<string, ChangeFile>();
+    openFiles.set(connector, ofConnector);
+    const directory = entityDirectory(options.directory, connector, table.entity);
+    const { isDurable } = options;
+    const changes =
+      ofConnector.get(table.entity) ??
+      new ChangeFile({ files, directory, connector, entity: table.entity, epoch, isDurable });
+    ofConnector.set(table.entity, changes);
+    return openKeyTable(db, place, changes, lineWriters(table));
+  };
+
   return {
     recover: (connector) => {
       toTidy = connector;
       return cutTails(db, files, options.directory, connector);
     },
-    ensure: (place) => {
-      const { connector, epoch, table } = place;
-      const ofConnector = openFiles.get(connector) ?? new Map<string, ChangeFile>();
-      openFiles.set(connector, ofConnector);
-      const directory = entityDirectory(options.directory, connector, table.entity);
-      const changes =
-        ofConnector.get(table.entity) ??
-        new ChangeFile({
-          files,
-          directory,
-          connector,
-          entity: table.entity,
-          epoch,
-          isDurable: options.isDurable,
-        });
-      ofConnector.set(table.entity, changes);
-      return openKeyTable(db, place, changes, lineWriter(table));
-    },
+    ensure: open,
     flush: () => each((file) => file.flush()),
     endRun: (connector) => {
       for (const file of openFiles.get(connector)?.values() ?? []) {
@@ -61,12 +59,28 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
       each((file) => file.settle());
       if (toTidy !== null) {
         tidyDirectory(files, options.directory, toTidy);
+        removeDoomedFiles(files, options.directory, toTidy);
         toTidy = null;
+      }
+      if (dropped !== null) {
+        removeDoomedFiles(files, options.directory, dropped);
+        dropped = null;
       }
     },
     discard: () => {
       each((file) => file.discard());
       toTidy = null;
+      dropped = null;
+    },
+    canUndelete: false,
+    // Nothing is moved, so nothing has to fit: a later value that does not is kept in `_extra`.
+    fitting: (_connector, _entity, columns) => columns,
+    // Lines are never written anew: a field of its own from now on, in `_extra` of older lines.
+    evolve: open,
+    drop: (connector, entity) => {
+      db.exec(`DROP TABLE IF EXISTS ${keyTableName(connector, entity)}`);
+      files.doom({ connector, entity });
+      dropped = connector;
     },
     release: (connector) => {
       for (const file of openFiles.get(connector)?.values() ?? []) {

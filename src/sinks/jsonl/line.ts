@@ -1,28 +1,45 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { WriteStamp } from '../ledger/record-store.ts';
 import { writeNumber } from '../ledger/json-text.ts';
+import { keyPartsOf } from '../ledger/key-text.ts';
 import { isJsonColumn } from '../ledger/tables.ts';
 
-export type LineWriter = (record: PreparedRecord, seq: number, stamp: WriteStamp) => string;
+/** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
+export interface LineWriters {
+  /** Every declared field (absent ones as null), `_extra` where there is one, then `_op`, `_seq`, `_changed_at` and `_run_id`. */
+  readonly upsert: (record: PreparedRecord, seq: number, stamp: WriteStamp) => string;
+  /** The fields of the key, then the same four. */
+  readonly deletion: (keyText: string, seq: number, stamp: WriteStamp) => string;
+}
 
-/**
- * A change as one JSON object on one line: every declared field (absent ones as null), `_extra` where there is one, then
- * `_op`, `_seq`, `_changed_at` and `_run_id`. The last line of a key is its current state.
- */
-export function lineWriter(table: EntityTable): LineWriter {
+export function lineWriters(table: EntityTable): LineWriters {
   const writers = table.columns.map(columnWriter);
-  return (record, seq, { now, run }) => {
-    let line = '{';
-    let index = 0;
-    for (const write of writers) {
-      line += write(record.values[index] ?? null);
-      index += 1;
-    }
-    if (record.extra !== null) {
-      line += `"_extra":${onOneLine(record.extra)},`;
-    }
-    return `${line}"_op":"upsert","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
+  const keyWriters = table.key
+    .flatMap((name) => table.columns.filter((column) => column.name === name))
+    .map(columnWriter);
+  return {
+    upsert: (record, seq, stamp) => {
+      let line = '{';
+      let index = 0;
+      for (const write of writers) {
+        line += write(record.values[index] ?? null);
+        index += 1;
+      }
+      if (record.extra !== null) {
+        line += `"_extra":${onOneLine(record.extra)},`;
+      }
+      return line + ending('upsert', seq, stamp);
+    },
+    deletion: (keyText, seq, stamp) => {
+      const parts = keyPartsOf(keyText, keyWriters.length) ?? [];
+      const fields = keyWriters.map((write, index) => write(parts[index] ?? null));
+      return `{${fields.join('')}${ending('delete', seq, stamp)}`;
+    },
   };
+}
+
+function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WriteStamp): string {
+  return `"_op":"${op}","_seq":${seq},"_changed_at":"${now}","_run_id":${JSON.stringify(run)}}\n`;
 }
 
 /** Writes one member and the comma behind it; one always follows. */

@@ -19,7 +19,7 @@ import { keyTableName } from './key-table.ts';
 /**
  * Inside acquire's transaction: brings every file that was growing to its committed length and marks it closed (the new
  * holder writes files of its own). A file shorter than that has lost acknowledged lines (a power loss without
- * durability, or a person's hand): the hashes of their keys are forgotten, so that the records are written again.
+ * durability, or a person's hand): what they said is forgotten, so that it is written again.
  */
 export function cutTails(
   db: Database.Database,
@@ -40,7 +40,7 @@ export function cutTails(
       hasLostRows = true;
       const kept = readKept(path, size);
       length = kept.length;
-      forgetHashes(db, connector, file, kept.lastSeq);
+      forgetRows(db, connector, file, kept.lastSeq);
       files.cut(owner, file, length);
     }
     if (size > length) {
@@ -116,13 +116,28 @@ function readSeq(line: string): number | null {
   }
 }
 
-function forgetHashes(
+/**
+ * Rows whose last line is lost are written again as soon as they are met: hashes are forgotten, tombstones undone. Every
+ * walk begins anew and in full, because one from a position or a watermark on would not meet them.
+ */
+function forgetRows(
   db: Database.Database,
   connector: ConnectorName,
   file: ListedFile & { readonly entity: EntityName },
   lastSeq: number,
 ): void {
+  const table = keyTableName(connector, file.entity);
+  const lost = [Math.max(file.firstSeq, lastSeq + 1), file.lastSeq] as const;
+  db.prepare<[number, number, string, string]>(
+    `UPDATE _sync_tables SET deleted = deleted -
+       (SELECT count(*) FROM ${table} WHERE seq BETWEEN ? AND ? AND deleted_at IS NOT NULL)
+     WHERE connector = ? AND entity = ?`,
+  ).run(...lost, connector, file.entity);
   db.prepare<[number, number]>(
-    `UPDATE ${keyTableName(connector, file.entity)} SET hash = '' WHERE seq BETWEEN ? AND ?`,
-  ).run(Math.max(file.firstSeq, lastSeq + 1), file.lastSeq);
+    `UPDATE ${table} SET hash = '', deleted_at = NULL WHERE seq BETWEEN ? AND ?`,
+  ).run(...lost);
+  db.prepare<[string]>(
+    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
+     WHERE connector = ?`,
+  ).run(connector);
 }

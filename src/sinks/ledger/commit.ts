@@ -31,7 +31,7 @@ export function commitPages(
 function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   const { ledger, held, current } = commit;
   const partition = ledger.partitions.get(held.connector, page.walk.partition);
-  const counts = storePage(commit, page, partition.entity);
+  const counts = storePage(commit, page, partition);
   for (const one of counts) {
     checkCounts(one.entity, one.counts);
     ledger.counts.add(current.run, one.entity, one.counts);
@@ -39,13 +39,18 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   for (const refused of page.refused) {
     ledger.quarantine.keep(held.connector, refused, commit.stamp);
   }
+  ledger.drift.note(held.connector, page.drift, commit.stamp);
   const newlyDue = findChildren(commit, page);
   moveOn(commit, page, partition);
   return { counts, newlyDue };
 }
 
 /** The walk's own entity comes first; what its records were exploded into follows. */
-function storePage(commit: Commit, page: PageCommit, entity: EntityName): CommittedPage['counts'] {
+function storePage(
+  commit: Commit,
+  page: PageCommit,
+  { entity, home }: PartitionRow,
+): CommittedPage['counts'] {
   const tally = new Map<EntityName, PageCounts>([
     [entity, { ...noCounts, fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign }],
   ]);
@@ -61,7 +66,7 @@ function storePage(commit: Commit, page: PageCommit, entity: EntityName): Commit
   for (const rows of page.rows) {
     const isExploded = rows.entity !== entity;
     const before = countsOf(rows.entity);
-    const stored = storeRows(commit, rows, isExploded);
+    const stored = storeRows(commit, rows, isExploded, home);
     tally.set(rows.entity, {
       ...before,
       fetched: before.fetched + (isExploded ? rows.records.length : 0),
@@ -75,10 +80,11 @@ function storePage(commit: Commit, page: PageCommit, entity: EntityName): Commit
 }
 
 function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
+  const { window, origin } = current;
   let newlyDue = 0;
   for (const child of page.children) {
-    const isRead = current.entities.has(child.entity);
-    const finding = { connector: held.connector, origin: current.origin, now: stamp.now, isRead };
+    const reading = current.reading.get(child.entity);
+    const finding = { connector: held.connector, window, origin, now: stamp.now, reading };
     newlyDue += ledger.partitions.find(child, finding) ? 1 : 0;
   }
   return newlyDue;
@@ -92,6 +98,6 @@ function moveOn({ ledger, current, stamp }: Commit, page: PageCommit, partition:
   if (page.seal === null) {
     ledger.partitions.advance(partition.id, page.position);
   } else {
-    ledger.trees.seal(partition, current.run, page.seal, stamp.now);
+    ledger.trees.seal(partition, current, page.seal, stamp.now);
   }
 }

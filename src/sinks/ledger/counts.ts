@@ -2,7 +2,8 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
-import type { EarlierCounts, EntityReport } from '../sink.ts';
+import type { EntityReport } from '../run-report.ts';
+import type { EarlierCounts } from '../sink.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. */
 export interface Counts {

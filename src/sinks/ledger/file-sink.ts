@@ -2,29 +2,35 @@ import type Database from 'better-sqlite3';
 import { instant, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
+import type { Deletes } from '../deletes.ts';
+import type { Drift } from '../drift.ts';
 import type { LedgerReader } from '../ledger-reader.ts';
+import type { Repair } from '../repair.ts';
+import type { Partition, WalkFailure, WalkRef } from '../partition.ts';
+import type { LeftWork, RunReport } from '../run-report.ts';
 import type {
   CommittedPage,
   ConnectorIdentity,
   Lease,
   PageCommit,
-  Partition,
   Pause,
   RunPlan,
-  RunReport,
   Sink,
   StartedRun,
-  WalkFailure,
-  WalkRef,
 } from '../sink.ts';
 import type { RunId } from '../../core/names.ts';
 import { acquireConnector } from './acquire.ts';
 import { commitPages } from './commit.ts';
+import { ledgerDeletes } from './deletes/ledger-deletes.ts';
+import { ledgerDrift } from './drift/ledger-drift.ts';
+import { workScope } from './due-work.ts';
 import { finishRun } from './finish.ts';
 import { openLedgerReader } from './history.ts';
+import { findLeftovers } from './leftovers.ts';
 import { prepareLedger, type HeldConnector, type Ledger } from './ledger.ts';
 import { openDatabase, openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
 import type { RecordStore } from './record-store.ts';
+import { ledgerRepair } from './repair/ledger-repair.ts';
 import { setAside } from './set-aside.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger } from './transact.ts';
@@ -58,6 +64,9 @@ export function openFileHistory(options: Pick<DatabaseOptions, 'file' | 'kind'>)
 class FileSink implements Sink {
   readonly id: string;
   readonly history: LedgerReader;
+  readonly deletes: Deletes;
+  readonly repair: Repair;
+  readonly drift: Drift;
   readonly #ledger: Ledger;
   readonly #heldByLease = new Map<Lease, HeldConnector>();
 
@@ -65,6 +74,10 @@ class FileSink implements Sink {
     this.id = id;
     this.#ledger = ledger;
     this.history = openLedgerReader(ledger.db, ledger.file);
+    const heldOf = (lease: Lease): HeldConnector => this.#held(lease);
+    this.deletes = ledgerDeletes(ledger, heldOf);
+    this.repair = ledgerRepair(ledger, heldOf);
+    this.drift = ledgerDrift(ledger, heldOf);
   }
 
   async acquire(identity: ConnectorIdentity): Promise<Lease> {
@@ -86,7 +99,12 @@ class FileSink implements Sink {
   async nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]> {
     const held = this.#held(lease);
     checkEpoch(this.#ledger, held);
-    return held.run === null ? [] : this.#ledger.nextPartitions(held.connector, limit);
+    if (held.run === null) return [];
+    const { window, isStalestFirst } = held.run;
+    const { nextPartitions } = this.#ledger;
+    return isStalestFirst
+      ? nextPartitions.stalest(held.connector, window, limit)
+      : nextPartitions.deepest(held.connector, window, limit);
   }
 
   async commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
@@ -99,6 +117,16 @@ class FileSink implements Sink {
 
   async finish(lease: Lease, run: RunId, report: RunReport): Promise<void> {
     finishRun(this.#ledger, this.#held(lease), run, report);
+  }
+
+  async findLeftovers(lease: Lease): Promise<number> {
+    return findLeftovers(this.#ledger, this.#held(lease));
+  }
+
+  async left(lease: Lease): Promise<readonly LeftWork[]> {
+    const held = this.#held(lease);
+    checkEpoch(this.#ledger, held);
+    return held.run === null ? [] : this.#ledger.dueWork.left(workScope(held, held.run));
   }
 
   async pause(connector: ConnectorName, pause: Pause): Promise<void> {

@@ -1,6 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
-import type { RunReport } from '../sink.ts';
+import type { RunReport } from '../run-report.ts';
 import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import { inRun } from './transact.ts';
@@ -16,10 +16,15 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
     ledger.store.endRun(held.connector);
     ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
     if (stored.outcome === 'ok' || stored.outcome === 'degraded') {
-      ledger.dueWork.dropSeen(held.connector);
-      noteWhole(ledger, held, current, stored);
+      ledger.dueWork.dropSeen(held.connector, current.window);
+      if (current.kind === 'sync') {
+        noteWhole(ledger, held, current, stored);
+        ledger.retention.forgetPartitions(held.connector, current.keepPartitionsSince);
+      } else {
+        endWindow(ledger, held, current, stored);
+      }
     }
-    ledger.retention(held.connector, ledger.clock.now());
+    ledger.retention.forgetRuns(held.connector, ledger.clock.now());
     return wrong;
   });
   held.run = null;
@@ -27,6 +32,18 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
   ledger.db.pragma('wal_checkpoint(PASSIVE)');
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
+  }
+}
+
+function endWindow(
+  ledger: Ledger,
+  { connector }: HeldConnector,
+  { run, window, backfill }: CurrentRun,
+  { outcome, finishedAt }: RunReport,
+): void {
+  ledger.windows.drop(connector, window);
+  if (backfill !== '' && outcome === 'ok') {
+    ledger.windows.note({ connector, backfill, window, run, finishedAt });
   }
 }
 

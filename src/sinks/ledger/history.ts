@@ -8,14 +8,32 @@ import type {
   QuarantineRow,
   RunSummary,
 } from '../ledger-reader.ts';
+import type { RunKind } from '../run-report.ts';
+import { readDrift } from './drift/read-drift.ts';
+import { entityStatusSql } from './entity-status-sql.ts';
 import { parseFailure, parseHolder, parseParams, parseReport } from './ledger-json.ts';
+import { readMissing } from './read-missing.ts';
 import { readOperations } from './read-operations.ts';
+import { readRowHistory } from './read-row-history.ts';
 import { toSinkError } from './sink-error.ts';
 
-/** Reads the ledger over a connection that may be the writer's own or a read-only one. */
+/**
+ * Reads the ledger over a connection that may be the writer's own or a read-only one. A file that is open for reading may be
+ * of an older version now and be migrated by another process a moment later: every question is put in the words of the
+ * version that it finds.
+ */
 export function openLedgerReader(db: Database.Database, file: string): LedgerReader {
-  const read = prepareReading(db);
+  const readingByVersion = new Map<number, Reading>();
+  const reading = (): Reading => {
+    const version = Number(db.pragma('user_version', { simple: true }));
+    const read = readingByVersion.get(version) ?? prepareReading(db, version);
+    readingByVersion.set(version, read);
+    return read;
+  };
   const operations = readOperations(db);
+  const missing = readMissing(db);
+  const rowHistory = readRowHistory(db);
+  const drift = readDrift(db);
   const once = <Result>(work: () => Result): Result => {
     try {
       return db.transaction(work).deferred();
@@ -23,30 +41,40 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
       throw toSinkError(error, file);
     }
   };
-  const runs: LedgerReader['runs'] = ({ connector, limit }) =>
-    (connector === undefined ? read.runs.all(limit) : read.runsOf.all(connector, limit)).map(readRun);
+  const runs: LedgerReader['runs'] = ({ connector, kind = null, limit }) => {
+    const { runs: ofAll, runsOf } = reading();
+    const rows =
+      connector === undefined ? ofAll.all({ kind, limit }) : runsOf.all({ connector, kind, limit });
+    return rows.map(readRun);
+  };
   return {
     runs: (filter) => once(() => runs(filter)),
     run: (id) =>
       once(() => {
-        const row = read.run.get(id);
+        const row = reading().run.get(id);
         return row === undefined ? null : readRun(row);
       }),
     connectors: () =>
       once(() => {
-        const entities = read.entities.all();
-        return read.connectors.all().map(({ holder, ...row }): ConnectorStatus => ({
-          ...row,
-          lastHolder: parseHolder(holder),
-          lastRun: runs({ connector: row.connector, limit: 1 })[0] ?? null,
-          entities: entities.filter((entity) => entity.connector === row.connector).map(readEntity),
-        }));
+        const entities = reading().entities.all();
+        return reading()
+          .connectors.all()
+          .map(({ holder, ...row }): ConnectorStatus => ({
+            ...row,
+            lastHolder: parseHolder(holder),
+            lastRun: runs({ connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
+            entities: entities.filter((entity) => entity.connector === row.connector).map(readEntity),
+          }));
       }),
-    failures: (connector, limit) => once(() => read.failures.all(connector, limit).map(readFailure)),
-    quarantine: (connector, limit) => once(() => read.quarantine.all(connector, limit)),
+    failures: (connector, limit) => once(() => reading().failures.all(connector, limit).map(readFailure)),
+    quarantine: (connector, limit) => once(() => reading().quarantine.all(connector, limit)),
     pauses: () => once(operations.pauses),
     isCancelRequested: (run) => once(() => operations.isCancelRequested(run)),
     freshness: (connector) => once(() => operations.freshness(connector)),
+    finishedWindows: (connector, backfill) => once(() => operations.finishedWindows(connector, backfill)),
+    missing: (connector, limit) => once(() => missing.missing(connector, limit)),
+    explain: (connector, table, keyText) => once(() => rowHistory.explain(connector, table, keyText)),
+    drift: (connector) => once(() => drift.drift(connector)),
   };
 }
 
@@ -68,21 +96,34 @@ interface ConnectorRow extends Pick<ConnectorStatus, 'connector' | 'definition' 
   readonly holder: string;
 }
 
-const runColumns =
-  'run, connector, state, started_at AS startedAt, finished_at AS finishedAt, continues, report';
+interface RunsOf {
+  readonly kind: RunKind | null;
+  readonly limit: number;
+}
 
-function prepareReading(db: Database.Database) {
+type Reading = ReturnType<typeof prepareReading>;
+
+/** Where versions 1 and 2 know of syncs alone. */
+const firstWithKinds = 3;
+
+function prepareReading(db: Database.Database, version: number) {
+  const kind = version < firstWithKinds ? "'sync'" : 'kind';
+  const runColumns = `run, ${kind} AS kind, connector, state, started_at AS startedAt, finished_at AS finishedAt, continues, report`;
   return {
-    runs: db.prepare<[number], RunRow>(`SELECT ${runColumns} FROM _sync_runs ORDER BY number DESC LIMIT ?`),
-    runsOf: db.prepare<[ConnectorName, number], RunRow>(
-      `SELECT ${runColumns} FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT ?`,
+    runs: db.prepare<RunsOf, RunRow>(
+      `SELECT ${runColumns} FROM _sync_runs WHERE (:kind IS NULL OR ${kind} = :kind)
+       ORDER BY number DESC LIMIT :limit`,
+    ),
+    runsOf: db.prepare<RunsOf & { readonly connector: ConnectorName }, RunRow>(
+      `SELECT ${runColumns} FROM _sync_runs WHERE connector = :connector AND (:kind IS NULL OR ${kind} = :kind)
+       ORDER BY number DESC LIMIT :limit`,
     ),
     run: db.prepare<[RunId], RunRow>(`SELECT ${runColumns} FROM _sync_runs WHERE run = ?`),
     connectors: db.prepare<[], ConnectorRow>(
       `SELECT connector, definition, connector_id AS connectorId, base_url AS baseUrl, holder
        FROM _sync_connectors ORDER BY connector`,
     ),
-    entities: db.prepare<[], EntityRow>(entityStatusSql),
+    entities: db.prepare<[], EntityRow>(entityStatusSql(version)),
     failures: db.prepare<[ConnectorName, number], FailureRow>(
       `SELECT entity, params, failure FROM _sync_partitions
        WHERE connector = ? AND due_since IS NOT NULL AND failure IS NOT NULL
@@ -94,26 +135,6 @@ function prepareReading(db: Database.Database) {
     ),
   };
 }
-
-/**
- * All connectors in one pass over the partitions: an index would lead to their rows in random order, at ten times the
- * cost. Listings inside a tree are passing work, not partitions of their own: they are not counted.
- */
-const entityStatusSql = `
-WITH walked AS (
-  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at
-  FROM _sync_partitions NOT INDEXED WHERE tree IS NULL GROUP BY connector, entity
-), refused AS (
-  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine GROUP BY connector, entity
-), known AS (
-  SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
-  UNION SELECT connector, entity FROM _sync_tables
-)
-SELECT connector, entity, coalesce(rows, 0) AS rows, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
-  coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt
-FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
-  LEFT JOIN _sync_tables USING (connector, entity)
-ORDER BY connector, entity`;
 
 function readRun({ report, ...run }: RunRow): RunSummary {
   return { ...run, report: report === null ? null : parseReport(report) };

@@ -31,7 +31,8 @@ export function writeNumber(value: number): string {
 }
 
 const longDigits = /\d{16}/;
-const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|-?\d{16,}(?![\d.eE])/g;
+// Digits behind a point or an exponent are no integer.
+const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 
 /** Reads what `writeJson` wrote; an integer that a double cannot hold exactly comes back as the bigint it was. */
 export function readJson(text: string): JsonValue {

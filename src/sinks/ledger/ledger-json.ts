@@ -2,7 +2,9 @@ import { z } from 'zod';
 import type { Params } from '../../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { Holder, Position, RunReport, WalkFailure } from '../sink.ts';
+import type { Position, WalkFailure } from '../partition.ts';
+import type { RunReport } from '../run-report.ts';
+import type { Holder } from '../sink.ts';
 import { readJson } from './json-text.ts';
 
 /** JSON columns of the ledger, read back. Each throws `SyncError` SINK_FAILED when the text is not what was written. */
@@ -13,10 +15,23 @@ export function parseHolder(text: string): Holder {
 /** A report stored by an earlier version too: what it did not say yet reads as the least that it can have meant. */
 export function parseReport(text: string): RunReport {
   const stored = check(report, text, 'a run report');
-  const isWhole = stored.outcome === 'ok';
-  const entities = stored.entities.map((entity) => ({ isWhole, ...entity }));
+  const entities = stored.entities.map((entity) => ({
+    isWhole: stored.outcome === 'ok',
+    ...nothingDeleted,
+    ...entity,
+    proofs: { keyset: 0, ...entity.proofs },
+  }));
   return { ...stored, entities } as unknown as RunReport;
 }
+
+const nothingDeleted = {
+  incremental: 0,
+  deleted: 0,
+  withheld: 0,
+  pending: 0,
+  withdrawn: 0,
+  withheldBecause: null,
+};
 
 export function parseFailure(text: string): WalkFailure {
   return check(failure, text, 'why a walk failed') as WalkFailure;
@@ -37,17 +52,21 @@ export function parsePosition(text: string): Position {
 const holder = z.object({ pid: z.number(), host: z.string(), command: z.string(), since: z.string() });
 const report = z.looseObject({
   run: z.string(),
+  kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']).default('sync'),
   connector: z.string(),
   outcome: z.enum(['ok', 'partial', 'degraded', 'failed', 'interrupted']),
   startedAt: z.string(),
   finishedAt: z.string(),
-  entities: z.array(z.looseObject({ entity: z.string() })),
+  entities: z.array(
+    z.looseObject({ entity: z.string(), proofs: z.record(z.string(), z.number()).default({}) }),
+  ),
   failures: z.array(z.looseObject({ entity: z.string() })),
   error: z
     .looseObject({ code: z.string(), recovery: z.string().default('stop'), message: z.string() })
     .nullable()
     .default(null),
   resumeAt: z.string().nullable().default(null),
+  left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })).default([]),
 });
 const failure = z.object({
   code: z.string(),
@@ -55,6 +74,7 @@ const failure = z.object({
   message: z.string(),
   at: z.string(),
   dropPosition: z.boolean(),
+  dropWatermark: z.boolean().default(false),
 });
 
 function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {

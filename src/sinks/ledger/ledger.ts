@@ -1,6 +1,8 @@
 import type Database from 'better-sqlite3';
-import type { Clock } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { Clock, Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { RunPlan } from '../sink.ts';
+import type { ChainReading } from './becoming-due.ts';
 import { prepareConnectors, type Connectors } from './connectors.ts';
 import { prepareCounts, type Counts } from './counts.ts';
 import type { Lock } from './lock.ts';
@@ -10,12 +12,17 @@ import { prepareNextPartitions, type NextPartitions } from './next-partitions.ts
 import { prepareQuarantine, type Quarantine } from './quarantine.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
 import { prepareRetention, type Retention } from './retention.ts';
+import { prepareRowAccount, type RowAccount } from './row-account.ts';
 import { prepareRuns, type Runs } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
+import { prepareDrift } from './drift/ledger-drift.ts';
 import { prepareDueWork, type DueWork } from './due-work.ts';
+import { prepareFreshStart } from './fresh-start.ts';
+import { prepareLeftovers, type Leftovers } from './leftovers.ts';
 import { prepareSequence, type Sequence } from './sequence.ts';
 import { prepareTables, type Tables } from './tables.ts';
 import { prepareTrees, type Trees } from './trees.ts';
+import { prepareWindows, type Windows } from './windows.ts';
 
 /** An open ledger: its database, the store of the records, and the prepared statements of each table. */
 export interface Ledger {
@@ -28,12 +35,17 @@ export interface Ledger {
   readonly runs: Runs;
   readonly pauses: Pauses;
   readonly tables: Tables;
+  readonly rows: RowAccount;
   readonly partitions: Partitions;
   readonly trees: Trees;
   readonly dueWork: DueWork;
+  readonly startFresh: ReturnType<typeof prepareFreshStart>;
+  readonly leftovers: Leftovers;
+  readonly windows: Windows;
   readonly nextPartitions: NextPartitions;
   readonly counts: Counts;
   readonly quarantine: Quarantine;
+  readonly drift: ReturnType<typeof prepareDrift>;
   readonly retention: Retention;
 }
 
@@ -46,10 +58,21 @@ export interface HeldConnector {
   run: CurrentRun | null;
 }
 
-/** The run that a lease is in. `origin` is the number of the first run of its chain. */
-export interface CurrentRun {
-  readonly run: RunId;
+/** The run that a lease is in, and what it has from its plan. */
+export interface CurrentRun extends Pick<
+  RunPlan,
+  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince'
+> {
+  /** Number of the first run of its chain. */
   readonly origin: number;
+  /** When that one began. */
+  readonly chainStartedAt: Instant;
+  /** Everything is read in full. */
+  readonly isFull: boolean;
+  /** What was not read for longest goes first. */
+  readonly isStalestFirst: boolean;
+  /** Of the entities that it reads. */
+  readonly reading: ReadonlyMap<EntityName, ChainReading>;
   readonly entities: ReadonlySet<EntityName>;
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
@@ -78,12 +101,17 @@ export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clo
     runs: prepareRuns(db),
     pauses: preparePauses(db),
     tables: prepareTables(db),
+    rows: prepareRowAccount(db),
     partitions: preparePartitions(db),
     trees: prepareTrees(db),
     dueWork: prepareDueWork(db),
+    startFresh: prepareFreshStart(db),
+    leftovers: prepareLeftovers(db),
+    windows: prepareWindows(db),
     nextPartitions: prepareNextPartitions(db),
     counts: prepareCounts(db),
     quarantine: prepareQuarantine(db),
+    drift: prepareDrift(db),
     retention: prepareRetention(db),
   };
 }

@@ -1,3 +1,8 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { tableName } from './record-store.ts';
+import { deletesSql, partitionsSql } from './schema.ts';
+
 /**
  * When the newest chain of runs began that ended `ok`, per row of `_sync_tables`: as version 1 can tell. It did not
  * say which entities a `degraded` run read whole.
@@ -10,8 +15,10 @@ export const asOfByReports = `(
 )`;
 
 /** What leads from each version to the next: the first one from 1 to 2. Files of any older version may be met. */
-export const migrations: readonly string[] = [
-  `
+export const migrations: readonly ((db: Database.Database) => void)[] = [toVersion2, toVersion3];
+
+function toVersion2(db: Database.Database): void {
+  db.exec(`
 ALTER TABLE _sync_tables ADD COLUMN as_of TEXT;
 ALTER TABLE _sync_tables ADD COLUMN taken_over INTEGER;
 UPDATE _sync_tables SET as_of = ${asOfByReports};
@@ -21,5 +28,84 @@ CREATE TABLE _sync_pauses (
   since TEXT NOT NULL,
   reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-`,
-];
+`);
+}
+
+/** Partitions are made anew, because what tells them apart has changed. Nothing is known of watermarks: the next walks are full. */
+function toVersion3(db: Database.Database): void {
+  const kept = `id, connector, entity, params, inject, rank, tree, tree_depth, origin, found_at, due_since, ready, listed,
+    position, sealed_at, sealed_run, proof, set_aside_run, failure, failed_at`;
+  db.exec(`
+DROP INDEX _sync_partitions_ready;
+DROP INDEX _sync_partitions_due;
+DROP INDEX _sync_partitions_set_aside;
+DROP INDEX _sync_partitions_found;
+DROP INDEX _sync_partitions_tree;
+ALTER TABLE _sync_partitions RENAME TO _sync_partitions_2;
+${partitionsSql}
+INSERT INTO _sync_partitions (${kept}, mode) SELECT ${kept}, 'full' FROM _sync_partitions_2;
+DELETE FROM sqlite_sequence WHERE name = '_sync_partitions';
+UPDATE sqlite_sequence SET name = '_sync_partitions' WHERE name = '_sync_partitions_2';
+DROP TABLE _sync_partitions_2;
+ALTER TABLE _sync_tables ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE _sync_tables ADD COLUMN evolved TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE _sync_runs ADD COLUMN kind TEXT NOT NULL DEFAULT 'sync';
+ALTER TABLE _sync_runs ADD COLUMN chain TEXT NOT NULL DEFAULT '';
+ALTER TABLE _sync_runs ADD COLUMN is_full INTEGER NOT NULL DEFAULT 0;
+${deletesSql}
+`);
+  splitSeenChunks(db);
+  const isSqlite = db.prepare<[], string>('SELECT kind FROM _sync_meta').pluck().get() === 'sqlite';
+  for (const table of storedTables(db)) {
+    db.exec(isSqlite ? homesOfRows(table) : homesOfKeys(`_sync_keys_${table}`));
+  }
+}
+
+interface SeenChunk {
+  readonly connector: string;
+  readonly entity: string;
+  readonly origin: number;
+  readonly chunk: number;
+  readonly bits: Buffer;
+}
+
+/** A chunk says of half as many rows now, and of those which were met in their home: that was not known before. */
+function splitSeenChunks(db: Database.Database): void {
+  const chunks = db
+    .prepare<[], SeenChunk>('SELECT connector, entity, origin, chunk, bits FROM _sync_seen')
+    .all();
+  db.exec('DELETE FROM _sync_seen');
+  const write = db.prepare<[string, string, number, number, Buffer]>(
+    'INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)',
+  );
+  for (const { connector, entity, origin, chunk, bits } of chunks) {
+    const half = bits.length / 2;
+    for (const part of [0, 1]) {
+      const seen = bits.subarray(part * half, (part + 1) * half);
+      write.run(connector, entity, origin, 2 * chunk + part, Buffer.concat([seen, Buffer.alloc(half)]));
+    }
+  }
+}
+
+function storedTables(db: Database.Database): readonly string[] {
+  return db
+    .prepare<[], { connector: ConnectorName; entity: EntityName }>(
+      'SELECT connector, entity FROM _sync_tables',
+    )
+    .all()
+    .map(({ connector, entity }) => tableName(connector, entity));
+}
+
+function homesOfRows(table: string): string {
+  return `
+ALTER TABLE "${table}" ADD COLUMN _partition INTEGER;
+CREATE INDEX "${table}__partition" ON "${table}" (_partition, _row);`;
+}
+
+function homesOfKeys(table: string): string {
+  return `
+ALTER TABLE "${table}" ADD COLUMN partition INTEGER;
+ALTER TABLE "${table}" ADD COLUMN first_seen_at TEXT;
+ALTER TABLE "${table}" ADD COLUMN run TEXT;
+CREATE INDEX "${table}__partition" ON "${table}" (partition, row);`;
+}

@@ -1,28 +1,36 @@
 import type Database from 'better-sqlite3';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Partition } from '../sink.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Partition } from '../partition.ts';
 import { parseParams, parsePosition } from './ledger-json.ts';
 
-/** What the current run still has to walk, deepest first, then in the order found. Costs `limit` rows, however many are due. */
-export type NextPartitions = (connector: ConnectorName, limit: number) => readonly Partition[];
-
-export function prepareNextPartitions(db: Database.Database): NextPartitions {
-  const ready = db.prepare<[string, number], ReadyRow>(
-    `SELECT id, entity, params, inject, rank, tree, tree_depth AS treeDepth, position
-     FROM _sync_partitions INDEXED BY _sync_partitions_ready
-     WHERE connector = ? AND ready = 1 ORDER BY rank DESC, id LIMIT ?`,
-  );
-  return (connector, limit) => ready.all(connector, limit).map(readPartition);
+/** What a chain still has to walk; costs `limit` rows, however many are due. */
+export interface NextPartitions {
+  /** Deepest first, then in the order found. */
+  deepest(connector: ConnectorName, window: string, limit: number): readonly Partition[];
+  /** Those that were not read for longest first, never read ones before all others. */
+  stalest(connector: ConnectorName, window: string, limit: number): readonly Partition[];
 }
 
-interface ReadyRow {
-  readonly id: number;
-  readonly entity: EntityName;
+export function prepareNextPartitions(db: Database.Database): NextPartitions {
+  const columns =
+    'id, entity, params, inject, rank, tree, tree_depth AS treeDepth, position, mode, watermark FROM _sync_partitions';
+  const isReady = 'connector = ? AND backfill = ? AND ready = 1';
+  const deepest = db.prepare<[string, string, number], ReadyRow>(
+    `SELECT ${columns} INDEXED BY _sync_partitions_ready WHERE ${isReady} ORDER BY rank DESC, id LIMIT ?`,
+  );
+  const stalest = db.prepare<[string, string, number], ReadyRow>(
+    `SELECT ${columns} INDEXED BY _sync_partitions_overdue WHERE ${isReady}
+     ORDER BY sealed_at, rank DESC, id LIMIT ?`,
+  );
+  return {
+    deepest: (connector, window, limit) => deepest.all(connector, window, limit).map(readPartition),
+    stalest: (connector, window, limit) => stalest.all(connector, window, limit).map(readPartition),
+  };
+}
+
+interface ReadyRow extends Omit<Partition, 'params' | 'inject' | 'position'> {
   readonly params: string;
   readonly inject: string;
-  readonly rank: number;
-  readonly tree: number | null;
-  readonly treeDepth: number | null;
   readonly position: string | null;
 }
 

@@ -180,7 +180,7 @@ function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
       createSchema(db, options);
     } else {
       for (const migration of migrations.slice(version - 1)) {
-        db.exec(migration);
+        migration(db);
       }
     }
     db.pragma(`user_version = ${schemaVersion}`);

@@ -5,12 +5,13 @@ import { asOfByReports } from './migrations.ts';
 
 /**
  * What an operator and a worker ask the ledger. Statements are made for each question, because a file that is open for
- * reading may be of version 1 now and be migrated by another process a moment later.
+ * reading may be of an older version now and be migrated by another process a moment later.
  */
 export function readOperations(
   db: Database.Database,
-): Pick<LedgerReader, 'pauses' | 'isCancelRequested' | 'freshness'> {
-  const isVersion1 = (): boolean => Number(db.pragma('user_version', { simple: true })) === 1;
+): Pick<LedgerReader, 'pauses' | 'isCancelRequested' | 'freshness' | 'finishedWindows'> {
+  const version = (): number => Number(db.pragma('user_version', { simple: true }));
+  const isVersion1 = (): boolean => version() === 1;
   return {
     pauses: () =>
       isVersion1()
@@ -32,5 +33,14 @@ export function readOperations(
            WHERE connector = ? ORDER BY entity`,
         )
         .all(connector),
+    finishedWindows: (connector, backfill) =>
+      version() < 3
+        ? []
+        : db
+            .prepare<[string, string], string>(
+              'SELECT window FROM _sync_windows WHERE connector = ? AND backfill = ? ORDER BY window',
+            )
+            .pluck()
+            .all(connector, backfill),
   };
 }

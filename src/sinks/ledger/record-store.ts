@@ -23,6 +23,14 @@ export interface RecordStore {
   settle(): void;
   /** After a rollback: forgets (and where needed cuts off) everything since the last `settle`. Must not throw. */
   discard(): void;
+  /** Whether tombstones can be taken back: the records themselves are still here. */
+  readonly canUndelete: boolean;
+  /** Those of the columns that every value which `_extra` holds for them would fit; all where the store cannot look. */
+  fitting(connector: ConnectorName, entity: EntityName, columns: readonly Column[]): readonly Column[];
+  /** Moves what `_extra` holds of these fields into new columns (already in `place.table`), as changes of the rows. */
+  evolve(place: TablePlace): RecordTable;
+  /** Removes an entity's records and all that the store keeps of them. Called inside a transaction, without a run. */
+  drop(connector: ConnectorName, entity: EntityName): void;
   /** The lease is over: closes what the connector holds open. Idempotent. */
   release(connector: ConnectorName): void;
 }
@@ -38,14 +46,28 @@ export interface TablePlace {
   readonly stamp: WriteStamp;
 }
 
-/** One entity's records. */
+/** One entity's records. `home` is the partition that a row was first met in: an absence from its full walk counts. */
 export interface RecordTable {
   /** What is stored under the record's key, tombstoned rows included. */
-  find(record: PreparedRecord): StoredRow | undefined;
+  find(record: Pick<PreparedRecord, 'keyText' | 'values'>): StoredRow | undefined;
   /** Stores a record under a new key; gives its row number, which never changes and is never given twice. */
-  insert(record: PreparedRecord, stamp: WriteStamp): number;
+  insert(record: PreparedRecord, home: number | null, stamp: WriteStamp): number;
   /** Replaces a row, and revives it where it was tombstoned. */
   update(row: number, record: PreparedRecord, stamp: WriteStamp): void;
+  /** Notes another home; the row itself is not written anew and keeps its `_seq`. */
+  setHome(row: number, home: number): void;
+  /** Up to `limit` rows without a tombstone of this home behind row `after`, by row number. */
+  liveRows(home: number, after: number, limit: number): readonly HomedRow[];
+  /** By row number; undefined for one that does not exist. */
+  row(row: number): KeyedRow | undefined;
+  /** By key; for what is known by its key alone. */
+  rowOf(keyText: string): KeyedRow | undefined;
+  /** Marks a live row as deleted: `_deleted_at`, `_changed_at`, `_run_id` and a new `_seq`. */
+  tombstone(row: number, stamp: WriteStamp): void;
+  /** Takes a tombstone back. Throws `SyncError` USAGE where the store has not kept the record. */
+  revive(row: number, stamp: WriteStamp): void;
+  /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
+  tombstonedBy(run: RunId, limit: number): readonly number[];
 }
 
 export interface StoredRow {
@@ -55,7 +77,42 @@ export interface StoredRow {
   /** When the row was last written. */
   readonly changedAt: Instant;
   readonly deletedAt: Instant | null;
+  /** Null: stored by a version that did not note it, or outside a walk. */
+  readonly home: number | null;
 }
+
+export interface HomedRow {
+  readonly row: number;
+  readonly changedAt: Instant;
+}
+
+export interface KeyedRow {
+  readonly row: number;
+  /** JSON array of the key's values, as `PreparedRecord.keyText`. */
+  readonly keyText: string;
+  readonly changedAt: Instant;
+  readonly deletedAt: Instant | null;
+  readonly home: number | null;
+}
+
+/** A row as a reader finds it. */
+export interface ReadRow {
+  readonly row: number;
+  readonly firstSeenAt: Instant | null;
+  readonly changedAt: Instant;
+  readonly run: RunId | null;
+  readonly deletedAt: Instant | null;
+  readonly seq: number;
+  readonly home: number | null;
+}
+
+/** Looks at single rows of entities that have a table; without a run, and without writing. */
+export interface RowReader {
+  keyOf(connector: ConnectorName, table: KeyedTable, row: number): string | undefined;
+  row(connector: ConnectorName, table: KeyedTable, keyText: string): ReadRow | undefined;
+}
+
+export type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;
 
 /** What is written beside every record. */
 export interface WriteStamp {

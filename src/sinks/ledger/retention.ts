@@ -1,49 +1,74 @@
 import type Database from 'better-sqlite3';
-import { instant } from '../../core/clock.ts';
+import { instant, type Instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 
-/** Drops what is past its retention. The newest run always stays. */
-export type Retention = (connector: ConnectorName, nowMs: number) => void;
+/** Drops what is past its retention. */
+export interface Retention {
+  /** Runs and quarantined records. The newest run always stays, and the newest sync with the run that began its chain. */
+  forgetRuns(connector: ConnectorName, nowMs: number): void;
+  /**
+   * Partitions that nothing has led to or was read in since then, and windows of backfills that
+   * nobody went on with. What is due, or below a record whose deletion is not through, stays.
+   */
+  forgetPartitions(connector: ConnectorName, since: Instant): void;
+}
 
 const dayMs = 24 * 60 * 60 * 1_000;
 const keptRuns = 1_000;
 const runDays = 90;
 const quarantineDays = 90;
-/** Partitions that no chain has found for this long belong to parents that are gone. */
-const partitionDays = 30;
 
 export function prepareRetention(db: Database.Database): Retention {
-  const newest = db
-    .prepare<[string], number>('SELECT max(number) FROM _sync_runs WHERE connector = ?')
-    .pluck();
   const oldestKept = db
     .prepare<[string, number], number>(
       'SELECT number FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1 OFFSET ?',
     )
     .pluck();
-  const doomed = 'connector = ? AND number < ? AND (number < ? OR started_at < ?)';
-  const counts = db.prepare<[string, number, number, string]>(
+  const doomed = `connector = :connector AND (number < :oldestKept OR started_at < :before)
+    AND number NOT IN (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
+    AND number NOT IN (SELECT value FROM
+      (SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' ORDER BY number DESC LIMIT 1),
+      json_each(json_array(number, origin)))`;
+  const counts = db.prepare<DoomedRuns>(
     `DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${doomed})`,
   );
-  const runs = db.prepare<[string, number, number, string]>(`DELETE FROM _sync_runs WHERE ${doomed}`);
+  const runs = db.prepare<DoomedRuns>(`DELETE FROM _sync_runs WHERE ${doomed}`);
   const quarantine = db.prepare<[string, string]>(
     'DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?',
   );
-  const partitions = db.prepare<[string, string]>(
-    `DELETE FROM _sync_partitions INDEXED BY _sync_partitions_found
-     WHERE connector = ? AND found_at < ? AND due_since IS NULL`,
+  const stale = `SELECT id FROM _sync_partitions INDEXED BY _sync_partitions_found
+    WHERE connector = :connector AND found_at < :since AND due_since IS NULL AND gone <> 1
+      AND (sealed_at IS NULL OR sealed_at < :since)
+      AND id NOT IN (SELECT base FROM _sync_partitions
+        WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)`;
+  const abandoned = db.prepare<DoomedPartitions>(
+    "DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since",
   );
-  return (connector, nowMs) => {
-    const before = (days: number): string => instant(nowMs - days * dayMs);
-    const bounds = [
-      connector,
-      newest.get(connector) ?? 0,
-      oldestKept.get(connector, keptRuns - 1) ?? 0,
-      before(runDays),
-    ] as const;
-    counts.run(...bounds);
-    runs.run(...bounds);
-    quarantine.run(connector, before(quarantineDays));
-    partitions.run(connector, before(partitionDays));
+  const also = db.prepare<DoomedPartitions>(`DELETE FROM _sync_also WHERE partition IN (${stale})`);
+  const partitions = db.prepare<DoomedPartitions>(`DELETE FROM _sync_partitions WHERE id IN (${stale})`);
+  return {
+    forgetRuns: (connector, nowMs) => {
+      const before = instant(nowMs - runDays * dayMs);
+      const doomedRuns = { connector, oldestKept: oldestKept.get(connector, keptRuns - 1) ?? 0, before };
+      counts.run(doomedRuns);
+      runs.run(doomedRuns);
+      quarantine.run(connector, instant(nowMs - quarantineDays * dayMs));
+    },
+    forgetPartitions: (connector, since) => {
+      abandoned.run({ connector, since });
+      also.run({ connector, since });
+      partitions.run({ connector, since });
+    },
   };
+}
+
+interface DoomedRuns {
+  readonly connector: string;
+  readonly oldestKept: number;
+  readonly before: Instant;
+}
+
+interface DoomedPartitions {
+  readonly connector: string;
+  readonly since: Instant;
 }

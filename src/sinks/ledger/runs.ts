@@ -1,17 +1,21 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { RunOutcome } from '../sink.ts';
+import type { RunKind, RunOutcome } from '../run-report.ts';
 
 export interface NewRun {
   readonly run: RunId;
   readonly connector: ConnectorName;
+  readonly kind: RunKind;
+  /** Chains are of one window each: '' for syncs. */
+  readonly window: string;
+  readonly isFull: boolean;
   readonly startedAt: Instant;
   /** What the run reads, as text: a run is gone on with only by one of the same scope. */
   readonly scope: string;
 }
 
-/** The newest run of a connector, as the next one needs to know it. */
+/** The newest run of a connector and window, as the next one needs to know it. */
 export interface EarlierRun {
   readonly run: RunId;
   readonly origin: number;
@@ -21,6 +25,8 @@ export interface EarlierRun {
   readonly scope: string;
   readonly state: RunOutcome;
   readonly canContinue: number;
+  /** 1 where everything is read in full. */
+  readonly isFull: number;
   /** 1 where a page of the run is stored. */
   readonly hasStored: number;
   /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
@@ -29,7 +35,9 @@ export interface EarlierRun {
 
 /** `_sync_runs`. */
 export interface Runs {
-  newest(connector: ConnectorName): EarlierRun | undefined;
+  newest(connector: ConnectorName, window: string): EarlierRun | undefined;
+  /** When the chain's first run began. */
+  chainStartedAt(origin: number): Instant | undefined;
   /** Begins a chain of its own, or goes on with `earlier`; gives the number of the chain's first run. */
   start(run: NewRun, earlier: EarlierRun | null): number;
   finish(run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void;
@@ -40,9 +48,9 @@ export interface Runs {
 }
 
 export function prepareRuns(db: Database.Database): Runs {
-  const newest = db.prepare<[string], EarlierRun>(
+  const newest = db.prepare<[string, string], EarlierRun>(
     `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
-       can_continue AS canContinue,
+       can_continue AS canContinue, is_full AS isFull,
        EXISTS (SELECT 1 FROM _sync_counts WHERE run = newest.run) AS hasStored,
        coalesce((
          SELECT coalesce(json_extract(report, '$.resumeAt'), started_at) FROM _sync_runs AS chain
@@ -50,11 +58,14 @@ export function prepareRuns(db: Database.Database): Runs {
            AND (number = origin OR EXISTS (SELECT 1 FROM _sync_counts WHERE run = chain.run))
          ORDER BY number DESC LIMIT 1
        ), started_at) AS progressAt
-     FROM _sync_runs AS newest WHERE connector = ? ORDER BY number DESC LIMIT 1`,
+     FROM _sync_runs AS newest WHERE connector = ? AND chain = ? ORDER BY number DESC LIMIT 1`,
   );
+  const startedAt = db
+    .prepare<[number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
+    .pluck();
   const insert = db.prepare(
-    `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at)
-     VALUES (?, ?, ?, ?, ?, 1, 'running', ?)`,
+    `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
+     VALUES (?, ?, ?, ?, ?, 1, 'running', ?, ?, ?, ?)`,
   );
   const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
   const finish = db.prepare<[string, string, string, string]>(
@@ -68,11 +79,21 @@ export function prepareRuns(db: Database.Database): Runs {
   );
   const forbid = db.prepare<[string]>('UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?');
   return {
-    newest: (connector) => newest.get(connector),
-    start: ({ run, connector, startedAt, scope }, earlier) => {
+    newest: (connector, window) => newest.get(connector, window),
+    chainStartedAt: (origin) => startedAt.get(origin),
+    start: ({ run, connector, scope, kind, window, isFull, ...begun }, earlier) => {
       const origin = earlier?.origin ?? 0;
       const continues = earlier?.run ?? null;
-      const { lastInsertRowid } = insert.run(run, connector, origin, scope, continues, startedAt);
+      const how = [kind, window, isFull ? 1 : 0];
+      const { lastInsertRowid } = insert.run(
+        run,
+        connector,
+        origin,
+        scope,
+        continues,
+        begun.startedAt,
+        ...how,
+      );
       if (earlier !== null) {
         return earlier.origin;
       }

@@ -5,13 +5,130 @@ export const applicationId = 0x43_53_59_31;
  * Raised with every change of the tables below, which needs a migration; a file with a higher number was written by a
  * newer version.
  */
-export const schemaVersion = 2;
+export const schemaVersion = 3;
+
+/**
+ * `backfill`: the window of the backfill that the partition belongs to, '' for a living one. `base`: the living partition whose rows a
+ * backfill's partition stores. `mode` is how its walk is or was made. `marker` is the parent's change value at the last seal, `found_marker`
+ * at the last finding (null: not settled). `absence`: what the walks of this chain say of what they did not meet; `full_at`: when the
+ * chain began whose full walk of it has been swept; `sweep_origin`: the chain whose full walk is to be swept, from row `swept_to` on;
+ * `full_origin`: the chain that last walked it in full. `midway`: the walk began where one of an earlier chain had stopped.
+ * `gone`: 1, the record that led to it is tombstoned; 2, so are its rows; 3, that record is one that listings leave out. `sealed_scope`: under which definition, and of what leads to
+ * others under which choices, it was sealed: what was concluded then holds only for runs that read the same.
+ */
+export const partitionsSql = `
+CREATE TABLE _sync_partitions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  params TEXT NOT NULL,
+  backfill TEXT NOT NULL DEFAULT '',
+  base INTEGER,
+  inject TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  tree INTEGER,
+  tree_depth INTEGER,
+  parent_entity TEXT,
+  parent_key TEXT,
+  origin INTEGER NOT NULL,
+  found_at TEXT NOT NULL,
+  due_since TEXT,
+  ready INTEGER NOT NULL,
+  listed INTEGER NOT NULL,
+  mode TEXT,
+  position TEXT,
+  midway INTEGER NOT NULL DEFAULT 0,
+  watermark TEXT,
+  marker TEXT,
+  found_marker TEXT,
+  sealed_at TEXT,
+  sealed_run TEXT,
+  sealed_scope TEXT,
+  proof TEXT,
+  absence TEXT,
+  full_at TEXT,
+  full_origin INTEGER,
+  sweep_origin INTEGER,
+  swept_to INTEGER NOT NULL DEFAULT 0,
+  gone INTEGER NOT NULL DEFAULT 0,
+  set_aside_run TEXT,
+  failure TEXT,
+  failed_at TEXT,
+  UNIQUE (connector, entity, params, backfill)
+) STRICT;
+CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC) WHERE ready = 1;
+CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at, rank DESC) WHERE ready = 1;
+CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity) WHERE due_since IS NOT NULL;
+CREATE INDEX _sync_partitions_aged ON _sync_partitions (connector, entity, full_at) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
+CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree, due_since) WHERE tree IS NOT NULL;
+CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_key) WHERE parent_key IS NOT NULL;
+CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin) WHERE sweep_origin IS NOT NULL;
+CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
+CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, gone) WHERE gone = 1;
+`;
+
+/**
+ * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
+ * many chains' walks in a row, `origin` the last of them. `_sync_drift`: undeclared and misfitting fields;
+ * `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
+ * backfills that are done.
+ */
+export const deletesSql = `
+CREATE TABLE _sync_also (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  row INTEGER NOT NULL,
+  partition INTEGER NOT NULL,
+  origin INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, row, partition)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX _sync_also_partition ON _sync_also (partition);
+
+CREATE TABLE _sync_missing (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  row INTEGER NOT NULL,
+  partition INTEGER NOT NULL,
+  origin INTEGER NOT NULL,
+  missed INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  needs TEXT NOT NULL,
+  is_allowed INTEGER NOT NULL,
+  asked_run TEXT,
+  asked_at TEXT,
+  is_vouched_for INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, row)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _sync_drift (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  field TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  type TEXT NOT NULL,
+  first_seen_at TEXT NOT NULL,
+  first_run TEXT NOT NULL,
+  is_refused INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, field, kind, type)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _sync_windows (
+  connector TEXT NOT NULL,
+  backfill TEXT NOT NULL,
+  window TEXT NOT NULL,
+  run TEXT NOT NULL,
+  finished_at TEXT NOT NULL,
+  PRIMARY KEY (connector, backfill, window)
+) STRICT, WITHOUT ROWID;
+`;
 
 /**
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
  *
  * Invariants of a partition: `failure` and `ready` are set only while it is due, and so is `position`, unless a fresh
- * start has kept it for when the partition is found again; `ready` says that this
+ * start has kept it for when the root is found again; `ready` says that this
  * chain of runs still has to walk the listing (not set aside, not listed to its end); `listed` says that the own
  * listing of a tree is read while inner listings (`tree`) are not; `origin` is the number of the first run of the
  * chain that found it last. `as_of` of a table is when the newest chain began that read all of it;
@@ -45,6 +162,8 @@ CREATE TABLE _sync_tables (
   rows INTEGER NOT NULL,
   as_of TEXT,
   taken_over INTEGER,
+  deleted INTEGER NOT NULL DEFAULT 0,
+  evolved TEXT NOT NULL DEFAULT '[]',
   PRIMARY KEY (connector, entity)
 ) STRICT, WITHOUT ROWID;
 
@@ -60,7 +179,10 @@ CREATE TABLE _sync_runs (
   started_at TEXT NOT NULL,
   finished_at TEXT,
   report TEXT,
-  cancel_requested TEXT
+  cancel_requested TEXT,
+  kind TEXT NOT NULL DEFAULT 'sync',
+  chain TEXT NOT NULL DEFAULT '',
+  is_full INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX _sync_runs_connector ON _sync_runs (connector, number);
 
@@ -70,35 +192,7 @@ CREATE TABLE _sync_pauses (
   reason TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE _sync_partitions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  params TEXT NOT NULL,
-  inject TEXT NOT NULL,
-  rank INTEGER NOT NULL,
-  tree INTEGER,
-  tree_depth INTEGER,
-  origin INTEGER NOT NULL,
-  found_at TEXT NOT NULL,
-  due_since TEXT,
-  ready INTEGER NOT NULL,
-  listed INTEGER NOT NULL,
-  position TEXT,
-  sealed_at TEXT,
-  sealed_run TEXT,
-  proof TEXT,
-  set_aside_run TEXT,
-  failure TEXT,
-  failed_at TEXT,
-  UNIQUE (connector, entity, params)
-) STRICT;
-CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, rank DESC) WHERE ready = 1;
-CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity) WHERE due_since IS NOT NULL;
-CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
-CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at) WHERE due_since IS NULL;
-CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree, due_since) WHERE tree IS NOT NULL;
-
+${partitionsSql}
 CREATE TABLE _sync_counts (
   run TEXT NOT NULL,
   entity TEXT NOT NULL,
@@ -121,6 +215,7 @@ CREATE TABLE _sync_seen (
   UNIQUE (connector, entity, origin, chunk)
 ) STRICT;
 
+${deletesSql}
 CREATE TABLE _sync_quarantine (
   id INTEGER PRIMARY KEY,
   connector TEXT NOT NULL,

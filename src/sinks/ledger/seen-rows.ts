@@ -6,17 +6,25 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
  * in the page's transaction, so that it survives a kill with them.
  */
 export interface SeenRows {
-  /** Notes the row; true when the chain had met it before. */
-  mark(entity: EntityName, row: number): boolean;
+  /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
+  mark(entity: EntityName, row: number, isAtHome: boolean): boolean;
+  /** Whether the chain has met the row. */
+  has(entity: EntityName, row: number): boolean;
+  /** Whether the chain has met the row in its home. */
+  hasAtHome(entity: EntityName, row: number): boolean;
+  /** Whether the chain has met any row of the entity. */
+  isAnySeen(entity: EntityName): boolean;
   /** Writes what changed. Inside the transaction, once per commit. */
   save(): void;
   /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
   forget(): void;
 }
 
+/** A chunk's first half says which rows were met, the second which of them in their home. */
 const chunkBytes = 4_096;
-const rowsPerChunk = chunkBytes * 8;
-/** 1 MiB of chunks stays in memory between commits: rows of eight million. */
+const homeHalf = chunkBytes / 2;
+const rowsPerChunk = homeHalf * 8;
+/** 1 MiB of chunks stays in memory between commits: rows of four million. */
 const keptChunks = 256;
 
 interface Chunk {
@@ -32,6 +40,9 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
       'SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?',
     )
     .pluck();
+  const readAny = db.prepare<[string, string, number]>(
+    'SELECT 1 FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? LIMIT 1',
+  );
   const write = db.prepare<[string, string, number, number, Buffer]>(
     `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
@@ -62,25 +73,49 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     last = null;
   };
 
+  const chunkOf = (entity: EntityName, row: number): Chunk => {
+    const number = Math.floor(row / rowsPerChunk);
+    const chunk: Chunk =
+      last !== null && last.number === number && last.entity === entity ? last : load(entity, number);
+    last = chunk;
+    return chunk;
+  };
+
+  const set = (chunk: Chunk, row: number, half: number): boolean => {
+    const index = byteOf(row) + half;
+    const bit = bitOf(row);
+    const byte = chunk.bits[index] ?? 0;
+    if ((byte & bit) !== 0) {
+      return true;
+    }
+    chunk.bits[index] = byte | bit;
+    if (!chunk.isChanged) {
+      chunk.isChanged = true;
+      changed.push(chunk);
+    }
+    return false;
+  };
+
+  const isSet = (entity: EntityName, row: number, half: number): boolean => {
+    if (count > keptChunks && changed.length === 0) {
+      forget();
+    }
+    return ((chunkOf(entity, row).bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
+  };
+
   return {
-    mark: (entity, row) => {
-      const number = Math.floor(row / rowsPerChunk);
-      const chunk: Chunk =
-        last !== null && last.number === number && last.entity === entity ? last : load(entity, number);
-      last = chunk;
-      const index = (row % rowsPerChunk) >> 3;
-      const bit = 1 << (row & 7);
-      const byte = chunk.bits[index] ?? 0;
-      if ((byte & bit) !== 0) {
-        return true;
+    mark: (entity, row, isAtHome) => {
+      const chunk = chunkOf(entity, row);
+      if (isAtHome) {
+        set(chunk, row, homeHalf);
       }
-      chunk.bits[index] = byte | bit;
-      if (!chunk.isChanged) {
-        chunk.isChanged = true;
-        changed.push(chunk);
-      }
-      return false;
+      return set(chunk, row, 0);
     },
+    has: (entity, row) => isSet(entity, row, 0),
+    hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
+    isAnySeen: (entity) =>
+      changed.some((chunk) => chunk.entity === entity) ||
+      readAny.get(connector, entity, origin) !== undefined,
     save: () => {
       for (const chunk of changed) {
         write.run(connector, chunk.entity, origin, chunk.number, chunk.bits);
@@ -93,4 +128,12 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     },
     forget,
   };
+}
+
+function byteOf(row: number): number {
+  return (row % rowsPerChunk) >> 3;
+}
+
+function bitOf(row: number): number {
+  return 1 << (row & 7);
 }

@@ -1,5 +1,4 @@
-import type { WalkFailure, WalkRef } from '../sink.ts';
-import { writeJson } from './json-text.ts';
+import type { WalkFailure, WalkRef } from '../partition.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
 import { inRun } from './transact.ts';
 
@@ -7,6 +6,6 @@ import { inRun } from './transact.ts';
 export function setAside(ledger: Ledger, held: HeldConnector, walk: WalkRef, why: WalkFailure): void {
   inRun(ledger, held, walk.run, (current) => {
     const { id } = ledger.partitions.get(held.connector, walk.partition);
-    ledger.partitions.setAside(id, current.run, writeJson(why), why.at, why.dropPosition);
+    ledger.partitions.setAside(id, current.run, why);
   });
 }

@@ -1,6 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import type { RunPlan, StartedRun } from '../sink.ts';
-import { writeJson } from './json-text.ts';
+import { chainReadings, scopeOf } from './chain-readings.ts';
+import type { WorkScope } from './due-work.ts';
 import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
 import type { EarlierRun } from './runs.ts';
@@ -8,31 +9,36 @@ import { openSeenRows } from './seen-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
 /**
- * Makes the plan's tables and begins the run: goes on with the connector's newest run where that was left unfinished,
+ * Makes the plan's tables and begins the run: goes on with the newest run of its window where that was left unfinished,
  * or starts afresh with the plan's roots.
  */
 export function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): StartedRun {
   held.run = null;
+  const { connector } = held;
+  const scope: WorkScope = { connector, window: plan.window, entities: plan.entities };
   const { current, started } = inTransaction(ledger, plan.run, (stamp) => {
     checkEpoch(ledger, held);
-    ledger.runs.interruptRunning(held.connector);
+    ledger.runs.interruptRunning(connector);
     const tables = ensureTables(ledger, held, plan, stamp);
-    const earlier = unfinishedRun(ledger, held, plan);
-    const origin = beginRun(ledger, held, plan, earlier);
+    const earlier = unfinishedRun(ledger, held, plan, scope);
+    const begun = beginRun(ledger, held, plan, { earlier, tables });
+    const wasKeptWaiting = (earlier?.resumeAt ?? null) !== null && earlier?.hasStored === 0;
     if (earlier === null) {
-      ledger.dueWork.clear(held.connector, plan.entities, { leaves: plan.leaves, after: plan.continueAfter });
+      startFresh(ledger, plan, scope, begun, stamp);
     } else {
-      ledger.dueWork.tryAgain(held.connector, origin, plan.entities);
-      if (earlier.resumeAt !== null && earlier.hasStored === 0) ledger.dueWork.putFirstBack(held.connector);
+      ledger.dueWork.tryAgain(scope, begun.origin);
+      if (wasKeptWaiting) ledger.dueWork.putFirstBack(scope);
     }
-    findRoots(ledger, held, plan, { origin, now: stamp.now });
+    findRoots(ledger, held, plan, begun, stamp);
     return {
-      current: startedRun(ledger, held, plan, origin, tables),
+      // What was put back stands last by its depth alone.
+      current: { ...begun, isStalestFirst: plan.isBudgeted && !wasKeptWaiting },
       started: {
         run: plan.run,
         continues: earlier?.run ?? null,
-        due: ledger.dueWork.count(held.connector),
-        earlier: earlier === null ? [] : ledger.counts.ofChain(held.connector, origin),
+        due: ledger.dueWork.count(scope),
+        isFull: begun.isFull,
+        earlier: earlier === null ? [] : ledger.counts.ofChain(connector, begun.origin),
       },
     };
   });
@@ -56,8 +62,13 @@ function ensureTables(
 }
 
 /** The newest run, when it was cut short, read the same things as this plan, got on lately and has work left. */
-function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): EarlierRun | null {
-  const newest = ledger.runs.newest(held.connector);
+function unfinishedRun(
+  ledger: Ledger,
+  held: HeldConnector,
+  plan: RunPlan,
+  scope: WorkScope,
+): EarlierRun | null {
+  const newest = ledger.runs.newest(held.connector, plan.window);
   if (newest === undefined || newest.canContinue === 0) {
     return null;
   }
@@ -65,47 +76,62 @@ function unfinishedRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Earl
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
   // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
   const isYoung = newest.progressAt > plan.continueAfter;
-  const fits = wasCutShort && isYoung && newest.scope === scopeOf(held, plan);
-  return fits && ledger.dueWork.isLeft(held.connector, newest.origin, plan.entities) ? newest : null;
+  const isFullEnough = newest.isFull === 1 || !plan.isFull;
+  const fits = wasCutShort && isYoung && isFullEnough && newest.scope === scopeOf(held, plan);
+  return fits && ledger.dueWork.isLeft(scope, newest.origin) ? newest : null;
 }
 
-function beginRun(ledger: Ledger, held: HeldConnector, plan: RunPlan, earlier: EarlierRun | null): number {
-  const { run, startedAt } = plan;
-  return ledger.runs.start(
-    { run, connector: held.connector, startedAt, scope: scopeOf(held, plan) },
+function beginRun(
+  ledger: Ledger,
+  held: HeldConnector,
+  plan: RunPlan,
+  { earlier, tables }: { readonly earlier: EarlierRun | null; readonly tables: CurrentRun['tables'] },
+): Omit<CurrentRun, 'isStalestFirst'> {
+  const { connector } = held;
+  const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
+  const isFull = plan.isFull || earlier?.isFull === 1;
+  const origin = ledger.runs.start(
+    { run, connector, kind, window, isFull, startedAt, scope: scopeOf(held, plan) },
     earlier,
   );
+  return {
+    run,
+    kind,
+    window,
+    backfill,
+    keepPartitionsSince,
+    origin,
+    chainStartedAt: ledger.runs.chainStartedAt(origin) ?? startedAt,
+    isFull,
+    reading: chainReadings(held, plan, isFull),
+    entities: new Set(plan.entities),
+    tables,
+    seen: openSeenRows(ledger.db, connector, origin),
+  };
+}
+
+/** Of a backfill's window nothing is kept: its partitions are as young as its chain. */
+function startFresh(
+  ledger: Ledger,
+  { leaves, continueAfter }: RunPlan,
+  scope: WorkScope,
+  { reading }: Pick<CurrentRun, 'reading'>,
+  { now }: WriteStamp,
+): void {
+  const { connector, window } = scope;
+  if (window === '') ledger.startFresh({ scope, reading, leaves, keepAfter: continueAfter, now });
+  else ledger.windows.drop(connector, window);
+  ledger.dueWork.dropSeen(connector, window);
 }
 
 function findRoots(
   ledger: Ledger,
   { connector }: HeldConnector,
-  plan: RunPlan,
-  found: { readonly origin: number; readonly now: string },
+  { roots, window }: RunPlan,
+  { origin, reading }: Pick<CurrentRun, 'origin' | 'reading'>,
+  { now }: WriteStamp,
 ): void {
-  const entities = new Set(plan.entities);
-  for (const root of plan.roots) {
-    ledger.partitions.find(root, { ...found, connector, isRead: entities.has(root.entity) });
+  for (const root of roots) {
+    ledger.partitions.find(root, { connector, window, origin, now, reading: reading.get(root.entity) });
   }
-}
-
-function startedRun(
-  ledger: Ledger,
-  { connector }: HeldConnector,
-  plan: RunPlan,
-  origin: number,
-  tables: ReadonlyMap<EntityName, PlannedTable>,
-): CurrentRun {
-  const seen = openSeenRows(ledger.db, connector, origin);
-  return { run: plan.run, origin, entities: new Set(plan.entities), tables, seen };
-}
-
-/** A changed definition is another scope: what it stored as positions may mean something else now. */
-function scopeOf(held: HeldConnector, plan: RunPlan): string {
-  return writeJson({
-    definition: held.definitionHash,
-    choices: plan.choices,
-    entities: [...plan.entities].sort(),
-    roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
-  });
 }

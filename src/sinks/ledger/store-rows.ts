@@ -1,39 +1,96 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { PageCounts } from '../../core/records.ts';
+import type { PageCounts, PreparedRecord } from '../../core/records.ts';
 import type { EntityRows } from '../sink.ts';
-import { storeRecord } from './classify.ts';
-import type { Commit } from './ledger.ts';
+import { storeRecord, type Classifying } from './classify.ts';
+import type { Commit, PlannedTable } from './ledger.ts';
+import type { StoredRow } from './record-store.ts';
 
 const volatileAfterMs = 24 * 60 * 60 * 1_000;
 
-/** Stores a page's records of one entity and counts what they were. `isInsertOnly`: exploded rows. */
+type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
+
+/** How records came. */
+type Showing = Pick<Classifying, 'home' | 'isInsertOnly' | 'markSeen'>;
+
+/**
+ * Stores a page's records of one entity and counts what they were. `isInsertOnly`: exploded rows. `home`: the partition
+ * that shows them; null outside a walk.
+ */
 export function storeRows(
-  { ledger, held, current, stamp }: Commit,
-  { entity, records }: EntityRows,
+  commit: Commit,
+  rows: EntityRows,
   isInsertOnly: boolean,
-): Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'> {
+  home: number | null,
+): StoredCounts {
+  return storeRecords(commit, rows, { isInsertOnly, home, markSeen: seenMarker(commit, rows.entity) });
+}
+
+/** `storeRows` with another say in what counts as seen by the chain. */
+export function storeRecords(
+  commit: Commit,
+  { entity, records }: EntityRows,
+  showing: Showing,
+): StoredCounts {
+  const { ledger, held, current, stamp } = commit;
   const planned = current.tables.get(entity);
   if (planned === undefined) {
     throw misfit(entity, 'the plan has no table for it');
   }
-  const how = {
+  let revived = 0;
+  const how: Classifying = {
+    ...showing,
     table: planned.table,
     stamp,
-    isInsertOnly,
-    markSeen: (row: number): boolean => current.seen.mark(entity, row),
+    meetElsewhere: (stored, partition) => meetElsewhere(commit, entity, stored, partition),
+    revived: () => {
+      revived += 1;
+    },
     staleBefore: instant(ledger.clock.now() - volatileAfterMs),
   };
   const stored = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of records) {
-    if (record.values.length !== planned.width) {
-      throw misfit(entity, `a record has ${record.values.length} values for ${planned.width} columns`);
-    }
+    checkWidth(entity, record, planned);
     stored[storeRecord(record, how)] += 1;
   }
   ledger.tables.addRows(held.connector, entity, stored.inserted);
+  ledger.rows.addDeleted(held.connector, entity, -revived);
   return stored;
+}
+
+/** A look for missing rows costs each page one statement, and each record one only where there are any. */
+function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Classifying['markSeen'] {
+  if (!ledger.rows.isAnyMissing(held.connector, entity)) {
+    return (row, isAtHome) => current.seen.mark(entity, row, isAtHome);
+  }
+  return (row, isAtHome) => {
+    const wasSeen = current.seen.mark(entity, row, isAtHome);
+    if (!wasSeen) {
+      ledger.rows.endMissing(held.connector, entity, row);
+    }
+    return wasSeen;
+  };
+}
+
+/** A row without a home, or one that is only being revived, gets this one; any other keeps its own. */
+function meetElsewhere(
+  { ledger, held, current }: Commit,
+  entity: EntityName,
+  { row, home, deletedAt }: StoredRow,
+  partition: number,
+): void {
+  if (home === null || deletedAt !== null) {
+    current.tables.get(entity)?.table.setHome(row, partition);
+  } else {
+    ledger.rows.meetElsewhere(held.connector, entity, row, { partition, origin: current.origin });
+  }
+}
+
+function checkWidth(entity: EntityName, { values }: PreparedRecord, { width }: PlannedTable): void {
+  if (values.length !== width) {
+    throw misfit(entity, `a record has ${values.length} values for ${width} columns`);
+  }
 }
 
 function misfit(entity: EntityName, why: string): SyncError {

@@ -1,13 +1,26 @@
 import type Database from 'better-sqlite3';
-import { z } from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../../core/records.ts';
+import { parseColumns, parseNames, writeColumns } from './table-json.ts';
 
 /** What changed between the table as it is stored and as it is declared now. */
 export interface TableChange {
   readonly stored: readonly Column[];
   readonly filled: readonly Column[];
+}
+
+/** The columns of a table that was declared, as the ledger has them. */
+export interface KnownTable {
+  readonly key: readonly string[];
+  /** Of the newest plan, added ones among them. */
+  readonly declared: readonly Column[];
+  /** Every column that it has had so far. */
+  readonly stored: readonly Column[];
+  /** Added for fields that no definition declares. */
+  readonly evolved: readonly Column[];
+  /** When the newest chain of runs began that read it whole; null: none ever did. */
+  readonly asOf: string | null;
 }
 
 /** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
@@ -17,6 +30,10 @@ export interface Tables {
    * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
    */
   declare(connector: ConnectorName, table: EntityTable): TableChange;
+  /** Undefined for a table that was never declared. */
+  known(connector: ConnectorName, entity: EntityName): KnownTable | undefined;
+  /** Notes columns that were added for undeclared fields; they are declared from now on. */
+  addEvolved(connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void;
   addRows(connector: ConnectorName, entity: EntityName, rows: number): void;
   /**
    * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
@@ -25,13 +42,22 @@ export interface Tables {
   wasRead(connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void;
 }
 
+interface TableRow {
+  readonly key: string;
+  readonly stored: string;
+  readonly declared: string;
+  readonly evolved: string;
+  readonly asOf: string | null;
+}
+
 export function prepareTables(db: Database.Database): Tables {
-  const read = db.prepare<[string, string], { key: string; stored: string; declared: string }>(
-    'SELECT key, stored, declared FROM _sync_tables WHERE connector = ? AND entity = ?',
+  const read = db.prepare<[string, string], TableRow>(
+    'SELECT key, stored, declared, evolved, as_of AS asOf FROM _sync_tables WHERE connector = ? AND entity = ?',
   );
-  const write = db.prepare<[string, string, string, string, string]>(
-    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, rows) VALUES (?, ?, ?, ?, ?, 0)
-     ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared`,
+  const write = db.prepare<[string, string, string, string, string, string]>(
+    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows) VALUES (?, ?, ?, ?, ?, ?, 0)
+     ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
+       evolved = excluded.evolved`,
   );
   const addRows = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET rows = rows + ? WHERE connector = ? AND entity = ?',
@@ -44,21 +70,43 @@ export function prepareTables(db: Database.Database): Tables {
           (SELECT taken_over FROM _sync_tables WHERE connector = ? AND entity = ?)), as_of)
      WHERE connector = ? AND entity = ?`,
   );
+  const known: Tables['known'] = (connector, entity) => {
+    const row = read.get(connector, entity);
+    return row === undefined ? undefined : readTable(row);
+  };
+  const save = (connector: ConnectorName, entity: EntityName, table: Omit<KnownTable, 'asOf'>): void => {
+    const [stored, declared, evolved] = [table.stored, table.declared, table.evolved].map(writeColumns);
+    write.run(connector, entity, JSON.stringify(table.key), stored ?? '', declared ?? '', evolved ?? '');
+  };
   return {
     declare: (connector, table) => {
-      const known = read.get(connector, table.entity);
-      const stored = known === undefined ? [] : parseColumns(known.stored);
-      const before = known === undefined ? table.columns : parseColumns(known.declared);
-      if (known !== undefined) {
-        checkKey(connector, table, parseNames(known.key));
-        checkTypes(connector, table, stored);
+      const before = known(connector, table.entity);
+      if (before !== undefined) {
+        checkKey(connector, table, before.key);
+        checkTypes(connector, table, before.stored);
       }
-      const added = columnsMissingIn(table.columns, stored);
-      const filled = columnsMissingIn(table.columns, before);
-      const key = JSON.stringify(table.key);
-      const all = JSON.stringify([...stored, ...added]);
-      write.run(connector, table.entity, key, all, JSON.stringify(table.columns));
+      const stored = before?.stored ?? [];
+      const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
+      // What the definition declares by now is no added column any more.
+      const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
+      save(connector, table.entity, {
+        key: table.key,
+        stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+        declared: table.columns,
+        evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
+      });
       return { stored, filled };
+    },
+    known,
+    addEvolved: (connector, entity, columns) => {
+      const before = known(connector, entity);
+      if (before === undefined || columns.length === 0) return;
+      save(connector, entity, {
+        ...before,
+        stored: [...before.stored, ...columnsMissingIn(columns, before.stored)],
+        declared: [...before.declared, ...columnsMissingIn(columns, before.declared)],
+        evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
+      });
     },
     addRows: (connector, entity, rows) => {
       if (rows !== 0) {
@@ -77,6 +125,16 @@ export function columnsMissingIn(columns: readonly Column[], others: readonly Co
 /** Columns of these types hold JSON text alike, so that one may become another. */
 export function isJsonColumn(type: FieldType): boolean {
   return type === 'object' || type === 'array' || type === 'any';
+}
+
+function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
+  return {
+    key: parseNames(key),
+    stored: parseColumns(stored),
+    declared: parseColumns(declared),
+    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
+    asOf,
+  };
 }
 
 function checkKey(connector: ConnectorName, table: EntityTable, stored: readonly string[]): void {
@@ -107,22 +165,8 @@ function checkTypes(connector: ConnectorName, table: EntityTable, stored: readon
 function incompatible(connector: ConnectorName, table: EntityTable, found: string): SyncError {
   return new SyncError(
     `The stored table of ${connector}/${table.entity} does not fit its definition: ${found}. ` +
-      'Use another connector name for the new shape, or go back to the old definition.',
+      'Use another connector name for the new shape, go back to the old definition, or drop what is stored: ' +
+      `connector-sync reset ${connector}/${table.entity} --data --yes`,
     { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity: table.entity } },
   );
-}
-
-const columns = z.array(
-  z.object({
-    name: z.string(),
-    type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']),
-  }),
-);
-
-function parseColumns(text: string): readonly Column[] {
-  return columns.parse(JSON.parse(text));
-}
-
-function parseNames(text: string): readonly string[] {
-  return z.array(z.string()).parse(JSON.parse(text));
 }

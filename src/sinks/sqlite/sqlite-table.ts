@@ -1,38 +1,59 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
+import type { RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
-import {
-  tableName,
-  type RecordTable,
-  type StoredRow,
-  type TablePlace,
-  type WriteStamp,
+import { keyPartsOf, keyTextOf } from '../ledger/key-text.ts';
+import type {
+  HomedRow,
+  KeyedRow,
+  RecordTable,
+  StoredRow,
+  TablePlace,
+  WriteStamp,
 } from '../ledger/record-store.ts';
-import { columnsMissingIn } from '../ledger/tables.ts';
-import { quoted } from './quoted.ts';
+import { recordSql, rowSql } from './table-sql.ts';
 
 type Bound = ColumnValue | Instant | undefined;
 
-/** One entity's table, with its three statements prepared once. */
+/** One entity's table, with its statements prepared once. */
 export function openSqliteTable(db: Database.Database, place: TablePlace): RecordTable {
+  return { ...writeRecords(db, place), ...markRows(db, place) };
+}
+
+/** What every record of a page costs: a look for its key, and a write where it is new or another. */
+function writeRecords(
+  db: Database.Database,
+  place: TablePlace,
+): Pick<RecordTable, 'find' | 'insert' | 'update'> {
   const { table } = place;
-  const sql = statements(place);
+  const sql = recordSql(place);
   const find = db.prepare<Bound[], StoredRow>(sql.find);
   const insert = db.prepare<[readonly Bound[], ...Bound[]]>(sql.insert);
   const update = db.prepare<[readonly Bound[], ...Bound[]]>(sql.update);
   const keyIndexes = indexesOf(table, (name) => table.key.includes(name));
   const restIndexes = indexesOf(table, (name) => !table.key.includes(name));
   const [onlyKey] = keyIndexes;
+  type Keyed = Pick<PreparedRecord, 'values'>;
   const keyOf =
     onlyKey !== undefined && keyIndexes.length === 1
-      ? (record: PreparedRecord): Bound[] => [record.values[onlyKey]]
-      : (record: PreparedRecord): Bound[] => keyIndexes.map((index) => record.values[index]);
+      ? (record: Keyed): Bound[] => [record.values[onlyKey]]
+      : (record: Keyed): Bound[] => keyIndexes.map((index) => record.values[index]);
 
   return {
     find: (record) => find.get(...keyOf(record)),
-    insert: (record, { now, run, nextSeq }) => {
+    insert: (record, home, { now, run, nextSeq }) => {
       const { values, extra, hash, volatileHash } = record;
-      const { lastInsertRowid } = insert.run(values, extra, now, now, run, nextSeq(), hash, volatileHash);
+      const { lastInsertRowid } = insert.run(
+        values,
+        extra,
+        now,
+        now,
+        run,
+        nextSeq(),
+        hash,
+        volatileHash,
+        home,
+      );
       return Number(lastInsertRowid);
     },
     update: (row: number, record: PreparedRecord, { now, run, nextSeq }: WriteStamp) => {
@@ -42,28 +63,47 @@ export function openSqliteTable(db: Database.Database, place: TablePlace): Recor
   };
 }
 
-/** Key columns are not set by an update: naming them would touch their index. Undeclared columns lose their old value. */
-function statements({ connector, table, stored }: TablePlace): Record<'find' | 'insert' | 'update', string> {
-  const name = quoted(tableName(connector, table.entity));
-  const columns = table.columns.map((column) => quoted(column.name));
-  const isKey = table.columns.filter((column) => table.key.includes(column.name));
-  const rest = columnsMissingIn(table.columns, isKey);
-  const gone = columnsMissingIn(stored, table.columns);
-  const sets = [
-    ...rest.map((column) => `${quoted(column.name)} = ?`),
-    ...gone.map((column) => `${quoted(column.name)} = NULL`),
-  ];
-  const marks = columns.map(() => '?').join(', ');
+/** Homes and tombstones. A key is read with whole integers, so that its text is to the digit what was prepared. */
+function markRows(db: Database.Database, place: TablePlace): Omit<RecordTable, 'find' | 'insert' | 'update'> {
+  const sql = rowSql(place);
+  const setHome = db.prepare<[number, number]>(sql.setHome);
+  const liveRows = db.prepare<[number, number, number], HomedRow>(sql.liveRows);
+  const row = db.prepare<[number], RawRow>(sql.row).raw().safeIntegers();
+  const rowOf = db.prepare<ColumnValue[], RawRow>(sql.rowOf).raw().safeIntegers();
+  const tombstone = db.prepare<[Instant, Instant, RunId, number, number]>(sql.tombstone);
+  const revive = db.prepare<[Instant, RunId, number, number]>(sql.revive);
+  const tombstonedBy = db.prepare<[RunId, number], number>(sql.tombstonedBy).pluck();
   return {
-    find: `SELECT _row AS row, _hash AS hash, _volatile_hash AS volatileHash, _changed_at AS changedAt,
-             _deleted_at AS deletedAt
-           FROM ${name} WHERE ${isKey.map((column) => `${quoted(column.name)} = ?`).join(' AND ')}`,
-    insert: `INSERT INTO ${name} (${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
-               _volatile_hash)
-             VALUES (${marks}, ?, ?, ?, ?, ?, ?, ?)`,
-    update: `UPDATE ${name} SET ${[...sets, '_extra = ?'].join(', ')}, _changed_at = ?, _run_id = ?, _seq = ?, _hash = ?,
-               _volatile_hash = ?, _deleted_at = NULL
-             WHERE _row = ?`,
+    setHome: (row, home) => void setHome.run(home, row),
+    liveRows: (home, after, limit) => liveRows.all(home, after, limit),
+    row: (number) => readRow(row.get(number)),
+    rowOf: (keyText) => {
+      const parts = keyPartsOf(keyText, place.table.key.length);
+      return parts === null ? undefined : readRow(rowOf.get(...parts));
+    },
+    tombstone: (row, { now, run, nextSeq }) => void tombstone.run(now, now, run, nextSeq(), row),
+    revive: (row, { now, run, nextSeq }) => void revive.run(now, run, nextSeq(), row),
+    tombstonedBy: (run, limit) => tombstonedBy.all(run, limit),
+  };
+}
+
+type RawRow = [
+  row: bigint,
+  changedAt: Instant,
+  deletedAt: Instant | null,
+  home: bigint | null,
+  ...key: ColumnValue[],
+];
+
+function readRow(raw: RawRow | undefined): KeyedRow | undefined {
+  if (raw === undefined) return undefined;
+  const [row, changedAt, deletedAt, home, ...key] = raw;
+  return {
+    row: Number(row),
+    keyText: keyTextOf(key),
+    changedAt,
+    deletedAt,
+    home: home === null ? null : Number(home),
   };
 }
 

@@ -7,12 +7,11 @@ import {
   member,
   members,
   membersTable,
-  news,
   onlyPartition,
   opens,
   opensTable,
   page,
-  proof,
+  sealed,
   record,
   report,
   entityReport,
@@ -28,7 +27,7 @@ async function runOf(bench: Bench, run: string, pages: readonly (readonly Prepar
   const { id } = await onlyPartition(sink, started.lease);
   const seen = [];
   for (const [index, records] of pages.entries()) {
-    const seal = index === pages.length - 1 ? proof : null;
+    const seal = index === pages.length - 1 ? sealed : null;
     const [committed] = await sink.commit(started.lease, [page(started, id, records, { seal })]);
     seen.push(committed?.counts[0]?.counts ?? counts({}));
   }
@@ -105,7 +104,11 @@ export function classifying(kind: SinkKind): void {
 
   test('revives a tombstoned row as updated though its content is the same', async () => {
     await runOf(bench(), 'r1', [[member('1')]]);
-    kind.tombstone(bench().folder, news, membersTable, member('1').keyText);
+    await using sink = await bench().open();
+    const { lease, run } = await bench().begin(sink, 'gone');
+    expect(await sink.repair.tombstoneRecord(lease, run, members, member('1').keyText)).toBe(true);
+    expect(bench().rows()).toEqual([]);
+    await lease[Symbol.asyncDispose]();
     const [again] = await runOf(bench(), 'r2', [[member('1')]]);
     expect(again).toEqual(counts({ fetched: 1, updated: 1 }));
     const [third] = await runOf(bench(), 'r3', [[member('1')]]);

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import type { Lease, Position, RunOutcome, RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
+import type { Position } from '../../../src/sinks/partition.ts';
+import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
+import type { Lease, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,
@@ -15,7 +17,7 @@ import {
   onlyPartition,
   page,
   partition,
-  proof,
+  sealed,
   report,
   rootOf,
   type Bench,
@@ -63,6 +65,7 @@ export function continuing(kind: SinkKind): void {
       run: 'r1',
       continues: null,
       due: 2,
+      isFull: false,
       earlier: [],
     });
     expect(await sink.nextPartitions(lease, 5)).toMatchObject(
@@ -107,6 +110,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.startRun(next.lease, bench().plan('r2'))).toEqual({
       run: 'r2',
       ...continued,
+      isFull: false,
       earlier: [{ entity: members, fetched: 1, quarantined: 0, depthLimited: 0 }],
     });
     const { id, position } = await onlyPartition(sink, next.lease);
@@ -174,6 +178,14 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
+  test('refuses a plan that does not say how an entity is read, and begins no run', async () => {
+    const sink = await bench().open();
+    const lease = await sink.acquire(identity());
+    const plan = bench().plan('r1', { reading: new Map() });
+    await expect(sink.startRun(lease, plan)).rejects.toMatchObject({ code: 'INTERNAL' });
+    expect(sink.history.run(plan.run)).toBeNull();
+  });
+
   test('starts afresh when the definition changed, because stored positions may mean something else', async () => {
     const { sink, started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
@@ -183,7 +195,7 @@ export function continuing(kind: SinkKind): void {
 
   test('starts afresh when the unfinished run left nothing due', async () => {
     const { sink, started, id } = await halfRun(bench());
-    await sink.commit(started.lease, [page(started, id, [], { seal: proof })]);
+    await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);
   });
 
@@ -195,6 +207,7 @@ export function continuing(kind: SinkKind): void {
       message: '500 again',
       at: instant(bench().clock.now()),
       dropPosition: false,
+      dropWatermark: false,
     } as const;
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
@@ -203,7 +216,7 @@ export function continuing(kind: SinkKind): void {
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
     expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
     const next = { ...started, run: 'r2' as Started['run'] };
-    await sink.commit(started.lease, [page(next, id, [], { seal: proof })]);
+    await sink.commit(started.lease, [page(next, id, [], { seal: sealed })]);
     expect(sink.history.failures(news, 5)).toEqual([]);
   });
 
@@ -218,7 +231,14 @@ export function continuing(kind: SinkKind): void {
   ])('%s, in a fresh start', async (_what, change, expected) => {
     const { sink, started, id } = await halfRun(bench());
     const at = instant(bench().clock.now());
-    const why = { code: 'UPSTREAM', recovery: 'retry', message: '500', at, dropPosition: false } as const;
+    const why = {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      message: '500',
+      at,
+      dropPosition: false,
+      dropWatermark: false,
+    } as const;
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     await sink.finish(started.lease, started.run, half(started, 'degraded'));
     expect(await sink.startRun(started.lease, bench().plan('r2', change))).toMatchObject(fresh);
@@ -233,6 +253,7 @@ export function continuing(kind: SinkKind): void {
       message: 'expired',
       at: instant(bench().clock.now()),
       dropPosition: true,
+      dropWatermark: false,
     } as const;
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
@@ -248,7 +269,7 @@ export function continuing(kind: SinkKind): void {
     );
     await sink.commit(started.lease, [
       page(started, idOf.get('walking') ?? 0, [], { position: { kind: 'offset', offset: 3 } }),
-      page(started, idOf.get('sealed') ?? 0, [], { seal: proof }),
+      page(started, idOf.get('sealed') ?? 0, [], { seal: sealed }),
     ]);
     const why = {
       code: 'UPSTREAM',
@@ -256,6 +277,7 @@ export function continuing(kind: SinkKind): void {
       message: 'no',
       at: instant(0),
       dropPosition: false,
+      dropWatermark: false,
     } as const;
     await sink.setAside(started.lease, { partition: idOf.get('aside') ?? 0, run: started.run }, why);
     const [again] = await sink.commit(started.lease, [page(started, id, [], { children })]);
@@ -269,7 +291,7 @@ export function continuing(kind: SinkKind): void {
   test('makes a child of an earlier chain due again, from the start, with what its parent says now', async () => {
     const { sink, started, id } = await halfRun(bench());
     const child = partition(members, { n: 1 }, { rank: 1, inject: { list: 'old' } });
-    await sink.commit(started.lease, [page(started, id, [], { children: [child], seal: proof })]);
+    await sink.commit(started.lease, [page(started, id, [], { children: [child], seal: sealed })]);
     const { id: childId } = await onlyPartition(sink, started.lease);
     await sink.commit(started.lease, [page(started, childId, [])]);
     await sink.finish(started.lease, started.run, half(started, 'ok'));

@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
-import type { RunReport } from '../../../src/sinks/sink.ts';
+import type { RunReport } from '../../../src/sinks/run-report.ts';
 import {
   dayMs,
   entityReport,
@@ -11,12 +11,13 @@ import {
   onlyPartition,
   page,
   partition,
-  proof,
+  sealed,
   report,
   type Bench,
   type SinkKind,
   type Started,
 } from './fixture.ts';
+import { held, list, membersOf, RunOfLists } from './lists-and-members.ts';
 import { useBench } from './use-bench.ts';
 
 export function finishing(kind: SinkKind): void {
@@ -35,7 +36,7 @@ export function finishing(kind: SinkKind): void {
     const sink = await bench.open();
     const started = await bench.begin(sink, run);
     const { id } = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(started, id, [member('1')], { seal: proof })]);
+    await sink.commit(started.lease, [page(started, id, [member('1')], { seal: sealed })]);
     return {
       sink,
       started,
@@ -56,6 +57,7 @@ export function finishing(kind: SinkKind): void {
     await sink.finish(started.lease, started.run, stored);
     expect(sink.history.run(started.run)).toEqual({
       run: 'r1',
+      kind: 'sync',
       connector: news,
       state: 'degraded',
       startedAt: full.startedAt,
@@ -135,10 +137,10 @@ export function finishing(kind: SinkKind): void {
     const { id } = await onlyPartition(sink, started.lease);
     const refused = { entity: members, reason: 'key-missing', detail: 'no id', record: '{}' } as const;
     await sink.commit(started.lease, [
-      page(second, id, [], { fetched: 1, refused: [refused], children: [child], seal: proof }),
+      page(second, id, [], { fetched: 1, refused: [refused], children: [child], seal: sealed }),
     ]);
     const found = await onlyPartition(sink, started.lease);
-    await sink.commit(started.lease, [page(second, found.id, [], { seal: proof })]);
+    await sink.commit(started.lease, [page(second, found.id, [], { seal: sealed })]);
     const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
     await sink.finish(started.lease, second.run, { ...full, run: second.run, entities });
     expect([
@@ -154,6 +156,52 @@ export function finishing(kind: SinkKind): void {
     bench().clock.advance(60 * dayMs);
     await emptyRun(sink, started, 'r4');
     expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
+  });
+
+  test('forgets partitions that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
+    const sinkOf = await held(bench());
+    const begin = async (run: string): Promise<RunOfLists> => RunOfLists.start(bench(), sinkOf, run);
+    const first = await begin('r1');
+    const ids = ['read', 'aside', 'late', 'gone'];
+    await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
+    for (const id of ['read', 'late', 'gone']) await first.read(id, { records: [member(id)] });
+    await first.setAside(bench(), 'aside');
+    await first.finish('degraded');
+    const { sink, lease } = sinkOf;
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    ledger.exec(`UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%';
+      UPDATE _sync_partitions SET sealed_at = '2026-04-01T00:00:00.000Z' WHERE params LIKE '%late%';
+      INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%read%';`);
+    const kept = (): unknown =>
+      ledger
+        .prepare("SELECT json_extract(params, '$.list_id') FROM _sync_partitions ORDER BY id")
+        .pluck()
+        .all();
+    bench().clock.advance(31 * dayMs);
+    const second = await begin('r2');
+    await second.read(null);
+    await second.finish('partial');
+    expect(kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
+    const third = await begin('r3');
+    await third.finish('degraded');
+    expect(kept()).toEqual([null, 'aside', 'late', 'gone']);
+    expect(ledger.prepare('SELECT count(*) FROM _sync_also').pluck().get()).toBe(0);
+    ledger.close();
+    expect(await sink.nextPartitions(lease, 5)).toEqual([]);
+  });
+
+  test('keeps the newest sync and the run that began its chain, however many other runs came after', async () => {
+    const sinkOf = await held(bench());
+    const first = await RunOfLists.start(bench(), sinkOf, 's1');
+    await first.read(null, { seal: null });
+    const second = await RunOfLists.start(bench(), sinkOf, 's2');
+    expect(second.started.continues).toBe('s1');
+    bench().clock.advance(91 * dayMs);
+    for (const run of ['f1', 'f2']) {
+      const other = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
+      await (await RunOfLists.start(bench(), sinkOf, run, other)).finish();
+    }
+    expect(sinkOf.sink.history.runs({ limit: 9 }).map(({ run }) => run)).toEqual(['f2', 'f1', 's2', 's1']);
   });
 
   test('keeps the newest thousand runs', async () => {

@@ -12,15 +12,14 @@ import {
   type PreparedRecord,
 } from '../../../src/core/records.ts';
 import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
+import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type {
   ConnectorIdentity,
-  FoundPartition,
   Lease,
   PageCommit,
-  Partition,
-  Proof,
+  EntityReading,
   RunPlan,
-  RunReport,
   Sink,
 } from '../../../src/sinks/sink.ts';
 
@@ -31,8 +30,8 @@ export interface SinkKind {
   readonly ledgerFile: (folder: string) => string;
   /** Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`, `_changed_at`, `_run_id`. */
   readonly readRows: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
-  /** Puts a mark of deletion on a stored row, as a sweep would. */
-  readonly tombstone: (folder: string, connector: string, table: EntityTable, keyText: string) => void;
+  /** The newest change of every row (JSONL: all changes), by `_seq`, with `_op` `upsert` or `delete`. */
+  readonly readChanges: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
 }
 
 export const news = 'news' as ConnectorName;
@@ -114,7 +113,8 @@ export function partition(
   params: JsonObject,
   change: Partial<FoundPartition> = {},
 ): FoundPartition {
-  return { entity, params, inject: {}, rank: 0, treeDepth: null, tree: null, ...change };
+  const alone = { treeDepth: null, tree: null, parent: null, marker: null, base: null };
+  return { entity, params, inject: {}, rank: 0, ...alone, ...change };
 }
 
 export const rootOf = (entity: EntityName): FoundPartition => partition(entity, {});
@@ -144,6 +144,14 @@ export function member(id: string, name = 'Ada', change: Partial<PreparedRecord>
 
 export const proof: Proof = { kind: 'seam', isOrdered: true };
 
+/** The end of a walk that says nothing of what it did not meet. */
+export const sealed: Seal = { proof, watermark: null, absence: null };
+
+/** How an entity is read: by default in full, when that was a week ago. */
+export function reading(change: Partial<EntityReading> = {}): EntityReading {
+  return { isIncremental: false, fullBefore: instant(start - 7 * dayMs), isDeletable: true, ...change };
+}
+
 export function counts(change: Partial<PageCounts>): PageCounts {
   return { ...noCounts, ...change };
 }
@@ -171,11 +179,19 @@ export class Bench {
   }
 
   plan(run: string, change: Partial<RunPlan> = {}): RunPlan {
+    const entities = change.entities ?? [members];
     return {
       run: run as RunId,
+      kind: 'sync',
+      window: '',
+      backfill: '',
       startedAt: instant(this.clock.now()),
+      isFull: false,
+      isBudgeted: false,
+      reading: new Map(entities.map((entity) => [entity, reading()])),
+      keepPartitionsSince: instant(this.clock.now() - 30 * dayMs),
       tables: [membersTable, opensTable],
-      entities: [members],
+      entities,
       roots: [rootOf(members)],
       choices: '',
       leaves: [],
@@ -233,6 +249,7 @@ export function page(
     position: { kind: 'offset', offset: records.length },
     rows: [{ entity, records }],
     seal: null,
+    drift: [],
     ...rest,
   };
 }
@@ -240,6 +257,7 @@ export function page(
 export function report(started: Started, change: Partial<RunReport> = {}): RunReport {
   return {
     run: started.run,
+    kind: 'sync',
     connector: news,
     outcome: 'ok',
     startedAt: instant(start),
@@ -254,6 +272,7 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
     failuresOmitted: 0,
     error: null,
     resumeAt: null,
+    left: [],
     ...change,
   };
 }
@@ -261,12 +280,18 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
 export function entityReport(entity: EntityName, change: Partial<PageCounts>): RunReport['entities'][number] {
   const none = {
     pages: 1,
-    proofs: { single: 1, seam: 0, token: 0 },
+    proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
     setAside: 0,
     unordered: 0,
     extraFields: 0,
     depthLimited: 0,
     foreign: 0,
+    incremental: 0,
+    deleted: 0,
+    withheld: 0,
+    pending: 0,
+    withdrawn: 0,
+    withheldBecause: null,
     isWhole: true,
   };
   return { ...none, entity, counts: counts(change) };

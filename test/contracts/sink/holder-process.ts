@@ -9,6 +9,7 @@ import {
   onlyPartition,
   opensTable,
   page,
+  reading,
   rootOf,
 } from './fixture.ts';
 
@@ -31,7 +32,14 @@ const lease = await sink.acquire(
 const run = 'r1' as RunId;
 await sink.startRun(lease, {
   run,
+  kind: 'sync',
+  window: '',
+  backfill: '',
   startedAt: '2026-03-01T09:00:00.000Z',
+  isFull: false,
+  isBudgeted: false,
+  reading: new Map([[members, reading()]]),
+  keepPartitionsSince: '2026-01-01T00:00:00.000Z',
   tables: [membersTable, opensTable],
   entities: [members],
   roots: [rootOf(members)],

@@ -120,7 +120,14 @@ export function holding(kind: SinkKind): void {
     ledger.exec("UPDATE _sync_connectors SET epoch = epoch + 1 WHERE connector = 'news'");
     ledger.close();
     const walk = { partition: id, run: started.run };
-    const why = { code: 'UPSTREAM', recovery: 'retry', message: '', at: '', dropPosition: true } as const;
+    const why = {
+      code: 'UPSTREAM',
+      recovery: 'retry',
+      message: '',
+      at: '',
+      dropPosition: true,
+      dropWatermark: false,
+    } as const;
     const fenced = { code: 'FENCED', recovery: 'stop' };
     await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject(
       fenced,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
-import type { PreparedRecord } from '../../../src/core/records.ts';
+import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import {
   member,
   membersTable,
@@ -11,6 +11,7 @@ import {
   record,
   type SinkKind,
 } from './fixture.ts';
+import { useRuns } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
 /** -2^63 is a double: it is read as a number, all of whose digits `String` would not show. */
@@ -103,6 +104,63 @@ export function hostileValues(kind: SinkKind): void {
     ];
     expect(await stored(keys)).toHaveLength(keys.length);
   });
+
+  test('gives the text of a key back as it was prepared, whatever it is made of', async () => {
+    const odd: EntityTable = {
+      entity: members,
+      columns: [
+        { name: 'text', type: 'string' },
+        { name: 'number', type: 'number' },
+        { name: 'id', type: 'integer' },
+        { name: 'row', type: 'boolean' },
+      ],
+      key: ['id', 'row', 'text', 'number'],
+    };
+    const keys = [
+      '[9007199254740993,1,"b\\u0000\\"\\\\",1.5]',
+      '[-9223372036854775808,0,"#9007199254740993\u{1F600}",1e+21]',
+      '[1,0,"",9007199254740992]',
+    ];
+    const values = [
+      { id: 9_007_199_254_740_993n, row: 1, text: 'b\u0000"\\', number: 1.5 },
+      { id: -9_223_372_036_854_775_808n, row: 0, text: '#9007199254740993\u{1F600}', number: 1e21 },
+      { id: 1, row: 0, text: '', number: 2 ** 53 },
+    ];
+    const records = values.map((one, index) => ({
+      ...record({ ...odd, key: [] }, one),
+      keyText: keys[index] ?? '',
+    }));
+    const { sink, lease, sweep } = await useRuns(bench(), { tables: [odd] });
+    await (await sweep('r1', () => ({ records }))).finish();
+    const { started } = await sweep('r2', () => ({ records: [], absence: 'get' }));
+    const missing = sink.history.missing(started.lease.connector, 9).map(({ keyText }) => keyText);
+    expect(missing).toEqual(keys);
+    const asked = await sink.deletes.toConfirm(lease, started.run, members, 9);
+    expect(asked.map(({ keyText }) => keyText)).toEqual(keys);
+    const [first, second, third] = keys;
+    expect(sink.history.explain(lease.connector, odd, first ?? '')).toMatchObject({ row: 1 });
+    expect(await sink.repair.tombstoneRecord(lease, started.run, members, second ?? '')).toBe(true);
+    expect(await sink.repair.tombstoneRecord(lease, started.run, members, third ?? '')).toBe(true);
+    expect(bench().rows(odd)).toMatchObject([{ id: 9_007_199_254_740_993n }]);
+    const deleted = kind
+      .readChanges(bench().folder, lease.connector, odd)
+      .filter((line) => line['_op'] === 'delete');
+    expect(deleted).toMatchObject([
+      { row: false, text: values[1]?.text, number: 1e21 },
+      { id: 1, row: false, text: '', number: 2 ** 53 },
+    ]);
+    expect(deleted.map((line) => digits(line['id']))).toEqual(['-9223372036854775808', '1']);
+  });
+
+  test.each(['', 'x', '[]', '["a"]', '["a","1","2"]', '[["a"],"1"]', '{"a":1}'])(
+    'finds nothing under a text that is no key: %s',
+    async (text) => {
+      const sink = await bench().open();
+      const { lease, run } = await bench().begin(sink, 'r1');
+      expect(await sink.repair.tombstoneRecord(lease, run, members, text)).toBe(false);
+      expect(sink.history.explain(lease.connector, membersTable, text)).toBeNull();
+    },
+  );
 
   test('gives partition parameters back as they were, bigints and odd texts too', async () => {
     const sink = await bench().open();

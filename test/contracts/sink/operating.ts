@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';
-import type { RunPlan, RunReport, Sink } from '../../../src/sinks/sink.ts';
+import type { RunReport } from '../../../src/sinks/run-report.ts';
+import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
   dayMs,
   entityReport,
@@ -13,7 +14,7 @@ import {
   onlyPartition,
   opens,
   page,
-  proof,
+  sealed,
   report,
   type Bench,
   type SinkKind,
@@ -133,6 +134,7 @@ export function operating(kind: SinkKind): void {
       message: '500',
       at: first,
       dropPosition: false,
+      dropWatermark: false,
     } as const;
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     const aside = { ...entityReport(members, {}), isWhole: false };
@@ -178,7 +180,7 @@ async function readAll(
 ): Promise<void> {
   const started = await bench.begin(sink, run, change);
   const { id } = await onlyPartition(sink, started.lease);
-  const [stored] = await sink.commit(started.lease, [page(started, id, [], { seal: proof })]);
+  const [stored] = await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
   const entities = [
     { ...entityReport(members, stored?.counts[0]?.counts ?? {}), isWhole },
     { ...entityReport(opens, {}), isWhole },

@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
+import type { Absence } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
   blocks,
@@ -9,7 +10,7 @@ import {
   news,
   page,
   partition,
-  proof,
+  sealed,
   record,
   start,
   type SinkKind,
@@ -44,13 +45,17 @@ async function ready(
 }
 
 /** Walks the root listing to its end; it has two listings inside. */
-async function withTwoInside(bench: Bench) {
+async function withTwoInside(bench: Bench, absence: Absence = null) {
   const sink = await bench.open();
   const started = await bench.begin(sink, 'r1', plan);
   const tree = await onlyPartition(sink, started.lease);
   const children = [inner(tree.id, 'x'), inner(tree.id, 'y')];
   await sink.commit(started.lease, [
-    page(started, tree.id, [block('x'), block('y')], { entity: blocks, children, seal: proof }),
+    page(started, tree.id, [block('x'), block('y')], {
+      entity: blocks,
+      children,
+      seal: { ...sealed, absence },
+    }),
   ]);
   return { sink, started, tree: tree.id };
 }
@@ -67,16 +72,19 @@ export function trees(kind: SinkKind): void {
       { at: 'x', tree, treeDepth: 1 },
       { at: 'y', tree, treeDepth: 1 },
     ]);
+    expect(await sink.left(started.lease), 'a part of the tree is no partition of its own').toEqual([
+      { entity: blocks, partitions: 1 },
+    ]);
     const [x, y] = await ready(sink, started.lease);
     const below = [inner(tree, 'z', 2)];
     await sink.commit(started.lease, [
-      page(started, x?.id ?? 0, [block('z')], { entity: blocks, children: below, seal: proof }),
-      page(started, y?.id ?? 0, [], { entity: blocks, seal: proof }),
+      page(started, x?.id ?? 0, [block('z')], { entity: blocks, children: below, seal: sealed }),
+      page(started, y?.id ?? 0, [], { entity: blocks, seal: sealed }),
     ]);
     expect(entity(sink)).toMatchObject({ partitions: 1, due: 1, lastSealedAt: null });
     const [z] = await ready(sink, started.lease);
     expect(z).toMatchObject({ at: 'z', treeDepth: 2 });
-    await sink.commit(started.lease, [page(started, z?.id ?? 0, [], { entity: blocks, seal: proof })]);
+    await sink.commit(started.lease, [page(started, z?.id ?? 0, [], { entity: blocks, seal: sealed })]);
     expect(entity(sink)).toMatchObject({ partitions: 1, due: 0, lastSealedAt: instant(start) });
     expect(await ready(sink, started.lease)).toEqual([]);
     await expect(
@@ -91,11 +99,11 @@ export function trees(kind: SinkKind): void {
     const more = page(started, tree.id, [block('x')], { entity: blocks, children: [inner(tree.id, 'x')] });
     await sink.commit(started.lease, [more]);
     const [x] = await ready(sink, started.lease);
-    await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: proof })]);
+    await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
     expect(entity(sink)).toMatchObject({ due: 1 });
     const [repeated] = await sink.commit(started.lease, [more]);
     expect(repeated?.newlyDue, 'an inner listing that was read is not read again').toBe(0);
-    await sink.commit(started.lease, [page(started, tree.id, [], { entity: blocks, seal: proof })]);
+    await sink.commit(started.lease, [page(started, tree.id, [], { entity: blocks, seal: sealed })]);
     expect(entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
@@ -103,7 +111,7 @@ export function trees(kind: SinkKind): void {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [
-      page(started, x?.id ?? 0, [], { entity: blocks, seal: proof }),
+      page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed }),
       page(started, y?.id ?? 0, [block('z')], {
         entity: blocks,
         position: { kind: 'pageToken', token: 't' },
@@ -121,20 +129,21 @@ export function trees(kind: SinkKind): void {
     expect(await ready(other, lease)).toEqual([
       { at: 'y', id: y?.id, tree, treeDepth: 1, position: { kind: 'pageToken', token: 't' } },
     ]);
-    await other.commit(lease, [page(next, y?.id ?? 0, [block('z')], { entity: blocks, seal: proof })]);
+    await other.commit(lease, [page(next, y?.id ?? 0, [block('z')], { entity: blocks, seal: sealed })]);
     expect(entity(other)).toMatchObject({ partitions: 1, due: 0 });
   });
 
   test('keeps a tree due while a listing inside is set aside, and tries that one again in the next run', async () => {
     const { sink, started } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
-    await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: proof })]);
+    await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
     const why = {
       code: 'NOT_FOUND',
       recovery: 'skip-partition',
       message: 'gone',
       at: instant(start),
       dropPosition: false,
+      dropWatermark: false,
     } as const;
     await sink.setAside(started.lease, { partition: y?.id ?? 0, run: started.run }, why);
     expect(await ready(sink, started.lease)).toEqual([]);
@@ -149,6 +158,35 @@ export function trees(kind: SinkKind): void {
     expect(await ready(sink, started.lease)).toMatchObject([{ at: 'y' }]);
   });
 
+  test.each<[Absence, Absence, boolean]>([
+    ['nothing', 'nothing', true],
+    ['nothing', 'get', true],
+    ['walk', 'nothing', true],
+    ['nothing', null, false],
+    [null, 'get', false],
+  ])(
+    'says of what it did not meet what its least certain listing says: %s and %s',
+    async (own, inside, isSwept) => {
+      const { sink, started, tree } = await withTwoInside(bench(), own);
+      for (const [index, one] of (await ready(sink, started.lease)).entries()) {
+        const seal = { ...sealed, absence: index === 0 ? inside : 'nothing' } as const;
+        await sink.commit(started.lease, [page(started, one.id, [], { entity: blocks, seal })]);
+      }
+      const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+      const stored = ledger
+        .prepare(
+          'SELECT absence, full_at, sweep_origin IS NOT NULL AS isSwept FROM _sync_partitions WHERE id = ?',
+        )
+        .get(tree);
+      ledger.close();
+      expect(stored).toEqual({
+        absence: [null, 'walk', 'get', 'nothing'].find((one) => one === own || one === inside),
+        full_at: isSwept ? null : instant(start),
+        isSwept: isSwept ? 1 : 0,
+      });
+    },
+  );
+
   test('drops half-read trees in a fresh start', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     bench().clock.advance(1);
@@ -157,6 +195,7 @@ export function trees(kind: SinkKind): void {
       run: 'r2',
       continues: null,
       due: 1,
+      isFull: false,
       earlier: [],
     });
     expect(await ready(sink, started.lease)).toEqual([

@@ -1,10 +1,11 @@
 import type * as Fs from 'node:fs';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
   entityReport,
   identity,
@@ -15,6 +16,7 @@ import {
   onlyPartition,
   opensTable,
   page,
+  reading,
   report,
   rootOf,
   type Started,
@@ -41,6 +43,26 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
+function plan(run: Started['run']): RunPlan {
+  return {
+    run,
+    kind: 'sync',
+    window: '',
+    backfill: '',
+    startedAt: '2026-03-01T10:00:00.000Z',
+    isFull: false,
+    isBudgeted: false,
+    reading: new Map([[members, reading()]]),
+    keepPartitionsSince: '2026-01-01T00:00:00.000Z',
+    tables: [membersTable, opensTable],
+    entities: [members],
+    roots: [rootOf(members)],
+    choices: '',
+    leaves: [],
+    continueAfter: '2026-01-01T00:00:00.000Z',
+  };
+}
+
 /** Commits two pages and finishes; gives, for every sync, how many files the ledger knew and how long they were. */
 async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly string[]> {
   const clock = manualClock();
@@ -49,16 +71,7 @@ async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly stri
     { clock },
   );
   const started = { lease: await sink.acquire(identity()), run: 'r1' as Started['run'] };
-  await sink.startRun(started.lease, {
-    run: started.run,
-    startedAt: '2026-03-01T10:00:00.000Z',
-    tables: [membersTable, opensTable],
-    entities: [members],
-    roots: [rootOf(members)],
-    choices: '',
-    leaves: [],
-    continueAfter: '2026-01-01T00:00:00.000Z',
-  });
+  await sink.startRun(started.lease, plan(started.run));
   const { id } = await onlyPartition(sink, started.lease);
   const syncs: string[] = [];
   synced.listener = () => {
@@ -84,4 +97,80 @@ test('with durability full, lines are on the disk before the ledger knows of the
 
 test('with durability normal, a file is synced only when it is closed', async () => {
   expect(await syncsOfARun('normal')).toEqual(['1 files, 2 keys']);
+});
+
+/** A run over an empty folder that ends as a power loss ends it: what was appended last has not reached the disk. */
+async function deletedAndLost(lostLines: number) {
+  const clock = manualClock();
+  const open = () =>
+    openSink({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }, { clock });
+  const sink = await open();
+  const started = { lease: await sink.acquire(identity()), run: 'r1' as Started['run'] };
+  await sink.startRun(started.lease, plan(started.run));
+  const { id } = await onlyPartition(sink, started.lease);
+  await sink.commit(started.lease, [page(started, id, [member('1'), member('2'), member('3')])]);
+  await sink.repair.tombstoneRecord(started.lease, started.run, members, member('1').keyText);
+  await sink.repair.tombstoneRecord(started.lease, started.run, members, member('2').keyText);
+  await sink[Symbol.asyncDispose]();
+  const file = join(folder, 'news', 'members', '1-1.jsonl.open');
+  const lines = readFileSync(file, 'utf8').split('\n');
+  truncateSync(file, Buffer.byteLength(lines.slice(0, 5 - lostLines).join('\n')) + 1);
+  return open();
+}
+
+const linesOf = (name: string): readonly unknown[] =>
+  readFileSync(join(folder, 'news', 'members', name), 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as unknown);
+
+test('a deletion is a line with the key alone', async () => {
+  await using sink = await deletedAndLost(0);
+  await sink.acquire(identity());
+  expect(readFileSync(join(folder, 'news', 'members', '1-1.jsonl'), 'utf8').split('\n')[3]).toBe(
+    '{"list_id":"a","id":"1","_op":"delete","_seq":4,"_changed_at":"2026-03-01T10:00:00.000Z","_run_id":"r1"}',
+  );
+});
+
+test('deletions whose lines are lost are undone, counted as such, and written again', async () => {
+  await using sink = await deletedAndLost(1);
+  const lease = await sink.acquire(identity());
+  const status = () => sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
+  expect(status()).toMatchObject({ rows: 2, deleted: 1 });
+  const run = 'r2' as Started['run'];
+  await sink.startRun(lease, plan(run));
+  expect(
+    await sink.repair.tombstoneRecord(lease, run, members, member('1').keyText),
+    'its line is there',
+  ).toBe(false);
+  expect(await sink.repair.tombstoneRecord(lease, run, members, member('2').keyText)).toBe(true);
+  expect(status()).toMatchObject({ rows: 1, deleted: 2 });
+  expect(linesOf('2-1.jsonl.open')).toMatchObject([{ id: '2', _op: 'delete', _run_id: 'r2' }]);
+});
+
+test('after lost lines every walk begins anew and in full, whatever was known', async () => {
+  await using sink = await deletedAndLost(3);
+  const ledger = new Database(join(folder, '_ledger.db'));
+  ledger.exec(
+    `UPDATE _sync_partitions SET watermark = 'w', marker = 'm', full_at = '2026-03-01T09:00:00.000Z',
+       position = '{"kind":"offset"}', set_aside_run = 'r1', failed_at = '2026-03-01T10:00:00.000Z', ready = 0`,
+  );
+  ledger.close();
+  const lease = await sink.acquire(identity());
+  const run = 'r2' as Started['run'];
+  expect(await sink.startRun(lease, { ...plan(run), leaves: [members] })).toMatchObject({ continues: null });
+  expect(await onlyPartition(sink, lease)).toMatchObject({ mode: 'full', position: null, watermark: null });
+});
+
+test('files of dropped records that could not be removed in time go when the connector is taken again', async () => {
+  await using sink = await deletedAndLost(0);
+  await (await sink.acquire(identity()))[Symbol.asyncDispose]();
+  const ledger = new Database(join(folder, '_ledger.db'));
+  ledger.exec('UPDATE _sync_files SET is_closed = 2');
+  ledger.close();
+  await sink.acquire(identity());
+  expect(existsSync(join(folder, 'news'))).toBe(false);
+  const after = new Database(join(folder, '_ledger.db'), { readonly: true });
+  expect(after.prepare('SELECT * FROM _sync_files').all()).toEqual([]);
+  after.close();
 });

@@ -7,30 +7,44 @@ import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
-import type { RunReport, Sink } from '../../../src/sinks/sink.ts';
+import type { RunReport } from '../../../src/sinks/run-report.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,
   hourMs,
   member,
   members,
+  membersTable,
   news,
   onlyPartition,
   page,
-  proof,
+  partition,
+  sealed,
   report,
   start,
   type Bench,
   type SinkKind,
   type Started,
 } from '../../contracts/sink/fixture.ts';
+import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
-import { makeVersion1 } from './version-1-file.ts';
+import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';
+
+const nothingDeleted = {
+  incremental: 0,
+  deleted: 0,
+  withheld: 0,
+  pending: 0,
+  withdrawn: 0,
+  withheldBecause: null,
+  proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
+};
 
 const program = fileURLToPath(new URL('migrating-process.ts', import.meta.url));
 
-/** What becomes of a file sink that version 1 has written. */
-export function migrating(kind: SinkKind): void {
+/** What becomes of a file sink that an older version has written. */
+export function migrating(kind: SinkKind, older: OlderVersion): void {
   const bench = useBench(kind);
   const children: ChildProcess[] = [];
   const file = (): string => kind.ledgerFile(bench().folder);
@@ -49,66 +63,88 @@ export function migrating(kind: SinkKind): void {
   }
 
   test('is read as it is, and not a byte of it is written', async () => {
-    await fillVersion1(bench());
+    await fillOlder(bench(), older);
     const before = readFileSync(file());
     using history = openHistory(kind.options(bench().folder));
     expect(history.pauses()).toEqual([]);
     expect(history.isCancelRequested('r3' as Started['run'])).toBe(false);
+    expect(history.finishedWindows(news, 'b1')).toEqual([]);
+    expect(history.missing(news, 5)).toEqual([]);
+    expect(history.explain(news, membersTable, '["a","1"]')).toBeNull();
+    expect(history.drift(news)).toEqual([]);
+    expect(history.connectors()[0]).toMatchObject({
+      lastRun: { run: 'r3', kind: 'sync' },
+      entities: [{ rows: 0 }, { entity: members, rows: 1, deleted: 0, missing: 0, partitions: 1, due: 1 }],
+    });
+    expect(history.failures(news, 5)).toEqual([]);
     expect(history.freshness(news)).toEqual([
       { entity: 'member_opens', asOf: null },
       { entity: members, asOf: instant(start) },
     ]);
     expect(
-      history.runs({ limit: 5 }).map(({ run, state, report }) => ({ run, state, report })),
+      history
+        .runs({ connector: news, kind: 'sync', limit: 5 })
+        .map(({ run, state, report }) => ({ run, state, report })),
     ).toMatchObject([
       { run: 'r3', state: 'running', report: null },
       {
         run: 'r2',
         state: 'failed',
         report: {
-          error: { code: 'UPSTREAM', recovery: 'stop', message: 'down' },
+          kind: 'sync',
+          error: { code: 'UPSTREAM', recovery: older === 1 ? 'stop' : 'retry', message: 'down' },
           resumeAt: null,
-          entities: [{ entity: members, isWhole: false }],
+          left: [],
+          entities: [{ entity: members, ...nothingDeleted, isWhole: older > 1 }],
         },
       },
       { run: 'r1', state: 'ok', report: { error: null, entities: [{ entity: members, isWhole: true }] } },
     ]);
+    expect(history.runs({ kind: 'backfill', limit: 5 })).toEqual([]);
     expect(readFileSync(file())).toEqual(before);
-    expect(version(file())).toBe(1);
+    expect(version(file())).toBe(older);
   });
 
   test('is migrated under a reader that has it open', async () => {
-    await fillVersion1(bench());
+    await fillOlder(bench(), older);
     using history = openHistory(kind.options(bench().folder));
     const asOf = history.freshness(news);
     const sink = await bench().open();
     await sink.pause(news, { since: instant(start), reason: 'too expensive' });
     expect(history.pauses()).toHaveLength(1);
     expect(history.freshness(news)).toEqual(asOf);
+    expect(history.connectors()[0]).toMatchObject({ entities: [{ rows: 0 }, { rows: 1, deleted: 0 }] });
+    expect(history.runs({ kind: 'sync', limit: 1 })).toMatchObject([{ run: 'r3', kind: 'sync' }]);
   });
 
   test('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {
-    await fillVersion1(bench());
+    await fillOlder(bench(), older);
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r4');
     expect(sink.history.run(started.run)).toMatchObject({ continues: 'r3' });
-    const { id, position } = await onlyPartition(sink, started.lease);
+    const { id, position, mode, watermark } = await onlyPartition(sink, started.lease);
     expect(position).toEqual({ kind: 'offset', offset: 7 });
+    expect([mode, watermark]).toEqual(['full', null]);
     const [committed] = await sink.commit(started.lease, [
-      page(started, id, [member('1'), member('2')], { seal: proof }),
+      page(started, id, [member('1'), member('2')], {
+        children: [partition(members, { n: 1 })],
+        seal: sealed,
+      }),
     ]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, inserted: 1, duplicate: 1 }));
     expect(bench().rows()).toHaveLength(2);
+    expect((await onlyPartition(sink, started.lease)).id).toBe(lastPartition + 1);
 
     const elsewhere = join(bench().folder, 'new');
     mkdirSync(elsewhere);
     const other = await openSink(kind.options(elsewhere), { clock: bench().clock });
     await other[Symbol.asyncDispose]();
     expect(tables(file())).toMatchObject(tables(kind.ledgerFile(elsewhere)));
+    expect(indexes(file())).toMatchObject(indexes(kind.ledgerFile(elsewhere)));
   });
 
   test('is migrated once by several processes that open it at the same time', async () => {
-    await fillVersion1(bench());
+    await fillOlder(bench(), older);
     const openers = await Promise.all(Array.from({ length: 4 }, () => opener()));
     const other = new Database(file());
     other.exec('BEGIN IMMEDIATE');
@@ -116,27 +152,27 @@ export function migrating(kind: SinkKind): void {
     for (const child of openers) child.send('go');
     expect(await Promise.all(inspected)).toEqual(openers.map(() => 'inspected'));
     const ends = openers.map((child) => heard(child));
-    // Until now all of them have seen version 1 and none could write.
+    // Until now all of them have seen the older version and none could write.
     other.close();
     expect(await Promise.all(ends)).toEqual(openers.map(() => 'opened'));
-    expect(version(file())).toBe(2);
+    expect(version(file())).toBe(schemaVersion);
   });
 
-  test('is whole and of version 1 after a kill in the middle of its migration, and migrated by the next one', async () => {
-    await fillVersion1(bench());
+  test('is whole and as old as before after a kill in the middle of its migration, and migrated by the next one', async () => {
+    await fillOlder(bench(), older);
     const before = tables(file());
     const child = await opener('killed');
     const exit = once(child, 'exit');
     child.send('go');
     expect(await exit).toEqual([null, 'SIGKILL']);
-    expect({ version: version(file()), tables: tables(file()) }).toEqual({ version: 1, tables: before });
+    expect({ version: version(file()), tables: tables(file()) }).toEqual({ version: older, tables: before });
     await bench().open();
-    expect(version(file())).toBe(2);
+    expect(version(file())).toBe(schemaVersion);
   });
 }
 
 /** Three runs: one that went well, one that failed, one that was killed at its first page. */
-async function fillVersion1(bench: Bench): Promise<void> {
+async function fillOlder(bench: Bench, older: OlderVersion): Promise<void> {
   const sink = await bench.open();
   await endedRun(bench, sink, 'r1', { outcome: 'ok' });
   bench.clock.advance(hourMs);
@@ -148,13 +184,13 @@ async function fillVersion1(bench: Bench): Promise<void> {
   const position = { kind: 'offset', offset: 7 } as const;
   await sink.commit(started.lease, [page(started, id, [member('1')], { position })]);
   await bench.closeSinks();
-  makeVersion1(bench.kind.ledgerFile(bench.folder));
+  makeOlder(bench.kind.ledgerFile(bench.folder), older);
 }
 
 async function endedRun(bench: Bench, sink: Sink, run: string, change: Partial<RunReport>): Promise<void> {
   const started = await bench.begin(sink, run);
   const { id } = await onlyPartition(sink, started.lease);
-  await sink.commit(started.lease, [page(started, id, [], { seal: proof })]);
+  await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
   await sink.finish(
     started.lease,
     started.run,
@@ -182,6 +218,20 @@ function tables(file: string): Readonly<Record<string, unknown>> {
         )
         .all()
         .map(({ name }) => [name, db.pragma(`table_info('${name}')`)]),
+    ),
+  );
+}
+
+/** Every index of the ledger as it was made. */
+function indexes(file: string): Readonly<Record<string, unknown>> {
+  return read(file, (db) =>
+    Object.fromEntries(
+      db
+        .prepare<[], { name: string; sql: string }>(
+          "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL AND name LIKE '\\_sync\\_%' ESCAPE '\\'",
+        )
+        .all()
+        .map(({ name, sql }) => [name, sql]),
     ),
   );
 }

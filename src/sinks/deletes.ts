@@ -1,0 +1,98 @@
+import type { Instant } from '../core/clock.ts';
+import type { EntityName, RunId } from '../core/names.ts';
+import type { PageCounts, Params, PreparedRecord } from '../core/records.ts';
+import type { Lease } from './sink.ts';
+
+/**
+ * What comes after a run's walks, when nothing is ready any more. Facts only: the engine judges what they mean. Every call
+ * is one transaction, fenced like a commit, and may be repeated after a kill; a run that goes on with another goes on with its
+ * sweep.
+ */
+export interface Deletes {
+  /**
+   * The next batch of what this chain's full walks did not meet: notes rows as missing, and withdraws what has been met
+   * again. `isDone`: every swept partition is through.
+   */
+  sweep(lease: Lease, run: RunId, limit: number): Promise<{ readonly isDone: boolean }>;
+  /**
+   * Notes as missing the records whose children this run was told not to exist (404), where this chain has not met them:
+   * listings that show only what changed would not tell for days that they are gone. Of entities that `get` can judge.
+   */
+  suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
+  /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
+  endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
+  /** Per entity of the run's plan that has missing rows, how they stand. After `sweep` is done. */
+  missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
+  /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
+  allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
+  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago; not asked in this run. */
+  toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
+  /** Stores what `get` said. Counts of the records that were stored. */
+  judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
+  /**
+   * Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). `which`: those
+   * a person has allowed, those missed by two full walks or more, or all.
+   */
+  tombstone(
+    lease: Lease,
+    run: RunId,
+    entity: EntityName,
+    which: TombstoneChoice,
+    limit: number,
+  ): Promise<number>;
+  /** The next batch of rows below tombstoned records, of entities in the plan; empty: none is left. */
+  tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
+}
+
+export interface EndedPartition {
+  readonly id: number;
+  readonly entity: EntityName;
+}
+
+export type TombstoneChoice = 'allowed' | 'missed-twice' | 'all';
+
+export interface EntityMissing {
+  readonly entity: EntityName;
+  /** Rows without a tombstone, missing ones included. */
+  readonly live: number;
+  readonly missing: number;
+  /** Of them: a person let their deletes pass. */
+  readonly allowed: number;
+  /** Of them: missed by two full walks or more, of different chains. */
+  readonly missedTwice: number;
+  /** Of them: still waiting for a `get`. */
+  readonly toConfirm: number;
+  /** Of them: still waiting for another full walk. */
+  readonly toWalk: number;
+  /** Full walks of this chain met no row of the entity at all, and everything live is missing. */
+  readonly isEmpty: boolean;
+}
+
+export interface Candidate {
+  readonly entity: EntityName;
+  readonly row: number;
+  /** JSON array of the key's values in the table's order. */
+  readonly keyText: string;
+  /** Of the partition that should have shown it. */
+  readonly params: Params;
+  readonly inject: Params;
+  /** `get` has returned it before, although listings leave it out. */
+  readonly wasVouchedFor: boolean;
+  readonly missingSince: Instant;
+}
+
+export type Judgement =
+  | { readonly row: number; readonly verdict: 'gone' }
+  | {
+      readonly row: number;
+      readonly verdict: 'there';
+      /** Null: it could not be placed from its record alone, and stays as it is stored. */
+      readonly record: PreparedRecord | null;
+      /** Listings are known to leave such records out (a trashed page): that they did is no fault of the walk. */
+      readonly isUnlisted: boolean;
+    };
+
+export interface DeletedRows {
+  readonly entity: EntityName;
+  readonly rows: number;
+}

@@ -1,0 +1,40 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { Column, JsonType } from '../core/records.ts';
+import type { Lease } from './sink.ts';
+
+/** Fields that the definition does not declare, and values that do not fit the column it declares. */
+export interface Drift {
+  /** What is known of an entity's undeclared fields, and the columns that were added for them. */
+  known(connector: ConnectorName, entity: EntityName): KnownDrift;
+  /**
+   * Adds a typed column for each undeclared field whose name and stored values all fit one, and moves the values over; one
+   * transaction per entity. Gives the new columns. The last thing before `finish`: the run's records are not prepared for them.
+   */
+  evolve(lease: Lease, run: RunId, entity: EntityName): Promise<readonly Column[]>;
+}
+
+export interface KnownDrift {
+  readonly evolved: readonly Column[];
+  /** Undeclared fields that were met before and stored. `*` among them stands for all that are not named any more. */
+  readonly fields: ReadonlySet<string>;
+  /** Field -> types of its values that were stored although they do not fit its column. */
+  readonly misfits: ReadonlyMap<string, ReadonlySet<JsonType>>;
+  /** The entity has been read whole at least once: what comes now and was not known is a change. */
+  readonly isEstablished: boolean;
+}
+
+/** For `schema diff`. */
+export interface DriftRow {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  /** `*` stands for those beyond the first 200 of the entity. */
+  readonly field: string;
+  /** JSON types met, in order of first meeting. */
+  readonly types: readonly JsonType[];
+  readonly kind: 'undeclared' | 'misfit';
+  readonly firstSeenAt: Instant;
+  readonly firstRun: RunId;
+  /** Where the values are. */
+  readonly place: 'extra' | 'column' | 'quarantine';
+}

@@ -1,0 +1,107 @@
+import type Database from 'better-sqlite3';
+import { join } from 'node:path';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { EntityTable } from '../../core/records.ts';
+import { openReadTransaction } from '../ledger/read-transaction.ts';
+import { toSinkError } from '../ledger/sink-error.ts';
+import type { RecordReader, StoredRecord } from '../record-reader.ts';
+import type { ListedFile } from './file-list.ts';
+import { entityDirectory } from './file-name.ts';
+import { keyTableName } from './key-table.ts';
+import { parseLine } from './parse-line.ts';
+import { readLines, type ChangeLine } from './read-lines.ts';
+
+interface Place {
+  readonly db: Database.Database;
+  readonly directory: string;
+  readonly connector: ConnectorName;
+  readonly table: EntityTable;
+}
+
+/** Records as the newest line of each key, found in the files by the numbers that the ledger's table of keys holds. */
+export function openJsonlRecords(directory: string): RecordReader {
+  const file = join(directory, '_ledger.db');
+  const { db, ...transaction } = openReadTransaction({ file, kind: 'jsonl' });
+  const guarded = function* (records: Iterable<StoredRecord>): Generator<StoredRecord> {
+    try {
+      yield* records;
+    } catch (error) {
+      throw toSinkError(error, file);
+    }
+  };
+  return {
+    ...transaction,
+    changes: (connector, table, after) => guarded(readChanges({ db, directory, connector, table }, after)),
+    record: (connector, table, keyText) => {
+      const place = { db, directory, connector, table };
+      const seq = seqOfKey(place, keyText);
+      if (seq === null) return null;
+      for (const record of guarded(readCurrent(place, [seq]))) return record;
+      return null;
+    },
+  };
+}
+
+/**
+ * A key whose line was lost with the power (durability `normal`) has no hash: the next run writes it again, under a new number.
+ */
+const hasLine = "(hash <> '' OR deleted_at IS NOT NULL)";
+
+function* readChanges(place: Place, after: number): Generator<StoredRecord> {
+  const seqs = place.db
+    .prepare<[number], number>(
+      `SELECT seq FROM ${keyTableName(place.connector, place.table.entity)} WHERE seq > ? AND ${hasLine} ORDER BY seq`,
+    )
+    .pluck();
+  yield* readCurrent(place, seqs.iterate(after));
+}
+
+function seqOfKey({ db, connector, table }: Place, keyText: string): number | null {
+  const seq = db
+    .prepare<[string], number>(
+      `SELECT seq FROM ${keyTableName(connector, table.entity)} WHERE key = ? AND ${hasLine}`,
+    )
+    .pluck();
+  return seq.get(keyText) ?? null;
+}
+
+/** Numbers and lines go upwards both: one pass over each, and nothing is kept. */
+function* readCurrent(place: Place, seqs: Iterable<number>): Generator<StoredRecord> {
+  const directory = entityDirectory(place.directory, place.connector, place.table.entity);
+  const files = listedFiles(place);
+  let lines: Iterator<ChangeLine> | null = null;
+  try {
+    for (const seq of seqs) {
+      lines ??= readLines(
+        directory,
+        files.filter(({ lastSeq }) => lastSeq >= seq),
+      );
+      let next = lines.next();
+      while (next.done !== true && next.value.seq < seq) next = lines.next();
+      const record =
+        next.done === true || next.value.seq > seq ? null : parseLine(place.table, next.value.text());
+      if (record === null) throw missing(directory, seq);
+      yield record;
+    }
+  } finally {
+    lines?.return?.();
+  }
+}
+
+/** In the order of their lines' numbers: an entity has one writer at a time. */
+function listedFiles({ db, connector, table }: Place): readonly ListedFile[] {
+  return db
+    .prepare<[string, string], ListedFile>(
+      `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed
+       FROM _sync_files WHERE connector = ? AND entity = ? AND length > 0 ORDER BY first_seq`,
+    )
+    .all(connector, table.entity);
+}
+
+function missing(directory: string, seq: number): SyncError {
+  return new SyncError(
+    `The files in ${directory} should hold the line with _seq ${seq}, and do not. Restore them from a backup, or reset the entity with its data and sync again.`,
+    { code: 'SINK_FAILED', recovery: 'stop', context: { directory, seq } },
+  );
+}

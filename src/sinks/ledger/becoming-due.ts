@@ -1,0 +1,51 @@
+import type { Instant } from '../../core/clock.ts';
+import type { Marker, WalkMode } from '../partition.ts';
+import type { EntityReading } from '../sink.ts';
+
+/** How a chain of runs reads one entity. */
+export interface ChainReading extends EntityReading {
+  /** Everything is read in full, whatever is known. */
+  readonly isFull: boolean;
+  /** What must be as it was at the last seal for that to count: see `sealed_scope`. */
+  readonly scope: string;
+}
+
+/** What the ledger knows of a partition's earlier walks. */
+export interface KnownWalks {
+  readonly dueSince: Instant | null;
+  readonly watermark: Instant | null;
+  /** The parent's change value at the last seal. */
+  readonly marker: string | null;
+  readonly fullAt: Instant | null;
+  readonly sealedScope: string | null;
+}
+
+export const neverWalked: KnownWalks = {
+  dueSince: null,
+  watermark: null,
+  marker: null,
+  fullAt: null,
+  sealedScope: null,
+};
+
+/** How a partition that becomes due is read. An entity that the run does not read gets its mode when one does. */
+export function decideMode(known: KnownWalks, reading: ChainReading | undefined): WalkMode {
+  const isEnough =
+    reading !== undefined && reading.isIncremental && known.watermark !== null && isCurrent(known, reading);
+  return isEnough ? 'incremental' : 'full';
+}
+
+/** Found again, and nothing below its parent has changed since it was sealed: it need not be read. */
+export function isUnchanged(
+  known: KnownWalks,
+  marker: Marker | null,
+  reading: ChainReading | undefined,
+): boolean {
+  const isMarked = marker !== null && known.marker === marker.value && known.dueSince === null;
+  return isMarked && reading !== undefined && isCurrent(known, reading);
+}
+
+/** Its newest full walk is young enough to build on, and was made to read the same. */
+function isCurrent({ fullAt, sealedScope }: KnownWalks, reading: ChainReading): boolean {
+  return !reading.isFull && fullAt !== null && fullAt > reading.fullBefore && sealedScope === reading.scope;
+}

@@ -1,0 +1,36 @@
+/** Versions before it know nothing of deletes and of backfills. */
+const firstWithDeletes = 3;
+
+/**
+ * What `status` shows of each entity, in a file of that version. All connectors in one pass over the partitions: an index
+ * would lead to their rows in random order, at ten times the cost. Listings inside a tree are passing work, not partitions
+ * of their own, and so are windows of backfills: they are not counted, nor is what lies below records that are gone.
+ */
+export function entityStatusSql(version: number): string {
+  const knowsDeletes = version >= firstWithDeletes;
+  return `
+WITH walked AS (
+  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at
+  FROM _sync_partitions NOT INDEXED WHERE tree IS NULL ${knowsDeletes ? "AND backfill = '' AND gone = 0" : ''}
+  GROUP BY connector, entity
+), refused AS (
+  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine GROUP BY connector, entity
+), missed AS (
+  ${knowsDeletes ? missedRows : 'SELECT connector, entity, 0 AS missing FROM _sync_tables'}
+), known AS (
+  SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
+  UNION SELECT connector, entity FROM _sync_tables
+)
+SELECT connector, entity, coalesce(rows${knowsDeletes ? ' - deleted' : ''}, 0) AS rows,
+  ${knowsDeletes ? 'coalesce(deleted, 0)' : '0'} AS deleted, coalesce(missing, 0) AS missing,
+  coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
+  coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt
+FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
+  LEFT JOIN missed USING (connector, entity) LEFT JOIN _sync_tables USING (connector, entity)
+ORDER BY connector, entity`;
+}
+
+/** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
+const missedRows = `SELECT m.connector, m.entity, count(*) AS missing
+  FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+  WHERE m.missed > 0 AND p.gone = 0 GROUP BY m.connector, m.entity`;

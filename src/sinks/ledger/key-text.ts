@@ -1,0 +1,28 @@
+import type { ColumnValue } from '../../core/records.ts';
+import { readJson } from './json-text.ts';
+
+/** The parts of a key as `PreparedRecord.keyText` has them: what a store reads back gives the same text again. */
+export function keyTextOf(parts: readonly ColumnValue[]): string {
+  return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
+}
+
+/** The parts of a key's text as columns hold them; null for a text that is no key of `length` parts. */
+export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
+  const parts = readParts(keyText);
+  return Array.isArray(parts) && parts.length === length && parts.every(isColumnValue) ? parts : null;
+}
+
+function readParts(keyText: string): unknown {
+  try {
+    return readJson(keyText);
+  } catch {
+    // Keys come from the command line too: a text that is no JSON is no key.
+    return null;
+  }
+}
+
+function isColumnValue(value: unknown): value is ColumnValue {
+  return (
+    value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+  );
+}

@@ -1,0 +1,53 @@
+import type Database from 'better-sqlite3';
+import type { LedgerReader, PartitionHistory, RowHistory } from '../ledger-reader.ts';
+import { parseFailure, parseParams } from './ledger-json.ts';
+import { knowsRows, openRows } from './open-rows.ts';
+import { readMissingRow } from './read-missing.ts';
+
+/** What is known of single rows, and of the partitions that show them. */
+export function readRowHistory(db: Database.Database): Pick<LedgerReader, 'explain'> {
+  return {
+    explain: (connector, table, keyText) => {
+      const { entity } = table;
+      const isStored =
+        knowsRows(db) &&
+        db.prepare('SELECT 1 FROM _sync_tables WHERE connector = ? AND entity = ?').get(connector, entity) !==
+          undefined;
+      const found = isStored ? openRows(db).row(connector, table, keyText) : undefined;
+      if (found === undefined) return null;
+      const { run, home, ...row } = found;
+      const missing = readMissingRow(db, connector, entity, row.row);
+      const history: RowHistory = {
+        ...row,
+        changedByRun: run,
+        missing: missing === null ? null : { ...missing, keyText },
+        partition: home === null ? null : readPartition(db, home),
+      };
+      return history;
+    },
+  };
+}
+
+interface PartitionRow extends Omit<PartitionHistory, 'params' | 'failure' | 'isGone'> {
+  readonly params: string;
+  readonly failure: string | null;
+  readonly gone: number;
+}
+
+function readPartition(db: Database.Database, id: number): PartitionHistory | null {
+  const found = db
+    .prepare<[number], PartitionRow>(
+      `SELECT entity, params, mode, watermark, marker, sealed_at AS sealedAt, sealed_run AS sealedRun, full_at AS fullAt,
+         found_at AS foundAt, due_since AS dueSince, failure, gone
+       FROM _sync_partitions WHERE id = ?`,
+    )
+    .get(id);
+  if (found === undefined) return null;
+  const { params, failure, gone, ...partition } = found;
+  return {
+    ...partition,
+    params: parseParams(params),
+    failure: failure === null ? null : parseFailure(failure),
+    isGone: gone === 1 || gone === 2,
+  };
+}

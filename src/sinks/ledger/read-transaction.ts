@@ -1,0 +1,55 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { EntityTable } from '../../core/records.ts';
+import type { RecordReader } from '../record-reader.ts';
+import { openLedgerReader } from './history.ts';
+import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
+import { toSinkError } from './sink-error.ts';
+import { parseColumns, parseNames } from './table-json.ts';
+
+/** A sink's database held in one state: what the readers of its records have in common. */
+export interface ReadTransaction extends Pick<
+  RecordReader,
+  'sinkId' | 'newestSeq' | 'history' | 'table' | typeof Symbol.dispose
+> {
+  readonly db: Database.Database;
+  readonly file: string;
+}
+
+/** Writers are not kept from writing; until it is disposed, their log cannot be folded into the file. Throws when there is no sink yet. */
+export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kind'>): ReadTransaction {
+  const { file } = options;
+  const db = openReadonlyDatabase(options);
+  try {
+    db.exec('BEGIN');
+    // The state is that of the first reading.
+    const meta = db
+      .prepare<[], { sinkId: string; seq: number }>('SELECT sink_id AS sinkId, seq FROM _sync_meta')
+      .get();
+    return {
+      db,
+      file,
+      sinkId: meta?.sinkId ?? '',
+      newestSeq: meta?.seq ?? 0,
+      history: openLedgerReader(db, file),
+      table: (connector, entity) => storedTable(db, connector, entity),
+      [Symbol.dispose]: () => void db.close(),
+    };
+  } catch (error) {
+    db.close();
+    throw toSinkError(error, file);
+  }
+}
+
+function storedTable(
+  db: Database.Database,
+  connector: ConnectorName,
+  entity: EntityName,
+): EntityTable | null {
+  const row = db
+    .prepare<[string, string], { key: string; stored: string }>(
+      'SELECT key, stored FROM _sync_tables WHERE connector = ? AND entity = ?',
+    )
+    .get(connector, entity);
+  return row === undefined ? null : { entity, columns: parseColumns(row.stored), key: parseNames(row.key) };
+}

@@ -1,0 +1,76 @@
+import type { EntityName, RunId } from '../../../core/names.ts';
+import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
+import type { Repair, UndeletedRows } from '../../repair.ts';
+import type { Lease } from '../../sink.ts';
+import { checkCounts } from '../counts.ts';
+import { preparePartitionsBelow, tombstoneRow, type PartitionsBelow } from '../deletes/tombstone-row.ts';
+import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import { storeRows } from '../store-rows.ts';
+import { inRun } from '../transact.ts';
+import { reset } from './reset.ts';
+
+/** `Repair` over the ledger. */
+export function ledgerRepair(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Repair {
+  const below = preparePartitionsBelow(ledger.db);
+  const inLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result): Result => {
+    const held = heldOf(lease);
+    return inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
+  };
+  return {
+    reset: async (connector, what) => reset(ledger, connector, what),
+    canUndelete: ledger.store.canUndelete,
+    undelete: async (lease, run, of, limit) =>
+      inLease(lease, run, (commit) => undelete(commit, below, of, limit)),
+    storeRecord: async (lease, run, entity, record) =>
+      inLease(lease, run, (commit) => storeOne(commit, below, entity, record)),
+    tombstoneRecord: async (lease, run, entity, keyText) =>
+      inLease(lease, run, (commit) => tombstoneOne(commit, below, entity, keyText)),
+  };
+}
+
+/** Row by row, table after table, until `limit` of them are back. */
+function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: number): UndeletedRows {
+  const { ledger, held, current, stamp } = commit;
+  const rows: { readonly entity: EntityName; readonly rows: number }[] = [];
+  let left = limit;
+  for (const [entity, { table }] of current.tables) {
+    const tombstoned = left > 0 ? table.tombstonedBy(of, left) : [];
+    for (const row of tombstoned) {
+      table.revive(row, stamp);
+      const found = { origin: current.origin, now: stamp.now };
+      below.begin(held.connector, entity, table.row(row)?.keyText ?? '', found);
+    }
+    if (tombstoned.length > 0) {
+      ledger.rows.addDeleted(held.connector, entity, -tombstoned.length);
+      rows.push({ entity, rows: tombstoned.length });
+    }
+    left -= tombstoned.length;
+  }
+  return { rows, isDone: left > 0 };
+}
+
+function storeOne(
+  commit: Commit,
+  below: PartitionsBelow,
+  entity: EntityName,
+  record: PreparedRecord,
+): PageCounts {
+  const { ledger, held, current, stamp } = commit;
+  const before = current.tables.get(entity)?.table.find(record);
+  const stored = storeRows(commit, { entity, records: [record] }, false, null);
+  const counts = { ...noCounts, fetched: 1, ...stored };
+  checkCounts(entity, counts);
+  ledger.counts.add(current.run, entity, counts);
+  current.seen.save();
+  if (before !== undefined && before.deletedAt !== null) {
+    below.begin(held.connector, entity, record.keyText, { origin: current.origin, now: stamp.now });
+  }
+  return counts;
+}
+
+function tombstoneOne(commit: Commit, below: PartitionsBelow, entity: EntityName, keyText: string): boolean {
+  const stored = commit.current.tables.get(entity)?.table.rowOf(keyText);
+  if (stored === undefined || stored.deletedAt !== null) return false;
+  tombstoneRow(commit, below, entity, stored);
+  return true;
+}

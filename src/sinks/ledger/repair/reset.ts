@@ -1,0 +1,103 @@
+import { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
+import { ConnectorBusyError } from '../../acquire-errors.ts';
+import type { ResetCounts, ResetScope } from '../../repair.ts';
+import type { Ledger } from '../ledger.ts';
+import { takeLock, type Lock } from '../lock.ts';
+import { toSinkError } from '../sink-error.ts';
+import { inTransaction } from '../transact.ts';
+import { prepareForgetting, type Forgetting } from './forgetting.ts';
+
+/** No record is written, so no run stands beside one. */
+const noRun = '' as RunId;
+
+/**
+ * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's lock alone
+ * is taken: its epoch and identity stay as they are.
+ */
+export function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): ResetCounts {
+  const lock = lockConnector(ledger, connector);
+  try {
+    return inTransaction(ledger, noRun, () => {
+      const forgetting = prepareForgetting(ledger.db);
+      return what.entity === null
+        ? resetConnector(ledger, forgetting, connector, what)
+        : resetEntity(ledger, forgetting, connector, what.entity, what);
+    });
+  } finally {
+    lock.release();
+  }
+}
+
+function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
+  let lock: Lock | null;
+  try {
+    lock = takeLock(`${ledger.file}.${connector}.lock`);
+  } catch (error) {
+    throw toSinkError(error, ledger.file);
+  }
+  if (lock === null) {
+    throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
+  }
+  return lock;
+}
+
+function resetEntity(
+  ledger: Ledger,
+  forgetting: Forgetting,
+  connector: ConnectorName,
+  entity: EntityName,
+  { tables, withData, now }: ResetScope,
+): ResetCounts {
+  const [walked] = tables;
+  if (walked !== undefined && walked.entity !== entity) {
+    throw usage(
+      `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
+    );
+  }
+  const entities = [...new Set([entity, ...tables.map((table) => table.entity)])];
+  if (!forgetting.isKnown(connector, entity)) {
+    throw usage(
+      `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
+    );
+  }
+  const partitions = forgetting.readAgain(connector, entities, now);
+  let rows = 0;
+  if (withData) {
+    for (const one of entities) {
+      ledger.store.drop(connector, one);
+      rows += forgetting.dropRecords(connector, one);
+    }
+  }
+  return { partitions, rows };
+}
+
+function resetConnector(
+  ledger: Ledger,
+  forgetting: Forgetting,
+  connector: ConnectorName,
+  { withData, now }: ResetScope,
+): ResetCounts {
+  if (ledger.connectors.identity(connector) === undefined) {
+    throw usage(
+      `The sink holds nothing of connector "${connector}": it has never been read. Check the name; \`status\` lists what is there.`,
+    );
+  }
+  const entities = forgetting.entities(connector);
+  const partitions = forgetting.readAgain(connector, entities, now);
+  forgetting.dropWindows(connector);
+  ledger.runs.forbidContinuing(connector);
+  let rows = 0;
+  if (withData) {
+    for (const entity of entities) {
+      ledger.store.drop(connector, entity);
+      rows += forgetting.dropRecords(connector, entity);
+    }
+    forgetting.dropConnector(connector);
+  }
+  return { partitions, rows };
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

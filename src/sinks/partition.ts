@@ -1,0 +1,89 @@
+import type { Instant } from '../core/clock.ts';
+import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { EntityName, RunId } from '../core/names.ts';
+import type { Params } from '../core/records.ts';
+
+/** Full: from the start to the end. Incremental: only what changed since the watermark. */
+export type WalkMode = 'full' | 'incremental';
+
+/** A walk-unit that a page brought to light, or a root from the plan. Identity: connector, entity, params. */
+export interface FoundPartition {
+  readonly entity: EntityName;
+  /** Canonical: the values that identify the partition; paging, order and fixed parameters are not among them. */
+  readonly params: Params;
+  /** Fields filled into every record of the partition (field -> value). */
+  readonly inject: Readonly<Record<string, JsonValue>>;
+  /** Distance from the root entity, plus depth in a tree: deeper ones start first. */
+  readonly rank: number;
+  /** For a listing inside a tree: its depth (the tree's own root listing has 0). Null elsewhere. */
+  readonly treeDepth: number | null;
+  /** The partition whose tree this listing belongs to; null for a partition of its own. */
+  readonly tree: number | null;
+  /** The record that led to it; null for a root and for a listing inside a tree. */
+  readonly parent: { readonly entity: EntityName; readonly keyText: string } | null;
+  /** The parent's change value: found with the same one again, it need not be read. Null: it is read whenever it is found. */
+  readonly marker: Marker | null;
+  /** In a backfill: the parameters of the living partition that these records belong to. Null elsewhere. */
+  readonly base: Params | null;
+}
+
+export interface Marker {
+  readonly value: string;
+  /**
+   * False: the parent changed so shortly before this run that another change could have left the same value; the partition is
+   * read again the next time it is found.
+   */
+  readonly isSettled: boolean;
+}
+
+export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'base'> {
+  /** Row number in the ledger. */
+  readonly id: number;
+  /** Null: from the start. Otherwise what the last commit stored, as the engine wrote it. */
+  readonly position: Position | null;
+  /** How this walk reads it; decided when it became due. */
+  readonly mode: WalkMode;
+  /** Every record whose change value is at or before this is stored. Null: nothing is known. */
+  readonly watermark: Instant | null;
+}
+
+/** How far a walk has come: written by the pagination strategy, opaque to the sink (JSON, at most 64 KiB). */
+export type Position = Readonly<Record<string, JsonValue>> & { readonly kind: string };
+
+export interface WalkRef {
+  readonly partition: number;
+  readonly run: RunId;
+}
+
+export type ProofKind = 'single' | 'seam' | 'token' | 'keyset';
+
+/** How a walk is known to be complete. `isOrdered` false: the order was unknown, rows may have slipped by unseen. */
+export interface Proof {
+  readonly kind: ProofKind;
+  readonly isOrdered: boolean;
+}
+
+/**
+ * What else must agree before a stored record that a full walk did not meet counts as deleted: `nothing`, a `get` that
+ * finds nothing, or the next full `walk`. Null: the walk says nothing about what it did not meet.
+ */
+export type Absence = 'nothing' | 'get' | 'walk' | null;
+
+/** How a walk ended. */
+export interface Seal {
+  readonly proof: Proof;
+  /** The highest change value of a proven walk that is not later than the run's start. Null: the watermark stays. */
+  readonly watermark: Instant | null;
+  readonly absence: Absence;
+}
+
+export interface WalkFailure {
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly message: string;
+  readonly at: Instant;
+  readonly dropPosition: boolean;
+  /** The incremental reading itself does not work (the service ignores it): the next walk is a full one. */
+  readonly dropWatermark: boolean;
+}

@@ -1,0 +1,46 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
+import type { Lease } from './sink.ts';
+
+/** What a person does to a sink outside a sync. */
+export interface Repair {
+  /**
+   * Forgets how far one entity (with what its records are exploded into) has been read, or all of a connector; with
+   * `withData` its records too. Nothing else in the sink changes, to the byte. Takes the connector's lock, but not its identity:
+   * a connector that has become another one can be forgotten. Throws `ConnectorBusyError`, and USAGE where there is nothing of
+   * that name.
+   */
+  reset(connector: ConnectorName, what: ResetScope): Promise<ResetCounts>;
+  /** Whether tombstones can be taken back: only where the sink itself still has the records. */
+  readonly canUndelete: boolean;
+  /**
+   * Takes back up to `limit` tombstones that the run `of` has set, inside the lease's run; `isDone` when none is left.
+   * Throws USAGE where `canUndelete` is false.
+   */
+  undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
+  /** Stores one record outside a walk, inside the lease's run. */
+  storeRecord(lease: Lease, run: RunId, entity: EntityName, record: PreparedRecord): Promise<PageCounts>;
+  /** Tombstones the row of this key, if there is one; true when it was alive. */
+  tombstoneRecord(lease: Lease, run: RunId, entity: EntityName, keyText: string): Promise<boolean>;
+}
+
+export interface ResetScope {
+  /** Null: the whole connector. */
+  readonly entity: EntityName | null;
+  /** The entity's tables as the definition declares them; empty where `entity` is null. */
+  readonly tables: readonly EntityTable[];
+  readonly withData: boolean;
+  readonly now: Instant;
+}
+
+export interface ResetCounts {
+  readonly partitions: number;
+  /** Rows that were dropped; 0 without `withData`. */
+  readonly rows: number;
+}
+
+export interface UndeletedRows {
+  readonly rows: readonly { readonly entity: EntityName; readonly rows: number }[];
+  readonly isDone: boolean;
+}

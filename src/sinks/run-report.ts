@@ -1,0 +1,85 @@
+import type { Instant } from '../core/clock.ts';
+import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { PageCounts, Params } from '../core/records.ts';
+import type { ProofKind } from './partition.ts';
+
+export interface LeftWork {
+  readonly entity: EntityName;
+  readonly partitions: number;
+}
+
+/** `sync` is the ordinary one; the others stand beside it and leave its chain of runs alone. */
+export type RunKind = 'sync' | 'backfill' | 'refetch' | 'undelete';
+
+export type RunOutcome = 'ok' | 'partial' | 'degraded' | 'failed' | 'interrupted';
+
+export interface RunReport {
+  readonly run: RunId;
+  readonly kind: RunKind;
+  readonly connector: ConnectorName;
+  readonly outcome: RunOutcome;
+  readonly startedAt: Instant;
+  readonly finishedAt: Instant;
+  readonly continues: RunId | null;
+  readonly entities: readonly EntityReport[];
+  readonly calls: number;
+  readonly retries: number;
+  readonly waitedMs: number;
+  readonly bytes: number;
+  /** At most 100; `failuresOmitted` counts the rest. */
+  readonly failures: readonly FailureReport[];
+  readonly failuresOmitted: number;
+  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: somebody must act. */
+  readonly error: {
+    readonly code: ErrorCode;
+    readonly recovery: Recovery;
+    readonly message: string;
+  } | null;
+  /** The service asked for quiet until then and the run ended early (`partial`); the next one goes on. Null elsewhere. */
+  readonly resumeAt: Instant | null;
+  /** What is due and was not read: set aside, or beyond the run's budget. */
+  readonly left: readonly LeftWork[];
+}
+
+export interface EntityReport {
+  readonly entity: EntityName;
+  readonly counts: PageCounts;
+  readonly pages: number;
+  /** Walks read to their end, by the kind of their proof. */
+  readonly proofs: Readonly<Record<ProofKind, number>>;
+  readonly setAside: number;
+  /** Of the sealed walks, those without proof of a known order. */
+  readonly unordered: number;
+  /** Fields kept in `_extra` because they have no column or do not fit it. */
+  readonly extraFields: number;
+  /** Listings not entered because they lie below the definition's depth limit. */
+  readonly depthLimited: number;
+  /** Records met in a listing that is not their own (synced copies); counted among the duplicates. */
+  readonly foreign: number;
+  /** Sealed walks that read from a watermark instead of from the start. */
+  readonly incremental: number;
+  /** Rows tombstoned by this run, those below vanished parents included. */
+  readonly deleted: number;
+  /** Rows that seem to be gone and that a guard keeps: somebody must look. */
+  readonly withheld: number;
+  /** Rows that seem to be gone and wait for a `get` or for another full walk. */
+  readonly pending: number;
+  /** Full walks that missed a record which `get` still returns: they prove nothing, and are made again. */
+  readonly withdrawn: number;
+  /** Why something is `withheld`; null where nothing is. */
+  readonly withheldBecause: 'share' | 'empty' | null;
+  /**
+   * Of a run that ended `ok` or `degraded`: nothing of the entity was left out, nor of what leads to it, since the chain of
+   * runs began.
+   */
+  readonly isWhole: boolean;
+}
+
+export interface FailureReport {
+  readonly entity: EntityName;
+  readonly params: Params;
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly message: string;
+}

@@ -1,0 +1,68 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { ColumnValue, EntityTable } from '../../core/records.ts';
+import { keyPartsOf } from '../ledger/key-text.ts';
+import { openReadTransaction } from '../ledger/read-transaction.ts';
+import { tableName } from '../ledger/record-store.ts';
+import { toSinkError } from '../ledger/sink-error.ts';
+import type { RecordReader, StoredRecord } from '../record-reader.ts';
+import { quoted } from './quoted.ts';
+import { keyCondition } from './table-sql.ts';
+
+/** Records as rows of their tables. Integers come with all their digits. */
+export function openSqliteRecords(file: string): RecordReader {
+  const { db, ...transaction } = openReadTransaction({ file, kind: 'sqlite' });
+  return {
+    ...transaction,
+    changes: (connector, table, after) => readChanges(db, file, { connector, table, after }),
+    record: (connector, table, keyText) => {
+      const key = keyPartsOf(keyText, table.key.length);
+      if (key === null) return null;
+      const row = select(db, connector, table, `WHERE ${keyCondition(table)}`).get(...key);
+      return row === undefined ? null : storedRecord(table, row);
+    },
+  };
+}
+
+/** Through the index on `_seq`: rows come in its order, one at a time. */
+function* readChanges(
+  db: Database.Database,
+  file: string,
+  { connector, table, after }: { connector: ConnectorName; table: EntityTable; after: number },
+): Generator<StoredRecord> {
+  try {
+    for (const row of select(db, connector, table, 'WHERE _seq > ? ORDER BY _seq').iterate(after)) {
+      yield storedRecord(table, row);
+    }
+  } catch (error) {
+    throw toSinkError(error, file);
+  }
+}
+
+function select(
+  db: Database.Database,
+  connector: ConnectorName,
+  table: EntityTable,
+  where: string,
+): Database.Statement<unknown[], readonly ColumnValue[]> {
+  const columns = table.columns.map(({ name }) => quoted(name));
+  const name = quoted(tableName(connector, table.entity));
+  return db
+    .prepare<unknown[], readonly ColumnValue[]>(
+      `SELECT ${columns.join(', ')}, _extra, _deleted_at, _seq, _changed_at, _run_id FROM ${name} ${where}`,
+    )
+    .raw(true)
+    .safeIntegers(true);
+}
+
+function storedRecord({ columns }: EntityTable, row: readonly ColumnValue[]): StoredRecord {
+  const [extra = null, deletedAt = null, seq = 0, changedAt = '', run = ''] = row.slice(columns.length);
+  return {
+    isDeleted: deletedAt !== null,
+    seq: Number(seq),
+    changedAt: String(changedAt),
+    run: String(run) as RunId,
+    values: row.slice(0, columns.length),
+    extra: extra === null ? null : String(extra),
+  };
+}

@@ -1,0 +1,334 @@
+import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import { dayMs, hourMs, identity, lists, member, members, start, type SinkKind } from './fixture.ts';
+import {
+  held,
+  list,
+  membersOf,
+  readingOf,
+  RunOfLists,
+  settled,
+  whole,
+  type Read,
+} from './lists-and-members.ts';
+import { useBench } from './use-bench.ts';
+
+const incremental: Partial<RunPlan> = {
+  reading: readingOf({ lists: { isIncremental: true }, members: { isIncremental: true } }),
+};
+const at = (ms: number): string => instant(start + ms);
+
+export function becomingDue(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const begin = async (run: string, change: Partial<RunPlan> = {}): Promise<RunOfLists> =>
+    RunOfLists.start(bench(), sinkOf, run, change);
+  let sinkOf: Awaited<ReturnType<typeof held>>;
+  const open = async (): Promise<void> => {
+    sinkOf = await held(bench());
+  };
+
+  /** A run that reads the lists (list `a` among them) and the members of `a`. */
+  async function readOnce(
+    run: string,
+    change: Partial<RunPlan>,
+    of: Read & { marker?: string } = {},
+  ): Promise<void> {
+    const marker = of.marker === undefined ? null : settled(of.marker);
+    const one = await begin(run, change);
+    await one.read(null, { records: [list('a')], children: [membersOf('a', marker)], ...of });
+    await one.read('a', { records: [member('1')], ...of });
+    await one.finish();
+  }
+
+  /** What a later run does that finds list `a` again. */
+  async function findAgain(
+    run: string,
+    change: Partial<RunPlan>,
+    marker: ReturnType<typeof settled> | null,
+  ): Promise<readonly string[]> {
+    const one = await begin(run, change);
+    await one.read(null, { records: [list('a')], children: [membersOf('a', marker)], seal: null });
+    return await one.modes();
+  }
+
+  test('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
+    await open();
+    const first = await begin('r1', incremental);
+    expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
+    await first.read(null, { seal: whole({ watermark: at(0) }) });
+    await first.finish();
+    const second = await begin('r2', incremental);
+    expect(await second.partition(null)).toMatchObject({
+      mode: 'incremental',
+      watermark: at(0),
+      position: null,
+    });
+  });
+
+  test.each<[string, Read]>([
+    ['no watermark', { seal: whole() }],
+    ['a sweep to come', { seal: whole({ watermark: at(0), absence: 'nothing' }) }],
+  ])('reads in full again what was sealed with %s', async (_what, read) => {
+    await open();
+    const first = await begin('r1', incremental);
+    await first.read(null, read);
+    await first.finish('partial');
+    await sinkOf.lease[Symbol.asyncDispose]();
+    sinkOf = await held(bench());
+    const late = instant(bench().clock.now());
+    expect(await (await begin('r2', { ...incremental, continueAfter: late })).modes()).toEqual([
+      'lists full',
+    ]);
+  });
+
+  test.each(['nothing', null] as const)(
+    'counts a full walk from the beginning of its chain, absence: %s',
+    async (absence) => {
+      await open();
+      const first = await begin('r1', incremental);
+      const began = instant(bench().clock.now());
+      bench().clock.advance(hourMs);
+      await first.read(null, { records: [list('a')], seal: whole({ watermark: at(0), absence }) });
+      await first.sweep();
+      await first.finish();
+      const aged = (fullBefore: string): Partial<RunPlan> => ({
+        reading: readingOf({ lists: { isIncremental: true, fullBefore } }),
+      });
+      const second = await begin('r2', aged(instant(Date.parse(began) - 1)));
+      expect(await second.modes()).toEqual(['lists incremental']);
+      await second.finish();
+      expect(await (await begin('r3', aged(began))).modes()).toEqual(['lists full']);
+    },
+  );
+
+  test.each<[string, Partial<RunPlan>]>([
+    ['is asked to read everything', { ...incremental, isFull: true }],
+    ['cannot read the entity otherwise', { reading: readingOf() }],
+    [
+      'finds the newest full walk too old',
+      { reading: readingOf({ lists: { isIncremental: true, fullBefore: at(dayMs) } }) },
+    ],
+    ['is led to other children by it', { ...incremental, choices: 'other' }],
+  ])('reads in full where the run %s', async (_why, change) => {
+    await open();
+    const first = await begin('r1', incremental);
+    await first.read(null, { seal: whole({ watermark: at(0) }) });
+    await first.finish();
+    const second = await begin('r2', incremental);
+    expect(await second.modes()).toEqual(['lists incremental']);
+    await second.finish();
+    expect(await (await begin('r3', change)).modes()).toEqual(['lists full']);
+  });
+
+  test('takes other choices for no reason to read what leads to nothing in full, but a changed definition', async () => {
+    await open();
+    const alone: Partial<RunPlan> = { ...incremental, leaves: [lists, members] };
+    const first = await begin('r1', alone);
+    await first.read(null, { seal: whole({ watermark: at(0) }) });
+    await first.finish();
+    expect(await (await begin('r2', { ...alone, choices: 'other' })).modes()).toEqual(['lists incremental']);
+    await sinkOf.lease[Symbol.asyncDispose]();
+    const lease = await sinkOf.sink.acquire(identity({ definitionHash: 'v2' }));
+    sinkOf = { ...sinkOf, lease };
+    expect(await (await begin('r3', alone)).modes()).toEqual(['lists full']);
+  });
+
+  test('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
+    await open();
+    const seen: unknown[] = [];
+    for (const watermark of [at(5), at(3), null, at(9)]) {
+      const run = await begin(`r${seen.length}`, incremental);
+      seen.push((await run.partition(null)).watermark);
+      await run.read(null, { seal: whole({ watermark }) });
+      await run.finish();
+    }
+    seen.push((await (await begin('last', incremental)).partition(null)).watermark);
+    expect(seen).toEqual([null, at(5), at(5), at(5), at(9)]);
+  });
+
+  test('does not read what is found again with the same change value', async () => {
+    await open();
+    await readOnce('r1', {}, { marker: 'm1' });
+    expect(await findAgain('r2', {}, settled('m1'))).toEqual(['lists full']);
+    const [, entity] = sinkOf.sink.history.connectors()[0]?.entities ?? [];
+    expect(entity).toMatchObject({ partitions: 1, due: 0 });
+  });
+
+  test.each<[string, string, Partial<RunPlan>]>([
+    ['another change value', 'm2', {}],
+    ['the same one, all being read in full', 'm1', { isFull: true }],
+    ['the same one after too long', 'm1', { reading: readingOf({ members: { fullBefore: at(dayMs) } }) }],
+    ['the same one, read under another definition', 'm1', {}],
+  ])('reads what is found again with %s', async (what, marker, change) => {
+    await open();
+    await readOnce('r1', {}, { marker: 'm1' });
+    if (what.endsWith('definition')) {
+      await sinkOf.lease[Symbol.asyncDispose]();
+      sinkOf = { ...sinkOf, lease: await sinkOf.sink.acquire(identity({ definitionHash: 'v2' })) };
+    }
+    expect(await findAgain('r2', change, settled(marker))).toEqual(['a full', 'lists full']);
+  });
+
+  test('reads what is found without a change value', async () => {
+    await open();
+    await readOnce('r1', {}, { marker: 'm1' });
+    expect(await findAgain('r2', {}, null)).toEqual(['a full', 'lists full']);
+  });
+
+  test('reads again what was read with a change value that had not settled', async () => {
+    await open();
+    await readOnce('r1', {}, { marker: 'm1' });
+    const second = await begin('r2');
+    const unsettled = { value: 'm2', isSettled: false };
+    await second.read(null, { records: [list('a')], children: [membersOf('a', unsettled)] });
+    await second.read('a');
+    await second.finish();
+    expect(await findAgain('r3', {}, settled('m2'))).toEqual(['a full', 'lists full']);
+  });
+
+  test('reads a child again whose last walk failed, though nothing has changed since the one before', async () => {
+    await open();
+    await readOnce('r1', {}, { marker: 'm1' });
+    const second = await begin('r2');
+    await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
+    await second.setAside(bench(), 'a');
+    await second.finish('degraded');
+    expect(await findAgain('r3', {}, settled('m1'))).toEqual(['a full', 'lists full']);
+  });
+
+  test('reads a changed child incrementally, from its own watermark', async () => {
+    await open();
+    await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
+    expect(await findAgain('r2', incremental, settled('m2'))).toEqual(['a incremental', 'lists incremental']);
+  });
+
+  test('begins anew, in full, when an incremental walk turns out not to work', async () => {
+    await open();
+    await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
+    const second = await begin('r2', incremental);
+    await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))], seal: null });
+    await second.read('a', { seal: null });
+    await second.setAside(bench(), 'a', { dropWatermark: true });
+    const third = await begin('r3', incremental);
+    expect(third.started.continues).toBe('r2');
+    expect(await third.partition('a')).toMatchObject({ mode: 'full', watermark: null, position: null });
+  });
+
+  test('drops a kept position when the next chain reads the partition in another mode', async () => {
+    await open();
+    await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
+    const second = await begin('r2', incremental);
+    await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
+    await second.read('a', { seal: null });
+    await second.setAside(bench(), 'a');
+    await second.finish('degraded');
+    const positionIn = async (run: string, change: Partial<RunPlan>): Promise<unknown> => {
+      const one = await begin(run, change);
+      await one.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))], seal: null });
+      return (await one.partition('a')).position;
+    };
+    expect(await positionIn('r3', { ...incremental, isFull: true })).toBeNull();
+  });
+
+  test('concludes nothing from a walk whose first half an earlier chain has read, and makes it again in full', async () => {
+    await open();
+    const second = await begin('r2');
+    await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
+    await second.read('a', { seal: null });
+    await second.setAside(bench(), 'a');
+    await second.finish('degraded');
+    const third = await begin('r3');
+    await third.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
+    expect((await third.partition('a')).position).toEqual({ kind: 'offset', offset: 0 });
+    await third.read('a', { seal: whole({ absence: 'nothing' }) });
+    await third.sweep();
+    expect(await sinkOf.sink.deletes.missing(sinkOf.lease, third.run)).toEqual([]);
+    await third.finish();
+    expect(await findAgain('r4', {}, settled('m2'))).toEqual(['a full', 'lists full']);
+  });
+
+  test('begins a full walk anew that breaks off, where the partition was read whole before', async () => {
+    await open();
+    const swept = whole({ watermark: at(0), absence: 'nothing' });
+    await readOnce('r1', incremental, { marker: 'm1', seal: swept });
+    const second = await begin('r2', { ...incremental, isFull: true });
+    await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))], seal: swept });
+    await second.read('a', { seal: null });
+    await second.setAside(bench(), 'a');
+    await second.finish('degraded');
+    const third = await begin('r3', incremental);
+    await third.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))], seal: swept });
+    expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
+  });
+
+  test('begins what lies below a record anew when that is there again after it was gone', async () => {
+    await open();
+    const swept = whole({ watermark: at(0), absence: 'nothing' });
+    const first = await begin('r1', incremental);
+    await first.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))], seal: swept });
+    await first.read('a', { records: [member('1')], seal: swept });
+    await first.sweep();
+    await first.finish();
+    const second = await begin('r2', { ...incremental, isFull: true });
+    await second.read(null, { seal: swept });
+    await second.sweep();
+    const { lease, sink } = sinkOf;
+    expect(await sink.deletes.tombstone(lease, second.run, lists, 'all', 10)).toBe(1);
+    while ((await sink.deletes.tombstoneOrphans(lease, second.run, 10)).length > 0);
+    await second.finish();
+    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+      { entity: lists, rows: 0, deleted: 1 },
+      { entity: members, rows: 0, deleted: 1, partitions: 0 },
+    ]);
+    const third = await begin('r3', incremental);
+    await third.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))] });
+    expect(await third.partition('a')).toMatchObject({ mode: 'full', watermark: null, position: null });
+    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+      { entity: lists, partitions: 1 },
+      { entity: members, partitions: 1, due: 1 },
+    ]);
+  });
+
+  test('goes on with a full run by one that is not, and stays full; a full one does not go on with any other', async () => {
+    await open();
+    const first = await begin('r1', { ...incremental, isFull: true });
+    expect(first.started).toMatchObject({ continues: null, isFull: true });
+    await first.read(null, { seal: null });
+    const second = await begin('r2', incremental);
+    expect(second.started).toMatchObject({ continues: 'r1', isFull: true });
+    await second.read(null, {
+      records: [list('a')],
+      children: [membersOf('a')],
+      seal: whole({ watermark: at(0) }),
+    });
+    await second.read('a', { seal: whole({ watermark: at(0) }) });
+    await second.finish();
+    const third = await begin('r3', incremental);
+    expect(third.started).toMatchObject({ continues: null, isFull: false });
+    await third.read(null, { seal: null });
+    const fourth = await begin('r4', { ...incremental, isFull: true });
+    expect(fourth.started).toMatchObject({ continues: null, isFull: true });
+    expect(await fourth.modes()).toEqual(['lists full']);
+  });
+
+  test('gives what was not read for longest first where the run may end early, never read ones before all others', async () => {
+    await open();
+    const budgeted: Partial<RunPlan> = { isBudgeted: true };
+    const children = ['a', 'b', 'c'].map((id) => membersOf(id));
+    const first = await begin('r1', budgeted);
+    await first.read(null, { records: ['a', 'b', 'c'].map(list), children });
+    for (const id of ['b', 'a', 'c']) {
+      bench().clock.advance(1);
+      await first.read(id);
+    }
+    await first.finish();
+    const second = await begin('r2', budgeted);
+    await second.read(null, {
+      records: ['a', 'b', 'c'].map(list),
+      children: [...children, membersOf('d')],
+      seal: null,
+    });
+    expect(await second.modes()).toEqual(['d full', 'lists full', 'b full', 'a full', 'c full']);
+  });
+}

@@ -1,0 +1,218 @@
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import type { EntityName } from '../../../src/core/names.ts';
+import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
+import type { FoundPartition, Partition } from '../../../src/sinks/partition.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import { news, partition, reading, record, rootOf, type SinkKind } from './fixture.ts';
+import { param, useRuns, type Shown } from './run-in-hand.ts';
+import { useBench } from './use-bench.ts';
+
+const pages = 'pages' as EntityName;
+const blocks = 'blocks' as EntityName;
+const comments = 'comments' as EntityName;
+const all = [pages, blocks, comments];
+
+const tableOf = (entity: EntityName): EntityTable => ({
+  entity,
+  columns: [{ name: 'id', type: 'string' }],
+  key: ['id'],
+});
+const row = (entity: EntityName, id: string): PreparedRecord => record(tableOf(entity), { id });
+
+const below = (entity: EntityName, parent: EntityName, id: string, rank: number): FoundPartition =>
+  partition(entity, { of: id }, { rank, parent: { entity: parent, keyText: JSON.stringify([id]) } });
+
+/** Page -> its blocks -> the comments of each. */
+type World = Readonly<Record<string, Readonly<Record<string, readonly string[]>>>>;
+
+const full: World = {
+  p1: { b1: ['c1', 'c2'], b2: ['c3'] },
+  p2: { b3: ['c4'], b4: [] },
+  p3: {},
+};
+
+const showing =
+  (world: World) =>
+  (walked: Partition): Shown => {
+    const { entity } = walked;
+    const of = param(walked, 'of');
+    if (entity === pages) {
+      const ids = Object.keys(world);
+      return {
+        records: ids.map((id) => row(pages, id)),
+        children: ids.map((id) => below(blocks, pages, id, 1)),
+      };
+    }
+    if (entity === blocks) {
+      const ids = Object.keys(world[of] ?? {});
+      return {
+        records: ids.map((id) => row(blocks, id)),
+        children: ids.map((id) => below(comments, blocks, id, 2)),
+      };
+    }
+    const ids = Object.values(world).flatMap((inPage) => inPage[of] ?? []);
+    return { records: ids.map((id) => row(comments, id)) };
+  };
+
+function without(world: World, page: string): World {
+  return Object.fromEntries(Object.entries(world).filter(([id]) => id !== page));
+}
+
+const plan: Partial<RunPlan> = {
+  tables: all.map(tableOf),
+  entities: all,
+  roots: [rootOf(pages)],
+};
+/** The rows of `entity` stay when the record that led to them is gone. */
+const keeping = (entity: EntityName): Partial<RunPlan> => ({
+  reading: new Map(all.map((one) => [one, reading({ isDeletable: one !== entity })])),
+});
+
+export function orphans(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const ids = (): Readonly<Record<string, readonly unknown[]>> =>
+    Object.fromEntries(
+      all.map((entity) => [
+        entity,
+        bench()
+          .rows(tableOf(entity))
+          .map(({ id }) => id),
+      ]),
+    );
+  const partitions = (sql: string): readonly unknown[] => {
+    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    try {
+      return db.prepare(`SELECT ${sql}`).pluck().all();
+    } finally {
+      db.close();
+    }
+  };
+
+  test('tombstones what lies below a vanished record, at any depth, though nothing of it was read', async () => {
+    const { sink, sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const walked: string[] = [];
+    const hand = await sweep('r2', (one) => {
+      walked.push(`${one.entity} of ${param(one, 'of')}`);
+      return showing(without(full, 'p1'))(one);
+    });
+    expect(
+      walked.filter((one) => /p1|b1|b2/.test(one)),
+      'a parent that seems to be gone leads nowhere',
+    ).toEqual([]);
+    expect(await hand.missing(blocks), 'children of a vanished parent are not missing').toBeUndefined();
+    expect(await hand.tombstone(all, 1)).toEqual({ pages: 1, blocks: 2, comments: 3 });
+    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+    await hand.finish();
+    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+      { entity: blocks, rows: 2, deleted: 2 },
+      { entity: comments, rows: 1, deleted: 3 },
+      { entity: pages, rows: 2, deleted: 1 },
+    ]);
+    expect(partitions('params FROM _sync_partitions WHERE gone = 2 ORDER BY id')).toEqual(
+      ['p1', 'b1', 'b2'].map((of) => `{"of":"${of}"}`),
+    );
+  });
+
+  test('counts rows below a vanished record neither as missing nor as live', async () => {
+    const { sink, lease, sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing({ p2: { b3: [] }, p3: {} }));
+    expect(await hand.missing(blocks)).toMatchObject({ live: 4, missing: 1 });
+    expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
+    expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
+  });
+
+  test('goes on after a kill with what is left below a vanished record', async () => {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
+    expect(await sink.deletes.tombstoneOrphans(lease, hand.started.run, 1)).toEqual([
+      { entity: blocks, rows: 1 },
+    ]);
+    const next = await begin('r3');
+    await next.walk(showing(without(full, 'p1')));
+    await next.sweep();
+    expect(await next.missing(blocks), 'what is being deleted is neither missing nor live').toBeUndefined();
+    await next.tombstone([]);
+    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+  });
+
+  test('forgets how far the partitions of a vanished record were read, and starts them anew when it returns', async () => {
+    const { sink, sweep, begin } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    await hand.tombstone(all);
+    await hand.finish();
+    const known = 'coalesce(full_at, full_origin, watermark, marker, position, due_since)';
+    expect(partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
+    const back = await begin('r3');
+    await back.walk(showing(full));
+    await back.sweep();
+    await back.tombstone(all);
+    await back.finish();
+    expect(ids()).toEqual({
+      pages: ['p1', 'p2', 'p3'],
+      blocks: ['b1', 'b2', 'b3', 'b4'],
+      comments: ['c1', 'c2', 'c3', 'c4'],
+    });
+    expect(sink.history.connectors()[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
+    expect(partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
+  });
+
+  test('keeps a row that another partition shows too, and makes that one its home', async () => {
+    const { sweep } = await useRuns(bench(), plan);
+    const shared: World = { p1: { b1: [], b2: [] }, p2: { b2: [], b3: [] }, p3: {} };
+    await (await sweep('r1', showing(shared))).finish();
+    const hand = await sweep('r2', showing(without(shared, 'p1')));
+    expect(await hand.tombstone(all)).toMatchObject({ blocks: 1 });
+    await hand.finish();
+    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b2', 'b3'] });
+    const next = await sweep('r3', showing({ p3: {} }));
+    await next.tombstone(all);
+    expect(ids(), 'and from there it goes').toMatchObject({ pages: ['p3'], blocks: [] });
+  });
+
+  test('leaves rows of an entity that keeps its rows', async () => {
+    const { sweep } = await useRuns(bench(), { ...plan, ...keeping(comments) });
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    expect(await hand.tombstone(all)).toEqual({ pages: 1, blocks: 2, comments: 0 });
+    expect(ids()).toMatchObject({ blocks: ['b3', 'b4'], comments: ['c1', 'c2', 'c3', 'c4'] });
+  });
+
+  test('leaves rows of entities that the plan does not read to a run that does', async () => {
+    const { sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const few = { entities: [pages], tables: [tableOf(pages)] };
+    const hand = await sweep('r2', showing(without(full, 'p1')), few);
+    expect(await hand.tombstone([pages])).toEqual({ pages: 1 });
+    await hand.finish();
+    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b1', 'b2', 'b3', 'b4'] });
+    const next = await sweep('r3', showing(without(full, 'p1')));
+    expect(await next.tombstone(all)).toEqual({ pages: 0, blocks: 2, comments: 3 });
+  });
+
+  test('forgets the half-read tree below a vanished record', async () => {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await begin('r2');
+    const [root] = await sink.nextPartitions(lease, 1);
+    if (root === undefined) throw new Error('No root');
+    await hand.walkOne(root, showing(full)(root));
+    const [first] = await sink.nextPartitions(lease, 1);
+    if (first === undefined) throw new Error('No blocks');
+    const inner = partition(blocks, { of: 'inside' }, { tree: first.id, treeDepth: 1, rank: 2 });
+    await hand.walkOne(first, { records: [], children: [inner] });
+    const gone = param(first, 'of');
+    expect(await sink.repair.tombstoneRecord(lease, hand.started.run, pages, JSON.stringify([gone]))).toBe(
+      true,
+    );
+    expect(partitions('count(*) FROM _sync_partitions WHERE tree IS NOT NULL')).toEqual([0]);
+    const next = await sink.nextPartitions(lease, 9);
+    expect(next.map(({ params }) => params['of'])).not.toContain(gone);
+    expect(sink.history.missing(news, 9)).toEqual([]);
+  });
+}

@@ -1,0 +1,359 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
+import type { ResetScope } from '../../../src/sinks/repair.ts';
+import type { Partition } from '../../../src/sinks/partition.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import {
+  identity,
+  lists,
+  listsTable,
+  member,
+  members,
+  membersTable,
+  news,
+  opens,
+  opensTable,
+  page,
+  partition,
+  record,
+  rootOf,
+  sealed,
+  type Bench,
+  type SinkKind,
+} from './fixture.ts';
+import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
+import { useBench } from './use-bench.ts';
+
+const other = 'mail' as ConnectorName;
+const tables = [listsTable, membersTable, opensTable];
+const plan: Partial<RunPlan> = { tables, entities: [lists, members], roots: [rootOf(lists)] };
+
+const showing =
+  (ids: readonly string[]) =>
+  ({ entity }: Pick<Partition, 'entity'>): Shown =>
+    entity === lists
+      ? {
+          records: [record(listsTable, { id: 'a' })],
+          children: [
+            partition(members, { list_id: 'a' }, { rank: 1, parent: { entity: lists, keyText: '["a"]' } }),
+          ],
+        }
+      : { records: ids.map((id) => member(id)) };
+
+/** Every table of the ledger's file as text, without the rows of one connector's entities and without what is named after them. */
+function dump(file: string, without: readonly { readonly connector: string; readonly entity: string }[]) {
+  const db = new Database(file, { readonly: true }).defaultSafeIntegers();
+  try {
+    const names = without.map(({ connector, entity }) => `${connector.replaceAll('-', '_')}__${entity}`);
+    const isTheirs = (name: string): boolean => names.some((one) => name.includes(one));
+    const master = db
+      .prepare<[], { name: string; sql: string | null }>('SELECT name, sql FROM sqlite_master ORDER BY name')
+      .all()
+      .filter(({ name }) => !isTheirs(name));
+    const lists = master
+      .filter(({ sql }) => sql?.startsWith('CREATE TABLE') === true)
+      .map(({ name }) => {
+        const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}"`).all();
+        return rows
+          .filter(
+            (row) =>
+              !without.some(
+                ({ connector, entity }) => row['connector'] === connector && row['entity'] === entity,
+              ),
+          )
+          .map(
+            (row) =>
+              `${name}: ${Object.entries(row)
+                .map(
+                  ([column, value]) =>
+                    `${column}=${Buffer.isBuffer(value) ? value.toString('hex') : String(value)}`,
+                )
+                .join('|')}`,
+          );
+      });
+    return [...master.map(({ name, sql }) => `${name}: ${sql}`), ...lists.flat()];
+  } finally {
+    db.close();
+  }
+}
+
+/** Of every file below the folder but the ledger's own and locks. */
+function fileHashes(folder: string): Readonly<Record<string, string>> {
+  const found: Record<string, string> = {};
+  const visit = (directory: string): void => {
+    for (const name of readdirSync(directory)) {
+      const path = join(directory, name);
+      if (statSync(path).isDirectory()) visit(path);
+      else if (!/\.(db|lock)|-(wal|shm|journal)$/.test(name)) {
+        found[relative(folder, path)] = createHash('sha256').update(readFileSync(path)).digest('hex');
+      }
+    }
+  };
+  visit(folder);
+  return found;
+}
+
+export function resetting(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const scope = (change: Partial<ResetScope>): ResetScope => ({
+    entity: null,
+    tables: [],
+    withData: false,
+    now: instant(bench().clock.now()),
+    ...change,
+  });
+  const ofMembers = { entity: members, tables: [membersTable, opensTable] };
+  const theirs = [members, opens].map((entity) => ({ connector: news, entity }));
+  const ledger = (sql: string): readonly unknown[] => {
+    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    try {
+      return db.prepare(sql).all();
+    } finally {
+      db.close();
+    }
+  };
+
+  /** Two connectors with rows, guests, missing rows, windows, a refused record and an unfinished run; nobody holds the first. */
+  async function filled(): Promise<RunInHand['sink']> {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
+    const first = await begin('r1');
+    await first.walk(showing(['1', '2', '3']));
+    await first.sweep();
+    await first.finish();
+    await (await sweep('r2', showing(['1', '2']))).finish('degraded');
+    const half = await begin('r3');
+    const [root] = await sink.nextPartitions(lease, 1);
+    const refused = [{ entity: members, reason: 'key-missing', detail: 'no id', record: '{"x":1}' }] as const;
+    const rows = [
+      { entity: lists, records: [record(listsTable, { id: 'a' })] },
+      { entity: opens, records: [record(opensTable, { id: '1', at: '10:00' })] },
+    ];
+    await sink.commit(lease, [
+      page(half.started, root?.id ?? 0, [], {
+        entity: lists,
+        rows,
+        fetched: 1,
+        seal: sealed,
+        children: showing([])({ entity: lists }).children ?? [],
+        refused,
+      }),
+    ]);
+    await lease[Symbol.asyncDispose]();
+    const mail = await sink.acquire(identity({ connector: other }));
+    const theirRun = await RunInHand.begin(bench(), sink, mail, 'm1', plan);
+    await theirRun.walk(showing(['1']));
+    await theirRun.sweep();
+    await theirRun.finish();
+    await mail[Symbol.asyncDispose]();
+    const db = new Database(kind.ledgerFile(bench().folder));
+    db.exec(
+      `INSERT INTO _sync_partitions (connector, entity, params, backfill, inject, rank, origin, found_at, ready, listed)
+       SELECT connector, entity, params, 'a window', inject, rank, 99, found_at, 0, 0 FROM _sync_partitions`,
+    );
+    db.close();
+    return sink;
+  }
+
+  async function changed(bench: Bench, work: () => Promise<unknown>, without: Parameters<typeof dump>[1]) {
+    const file = kind.ledgerFile(bench.folder);
+    const before = dump(file, without);
+    await work();
+    return { before, after: dump(file, without) };
+  }
+
+  test('reads an entity again from the start, keeps its records, and changes nothing else', async () => {
+    const sink = await filled();
+    const files = fileHashes(bench().folder);
+    const rows = bench().rows();
+    const { before, after } = await changed(
+      bench(),
+      async () => expect(await sink.repair.reset(news, scope(ofMembers))).toEqual({ partitions: 1, rows: 0 }),
+      theirs,
+    );
+    expect(after).toEqual(before);
+    expect(fileHashes(bench().folder)).toEqual(files);
+    expect(bench().rows()).toEqual(rows);
+    expect(
+      ledger(
+        `SELECT position, watermark, marker, full_at, sealed_at, sweep_origin, mode, ready, gone, due_since
+         FROM _sync_partitions WHERE connector = 'news' AND entity = 'members'`,
+      ),
+    ).toEqual([
+      {
+        position: null,
+        watermark: null,
+        marker: null,
+        full_at: null,
+        sealed_at: null,
+        sweep_origin: null,
+        mode: 'full',
+        ready: 1,
+        gone: 0,
+        due_since: instant(bench().clock.now()),
+      },
+    ]);
+    expect(sink.history.missing(news, 9)).toEqual([]);
+    const lease = await sink.acquire(identity());
+    const next = await RunInHand.begin(bench(), sink, lease, 'r4', plan);
+    await next.walk(showing(['1', '2', '3']));
+    await next.sweep();
+    expect(await next.missing(members)).toBeUndefined();
+  });
+
+  test('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
+    const sink = await filled();
+    const files = fileHashes(bench().folder);
+    const { before, after } = await changed(
+      bench(),
+      async () =>
+        expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
+          partitions: 1,
+          rows: 4,
+        }),
+      theirs,
+    );
+    expect(after).toEqual(before);
+    const isTheirs = (path: string): boolean => /^news\/(members|member_opens)\//.test(path);
+    expect(fileHashes(bench().folder)).toEqual(
+      Object.fromEntries(Object.entries(files).filter(([path]) => !isTheirs(path))),
+    );
+    for (const table of [
+      '_sync_tables',
+      '_sync_missing',
+      '_sync_seen',
+      '_sync_also',
+      '_sync_quarantine',
+      '_sync_files',
+    ]) {
+      expect(
+        ledger(`SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`),
+        table,
+      ).toEqual([]);
+    }
+    const lease = await sink.acquire(identity());
+    const next = await RunInHand.begin(bench(), sink, lease, 'r4', plan);
+    await next.walk(showing(['1', '7']));
+    await next.sweep();
+    expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
+    await next.finish();
+    expect(
+      bench()
+        .rows()
+        .map(({ id }) => id),
+    ).toEqual(['1', '7']);
+    expect(sink.history.connectors().find(({ connector }) => connector === news)?.entities).toMatchObject([
+      { entity: lists, rows: 1 },
+      { entity: opens, rows: 0 },
+      { entity: members, rows: 2, deleted: 0, missing: 0 },
+    ]);
+  });
+
+  test('reads all of a connector again, and goes on with no run', async () => {
+    const sink = await filled();
+    const rows = bench().rows();
+    const ours = [lists, members, opens].map((entity) => ({ connector: news, entity }));
+    const { before, after } = await changed(
+      bench(),
+      async () => expect(await sink.repair.reset(news, scope({}))).toEqual({ partitions: 2, rows: 0 }),
+      ours,
+    );
+    const exceptRuns = (lines: readonly string[]) => lines.filter((line) => !line.startsWith('_sync_runs: '));
+    expect(exceptRuns(after)).toEqual(exceptRuns(before));
+    expect(bench().rows()).toEqual(rows);
+    const lease = await sink.acquire(identity());
+    expect(await sink.startRun(lease, bench().plan('r4', plan))).toMatchObject({ continues: null, due: 1 });
+  });
+
+  test('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
+    const sink = await filled();
+    const files = fileHashes(bench().folder);
+    const { before, after } = await changed(
+      bench(),
+      async () =>
+        expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({ partitions: 2, rows: 5 }),
+      [lists, members, opens].map((entity) => ({ connector: news, entity })),
+    );
+    const isOurs = (line: string): boolean =>
+      /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
+      /^_sync_counts: run=r\d/.test(line);
+    expect(after).toEqual(before.filter((line) => !isOurs(line)));
+    expect(fileHashes(bench().folder)).toEqual(
+      Object.fromEntries(Object.entries(files).filter(([path]) => !path.startsWith('news/'))),
+    );
+    expect(sink.history.connectors().map(({ connector }) => connector)).toEqual([other]);
+    const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
+    const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
+    await next.walk(showing(['1']));
+    await next.finish();
+    expect(bench().rows()).toHaveLength(1);
+  });
+
+  test('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
+    const sink = await filled();
+    const changedIdentity = identity({ connectorId: 'c-2' as ReturnType<typeof identity>['connectorId'] });
+    await expect(sink.acquire(changedIdentity)).rejects.toMatchObject({ code: 'IDENTITY_CHANGED' });
+    const lease = await sink.acquire(identity());
+    await expect(sink.repair.reset(news, scope({ withData: true }))).rejects.toMatchObject({
+      code: 'CONNECTOR_BUSY',
+    });
+    await lease[Symbol.asyncDispose]();
+    await sink.repair.reset(news, scope({ withData: true }));
+    await expect(sink.acquire(changedIdentity)).resolves.toMatchObject({ epoch: 1 });
+  });
+
+  test.each<[string, ConnectorName, Partial<ResetScope>, RegExp]>([
+    ['a connector that the sink does not have', 'nobody' as ConnectorName, {}, /"nobody"/],
+    ['an entity that the sink does not have', news, { entity: 'nothing' as EntityName }, /news\/nothing/],
+    [
+      'rows that are made from records of another entity, naming that one',
+      news,
+      { entity: opens, tables: [membersTable, opensTable] },
+      /news\/members/,
+    ],
+  ])('refuses to reset %s', async (_what, connector, what, message) => {
+    const sink = await filled();
+    const before = dump(kind.ledgerFile(bench().folder), []);
+    await expect(sink.repair.reset(connector, scope({ ...what, withData: true }))).rejects.toMatchObject({
+      code: 'USAGE',
+      message: expect.stringMatching(message) as string,
+    });
+    expect(dump(kind.ledgerFile(bench().folder), [])).toEqual(before);
+  });
+
+  test('does not read again what lies below a vanished record', async () => {
+    const { sink, lease, sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(['1']))).finish();
+    const hand = await sweep('r2', () => ({ records: [] }));
+    expect(await hand.tombstone([lists, members])).toEqual({ lists: 1, members: 1 });
+    await hand.finish();
+    await lease[Symbol.asyncDispose]();
+    expect(await sink.repair.reset(news, scope(ofMembers))).toEqual({ partitions: 0, rows: 0 });
+    expect(ledger("SELECT gone, due_since FROM _sync_partitions WHERE entity = 'members'")).toEqual([
+      { gone: 2, due_since: null },
+    ]);
+  });
+
+  test('lets an unfinished run go on with the other entities alone', async () => {
+    const { sink, lease, begin } = await useRuns(bench(), {
+      ...plan,
+      entities: [lists],
+      tables: [listsTable],
+    });
+    const whole = await begin('r1', plan);
+    await whole.walk(showing(['1']));
+    await whole.sweep();
+    await whole.finish();
+    await begin('r2');
+    await lease[Symbol.asyncDispose]();
+    await sink.repair.reset(news, scope(ofMembers));
+    const next = await sink.acquire(identity());
+    const only = bench().plan('r3', { ...plan, entities: [lists], tables: [listsTable] });
+    expect(await sink.startRun(next, only)).toMatchObject({ continues: 'r2' });
+    expect((await sink.nextPartitions(next, 9)).map(({ entity }) => entity)).toEqual([lists]);
+  });
+}

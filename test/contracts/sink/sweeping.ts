@@ -1,0 +1,292 @@
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import type { PreparedRecord } from '../../../src/core/records.ts';
+import type { Absence, Partition } from '../../../src/sinks/partition.ts';
+import type { RunPlan } from '../../../src/sinks/sink.ts';
+import { identity, member, members, news, partition, type SinkKind } from './fixture.ts';
+import { instant } from '../../../src/core/clock.ts';
+import { param, useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
+import { useBench } from './use-bench.ts';
+
+const one = partition(members, { variant: 'one' });
+const two = partition(members, { variant: 'two' });
+const both: Partial<RunPlan> = { roots: [one, two] };
+
+const variant = (partition: Partition): string => param(partition, 'variant');
+
+/** What each of the two partitions shows, by the members' ids. */
+function shows(
+  first: readonly string[],
+  second: readonly string[] = [],
+  absences: { readonly one?: Absence; readonly two?: Absence } = {},
+): (partition: Partition) => Shown {
+  const records = (ids: readonly string[]): readonly PreparedRecord[] => ids.map((id) => member(id));
+  return (partition) =>
+    variant(partition) === 'two'
+      ? { records: records(second), absence: absenceOf(absences.two) }
+      : { records: records(first), absence: absenceOf(absences.one) };
+}
+
+const absenceOf = (given: Absence | undefined): Absence => (given === undefined ? 'nothing' : given);
+
+const ids = (rows: readonly { readonly id?: unknown }[]): readonly unknown[] => rows.map(({ id }) => id);
+
+export function sweeping(kind: SinkKind): void {
+  const bench = useBench(kind);
+  const missingKeys = (sink: RunInHand['sink']): readonly string[] =>
+    sink.history.missing(news, 100).map(({ keyText }) => keyText);
+  const stored = (sql: string): readonly unknown[] => {
+    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
+    try {
+      return db.prepare(sql).all();
+    } finally {
+      db.close();
+    }
+  };
+
+  test('notes what a full walk did not meet, and nothing else', async () => {
+    const { sink, sweep } = await useRuns(bench(), {});
+    await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
+    const hand = await sweep('r2', shows(['1', '4']));
+    expect(await hand.missing(members)).toEqual({
+      entity: members,
+      live: 5,
+      missing: 3,
+      allowed: 0,
+      missedTwice: 0,
+      toConfirm: 0,
+      toWalk: 0,
+      isEmpty: false,
+    });
+    expect(sink.history.missing(news, 2)).toEqual([
+      {
+        entity: members,
+        keyText: '["a","2"]',
+        missingSince: instant(bench().clock.now()),
+        needs: 'nothing',
+        missedWalks: 1,
+      },
+      {
+        entity: members,
+        keyText: '["a","3"]',
+        missingSince: instant(bench().clock.now()),
+        needs: 'nothing',
+        missedWalks: 1,
+      },
+    ]);
+    expect(bench().rows(), 'nothing is deleted by noting').toHaveLength(5);
+  });
+
+  test('marks the partition as fully read only when it is swept', async () => {
+    const { begin } = await useRuns(bench(), {});
+    const hand = await begin('r1');
+    const began = instant(bench().clock.now());
+    bench().clock.advance(1_000);
+    await hand.walk(shows(['1', '2', '3']));
+    const fullAt = (): readonly unknown[] =>
+      stored('SELECT full_at AS fullAt, sweep_origin AS origin FROM _sync_partitions');
+    expect(fullAt()).toEqual([{ fullAt: null, origin: 1 }]);
+    await hand.sweep();
+    expect(fullAt()).toEqual([{ fullAt: began, origin: null }]);
+  });
+
+  test('forgets that a row was missing as soon as any walk meets it, an incremental one too', async () => {
+    const { sink, sweep } = await useRuns(bench(), {});
+    await (await sweep('r1', shows(['1', '2', '3']))).finish();
+    await (await sweep('r2', shows(['1']))).finish('degraded');
+    expect(missingKeys(sink)).toEqual(['["a","2"]', '["a","3"]']);
+    const hand = await sweep('r3', (walked) => ({ ...shows(['2'])(walked), absence: null }));
+    expect(missingKeys(sink)).toEqual(['["a","3"]']);
+    expect(await hand.missing(members)).toMatchObject({ missing: 1 });
+  });
+
+  test('sweeps nothing after walks that say nothing of what they did not meet', async () => {
+    const { sink, sweep } = await useRuns(bench(), {});
+    await (await sweep('r1', shows(['1', '2']))).finish();
+    const hand = await sweep('r2', (walked) => ({ ...shows([])(walked), absence: null }));
+    expect(await hand.missing(members)).toBeUndefined();
+    expect(missingKeys(sink)).toEqual([]);
+  });
+
+  test('knows where a row lives that has moved, and misses it there when it goes', async () => {
+    const { sink, sweep, begin } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
+    await (await sweep('r2', shows(['2'], ['1', '3']))).finish();
+    expect(missingKeys(sink)).toEqual([]);
+    const hand = await begin('r3');
+    const next = await sink.nextPartitions(hand.started.lease, 5);
+    const second = next.find((walked) => variant(walked) === 'two');
+    if (second === undefined) throw new Error('No partition two');
+    await hand.walkOne(second, { records: [member('3')] });
+    await hand.sweep();
+    expect(missingKeys(sink)).toEqual(['["a","1"]']);
+  });
+
+  test('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
+    const { sweep } = await useRuns(bench(), both);
+    const homes = (): readonly unknown[] =>
+      stored('SELECT row, partition, origin FROM _sync_also ORDER BY row, partition');
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    const noted = homes() as readonly { readonly partition: number; readonly row: number }[];
+    expect(noted).toHaveLength(1);
+    await (await sweep('r2', shows(['1', '2'], ['2', '3']))).finish();
+    expect(homes()).toMatchObject(noted.map(({ row, partition: place }) => ({ row, partition: place })));
+  });
+
+  test('leaves rows of a partition alone that was not walked', async () => {
+    const { sink, sweep, begin } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1'], ['2']))).finish();
+    const hand = await begin('r2');
+    const next = await sink.nextPartitions(hand.started.lease, 5);
+    const first = next.find((walked) => variant(walked) === 'one');
+    if (first === undefined) throw new Error('No partition one');
+    await hand.walkOne(first, { records: [] });
+    await hand.sweep();
+    expect(missingKeys(sink)).toEqual(['["a","1"]']);
+  });
+
+  test('takes a row that another partition still shows for moved, not for gone', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await (await sweep('r2', shows(['1'], ['2', '3']))).finish();
+    expect(missingKeys(sink)).toEqual([]);
+    await (await sweep('r3', shows(['1'], ['2', '3']))).finish();
+    const hand = await sweep('r4', shows(['1'], ['3']));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+    expect(await hand.missing(members)).toMatchObject({ live: 3, missing: 1 });
+  });
+
+  test('takes a row for missing when every partition that showed it has been walked and shows it no more', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await sweep('r2', shows(['1'], ['3']));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+    expect(stored('SELECT * FROM _sync_also')).toEqual([]);
+  });
+
+  test('gives a row to another partition that showed it and was not walked in full, whichever comes first', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await (await sweep('r2', shows(['1'], ['3'], { two: null }))).finish();
+    expect(missingKeys(sink), 'partition two may still have it').toEqual([]);
+    await sweep('r3', shows(['1'], ['3']));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+  });
+
+  test('forgets that a partition has shown a row when it shows it no more', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await (await sweep('r2', shows(['1'], ['3'], { one: null }))).finish();
+    expect(missingKeys(sink), 'its home has not been walked').toEqual([]);
+    await sweep('r3', shows(['1'], ['3'], { two: null }));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+  });
+
+  test('gives a row that returns elsewhere its home there', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
+    const hand = await sweep('r2', shows(['1'], ['3']));
+    expect(await hand.tombstone([members])).toEqual({ members: 1 });
+    await hand.finish();
+    await (await sweep('r3', shows(['1'], ['2', '3']))).finish();
+    await sweep('r4', shows(['1'], ['3'], { one: null }));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+  });
+
+  test.each<[Absence, Absence, string]>([
+    ['nothing', 'walk', 'walk'],
+    ['get', 'nothing', 'get'],
+    ['walk', 'get', 'walk'],
+  ])('of two walks (%s, %s) believes the one that proves less: %s', async (first, second, needs) => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await sweep('r2', shows(['1'], ['3'], { one: first, two: second }));
+    expect(sink.history.missing(news, 5)).toMatchObject([{ keyText: '["a","2"]', needs }]);
+  });
+
+  test('gives a row whose home is forgotten to the partition that still shows it', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    ledger.prepare('DELETE FROM _sync_partitions WHERE params = \'{"variant":"one"}\'').run();
+    ledger.close();
+    await (await sweep('r2', shows([], ['2', '3']), { roots: [two] })).finish();
+    await sweep('r3', shows([], ['3']), { roots: [two] });
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+  });
+
+  test('passes over a row that another kind of run has written while the chain lasted', async () => {
+    const { sink, sweep, begin, lease } = await useRuns(bench(), {});
+    await (await sweep('r1', shows(['1', '2', '3']))).finish();
+    const half = await begin('r2');
+    await half.finish('partial');
+    const refetch = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
+    const other = await begin('r3', refetch);
+    const counts = await sink.repair.storeRecord(lease, other.started.run, members, member('2', 'Grace'));
+    expect(counts).toMatchObject({ fetched: 1, updated: 1 });
+    other.count(members, counts);
+    await other.finish();
+    const hand = await begin('r4');
+    await hand.walk(shows(['1']));
+    await hand.sweep();
+    expect(missingKeys(sink)).toEqual(['["a","3"]']);
+  });
+
+  test('counts the walks of different chains that have missed a row', async () => {
+    const { sink, sweep } = await useRuns(bench(), {});
+    await (await sweep('r1', shows(['1', '2', '3']))).finish();
+    const once = await sweep('r2', shows(['1'], [], { one: 'walk' }));
+    await once.sweep();
+    expect(await once.missing(members)).toMatchObject({ missing: 2, toWalk: 2, missedTwice: 0 });
+    await once.finish('degraded');
+    await (await sweep('r3', shows(['1', '2'], [], { one: 'walk' }))).finish();
+    const twice = await sweep('r4', shows(['1'], [], { one: 'walk' }));
+    expect(await twice.missing(members), 'one that was met between is missed once').toMatchObject({
+      missing: 2,
+      toWalk: 1,
+      missedTwice: 1,
+    });
+    expect(sink.history.missing(news, 5)).toMatchObject([
+      { keyText: '["a","2"]', needs: 'walk', missedWalks: 1 },
+      { keyText: '["a","3"]', needs: 'nothing', missedWalks: 3 },
+    ]);
+  });
+
+  test('says when an entity came back empty: only when all that is stored is missing', async () => {
+    const { sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
+    const part = await sweep('r2', shows([], ['3']));
+    expect(await part.missing(members)).toMatchObject({ missing: 2, live: 3, isEmpty: false });
+    await part.finish();
+    const half = await sweep('r2b', shows([], [], { two: null }));
+    expect(await half.missing(members), 'what is not walked may be there').toMatchObject({ isEmpty: false });
+    await half.finish();
+    const all = await sweep('r3', shows([], []));
+    expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, isEmpty: true });
+  });
+
+  test('goes on with a sweep that a kill has cut short, from another sink object', async () => {
+    const { begin, sweep, lease } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
+    const hand = await begin('r2');
+    await hand.walk(shows(['5'], ['8', '3']));
+    expect(await hand.sink.deletes.sweep(lease, hand.started.run, 2)).toEqual({ isDone: false });
+    await bench().closeSinks();
+    let runs = 2;
+    for (let isDone = false; !isDone; runs += 1) {
+      const sink = await bench().open();
+      const next = await sink.acquire(identity());
+      const started = await sink.startRun(next, bench().plan(`r${runs + 1}`, both));
+      expect(started).toMatchObject({ continues: `r${runs}` });
+      expect(await sink.nextPartitions(next, 5), 'nothing is walked again').toEqual([]);
+      ({ isDone } = await sink.deletes.sweep(next, started.run, 2));
+      await bench().closeSinks();
+    }
+    expect(runs, 'it took several').toBeGreaterThan(5);
+    const sink = await bench().open();
+    expect(missingKeys(sink)).toEqual(
+      ['["a","1"]', '["a","2"]', '["a","4"]', '["a","6"]', '["a","7"]'].map(String),
+    );
+    expect(ids(bench().rows())).toHaveLength(8);
+  });
+}
