@@ -59,4 +59,6 @@ export interface SourceStats {
   /** Milliseconds spent waiting for budgets, Retry-After and back-off. */
   readonly waitedMs: number;
   readonly bytes: number;
+  /** The newest `Date` header of any answer, `connect` included; null before the first. */
+  readonly serverTime: Instant | null;
 }

@@ -39,6 +39,7 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly concurrency?: number;
   readonly requestsPerSecond?: number;
   readonly budget?: SharedBudget;
+  readonly maxCalls?: number;
 }
 
 /** A source on a hostile server, with waits that take no time unless the test brings a clock of its own. */
@@ -59,6 +60,7 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     concurrency: options.concurrency ?? 32,
     requestsPerSecond: options.requestsPerSecond ?? 100_000,
     budget: options.budget ?? null,
+    maxCalls: options.maxCalls ?? null,
     onEvent,
     signal: never,
   });

@@ -25,6 +25,8 @@ export interface ApiCallerOptions {
   readonly clock: Clock;
   readonly limits: ApiLimits;
   readonly redact: (text: string) => string;
+  /** Hears the `Date` header of every answer, as it came. */
+  readonly onServerDate?: (date: string) => void;
 }
 
 export type ApiCaller = <T>(
@@ -52,6 +54,8 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
   ): Promise<T> => {
     // Without a call failure inside: the token's own request has already been retried.
     const token = tokens === null ? null : await tokens.current(signal);
+    signal.throwIfAborted();
+    budget.takeCall();
     const sentAt = clock.now();
     const { entity } = call.facts;
     const ended = (answer: CallEnded['answer']): void =>
@@ -74,7 +78,6 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     budget: CallBudget,
     signal: AbortSignal,
   ): Promise<T> => {
-    budget.count({ calls: 1 });
     let answer: HttpAnswer;
     try {
       answer = await transport.send({ ...call.request, headers: headersOf(call, token) }, signal);
@@ -83,6 +86,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
       throw classifyThrown(error, call.facts) ?? error;
     }
     budget.count({ bytes: answer.wireBytes });
+    if (answer.date !== null) options.onServerDate?.(answer.date);
     if (token !== null && answer.status !== 401) tokens?.accepted(token);
     if (answer.status >= 200 && answer.status < 300) return call.read(answer);
     const failure = classifyAnswer(answer, call.facts, options.redact, clock.now());

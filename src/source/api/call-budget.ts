@@ -1,10 +1,14 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
 import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import type { SourceStats } from '../source.ts';
 import { openCallPace } from './call-pace.ts';
 
-/** The rate and concurrency that all calls of one source share, and what they cost. */
+/** What calls have cost so far. */
+export type CallCosts = Omit<SourceStats, 'serverTime'>;
+
+/** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
 export interface CallBudget {
   /**
    * Runs one attempt when concurrency, rate and pauses let it, and tells it how long they made it wait. Rejects at once
@@ -13,8 +17,12 @@ export interface CallBudget {
   run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
   /** The service asked for quiet: no attempt starts for `waitMs`, and then they start more slowly for a while. */
   slowDown(waitMs: number): Promise<void>;
-  count(part: Partial<SourceStats>): void;
-  stats(): SourceStats;
+  /** Counts an attempt that goes on the wire now. Throws BUDGET_SPENT (stop), counting nothing, after `maxCalls` of them. */
+  takeCall(): void;
+  /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
+  checkCall(): void;
+  count(part: Partial<Omit<CallCosts, 'calls'>>): void;
+  stats(): CallCosts;
 }
 
 export interface CallBudgetOptions {
@@ -22,6 +30,8 @@ export interface CallBudgetOptions {
   readonly requestsPerSecond: number;
   readonly clock: Clock;
   readonly maxThrottleWaitMs: number;
+  /** Attempts that may go on the wire in all; null: as many as it takes. */
+  readonly maxCalls?: number | null;
   /** What all processes keep together for the account; it stays the caller's to dispose. */
   readonly shared?: SharedBudget | null;
 }
@@ -29,17 +39,20 @@ export interface CallBudgetOptions {
 const noTurn: SharedTurn = { release: () => Promise.resolve() };
 
 export function openCallBudget(options: CallBudgetOptions): CallBudget {
-  const { clock, shared = null } = options;
+  const { clock, shared = null, maxCalls = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
   const sums = { calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0 };
 
   const count: CallBudget['count'] = (part) => {
-    sums.calls += part.calls ?? 0;
     sums.retries += part.retries ?? 0;
     sums.throttled += part.throttled ?? 0;
     sums.waitedMs += part.waitedMs ?? 0;
     sums.bytes += part.bytes ?? 0;
+  };
+
+  const checkCall = (): void => {
+    if (maxCalls !== null && sums.calls >= maxCalls) throw spentError(maxCalls);
   };
 
   const start = async (signal: AbortSignal): Promise<SharedTurn> => {
@@ -49,6 +62,7 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
 
   return {
     async run(attempt, signal) {
+      checkCall();
       const queuedAt = clock.now();
       return await queue.add(
         async () => {
@@ -68,7 +82,20 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
       // This process keeps quiet all the same; the others will be told by the service itself.
       await shared?.slowDown(waitMs).catch(() => undefined);
     },
+    takeCall() {
+      checkCall();
+      sums.calls += 1;
+    },
+    checkCall,
     count,
     stats: () => ({ ...sums }),
   };
+}
+
+function spentError(maxCalls: number): SyncError {
+  return new SyncError(`the ${maxCalls} calls that this run may make are made; the next run goes on`, {
+    code: 'BUDGET_SPENT',
+    recovery: 'stop',
+    context: { maxCalls },
+  });
 }

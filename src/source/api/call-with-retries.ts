@@ -36,6 +36,8 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
       options.onThrottle(waitMs);
       if (waitMs > limits.maxThrottleWaitMs) throw new ThrottledError(failure.message, waitMs);
     }
+    // Before the wait: nothing may follow it. After the throttle: others must hear of that.
+    budget.checkCall();
     const isLast = count > rule.most || attemptNumber > limits.retries;
     if (isLast || clock.now() + waitMs - startedAt > limits.maxCallMs) throw failure;
     options.onRetry({ code: failure.error.code, attempt: attemptNumber, waitMs });

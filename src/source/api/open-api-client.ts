@@ -1,12 +1,11 @@
 import { setMaxListeners } from 'node:events';
-import { systemClock, type Clock } from '../../core/clock.ts';
+import { instant, systemClock, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import type { SharedBudget } from '../../core/shared-budget.ts';
 import { openApiCaller, type ApiCall } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
-import { openCallBudget, type CallBudget } from './call-budget.ts';
+import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import {
   connectorCall,
   definitionsCall,
@@ -48,7 +47,13 @@ export interface ApiClient extends AsyncDisposable {
   /** For the source: any call, through a budget of the caller's. */
   call<T>(call: ApiCall<T>, budget: CallBudget, onEvent: OnRunEvent, signal: AbortSignal): Promise<T>;
   /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
-  openBudget(concurrency: number, requestsPerSecond: number, shared?: SharedBudget | null): CallBudget;
+  openBudget(
+    concurrency: number,
+    requestsPerSecond: number,
+    more?: Pick<CallBudgetOptions, 'shared' | 'maxCalls'>,
+  ): CallBudget;
+  /** The `Date` of the answer that came last, whatever was asked; null before the first one that has one. */
+  serverTime(): Instant | null;
   readonly clock: Clock;
 }
 
@@ -65,10 +70,16 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...tokens.known()]);
   const headers = organizationHeader(api.organizationId);
-  const common = { transport, clock, limits, redact };
-  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, shared = null) => {
+  let serverTime: Instant | null = null;
+  const onServerDate = (date: string): void => {
+    // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
+    const ms = /[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN;
+    if (!Number.isNaN(ms)) serverTime = instant(ms);
+  };
+  const common = { transport, clock, limits, redact, onServerDate };
+  const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, more = {}) => {
     const { maxThrottleWaitMs } = limits;
-    return openCallBudget({ concurrency, requestsPerSecond, clock, maxThrottleWaitMs, shared });
+    return openCallBudget({ ...more, concurrency, requestsPerSecond, clock, maxThrottleWaitMs });
   };
 
   const requestToken = openApiCaller({ ...common, tokens: null, headers });
@@ -98,6 +109,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
       ),
     call,
     openBudget,
+    serverTime: () => serverTime,
     clock,
     async [Symbol.asyncDispose]() {
       closing.abort(closedError());

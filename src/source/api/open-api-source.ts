@@ -27,6 +27,8 @@ export interface ApiSourceOptions {
   readonly requestsPerSecond: number;
   /** Rate and concurrency that other processes keep too; null: this process keeps its own alone. Not disposed here. */
   readonly budget?: SharedBudget | null;
+  /** Execute calls that may go on the wire, repeated ones included: the next one is refused with BUDGET_SPENT (stop). Null: any number. */
+  readonly maxCalls?: number | null;
   readonly onEvent?: OnRunEvent;
   /** Ends the search for the connector; each call has a signal of its own. */
   readonly signal: AbortSignal;
@@ -36,7 +38,10 @@ export interface ApiSourceOptions {
 export async function openApiSource(client: ApiClient, options: ApiSourceOptions): Promise<ApiSource> {
   const { definition, onEvent = () => undefined } = options;
   const connectorId = await resolveConnector(client, definition, options.address, options.signal);
-  const budget = client.openBudget(options.concurrency, options.requestsPerSecond, options.budget);
+  const budget = client.openBudget(options.concurrency, options.requestsPerSecond, {
+    shared: options.budget ?? null,
+    maxCalls: options.maxCalls ?? null,
+  });
   const presence = openConnectorPresence(client, connectorId, definition);
 
   const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>
@@ -86,7 +91,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         throw standing;
       }
     },
-    stats: () => budget.stats(),
+    stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client; a budget holds nothing open.
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };
