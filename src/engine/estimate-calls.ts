@@ -1,7 +1,7 @@
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
-import type { ChosenEntities } from './chosen-entities.ts';
+import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import { isReadIncrementally, type ChosenEntities } from './chosen-entities.ts';
 
 export interface CallEstimate {
   readonly entity: EntityName;
@@ -11,21 +11,27 @@ export interface CallEstimate {
   readonly basis: string;
 }
 
-/** Calls that a full read will need, from what the ledger knows of the last one. Offset walks reread ten rows a page. */
+/**
+ * Calls that a run will need, from what the ledger knows of the last read. Offset walks reread ten rows a page. `isFull`: asked
+ * for in full.
+ */
 export function estimateCalls(options: {
   readonly definition: Definition;
   readonly entities: ChosenEntities;
   readonly status: ConnectorStatus | null;
+  readonly isFull?: boolean;
 }): readonly CallEstimate[] {
   return [...options.entities.keys()].flatMap((name): CallEstimate[] => {
     const entity = options.definition.entities.get(name);
     if (entity === undefined) return [];
+    const known = options.status?.entities.find((status) => status.entity === name);
+    const partial = options.isFull === true ? null : partialEstimate(entity, options.entities, known);
+    if (partial !== null) return [partial];
     const last = options.status?.lastRun;
     const pages = last?.report?.entities.find((report) => report.entity === name)?.pages ?? 0;
     if (last?.state === 'ok' && last.continues === null && pages > 0) {
       return [{ entity: name, calls: pages, basis: 'as in the last run' }];
     }
-    const known = options.status?.entities.find((status) => status.entity === name);
     if (known === undefined || known.lastSealedAt === null) {
       return [
         {
@@ -46,6 +52,27 @@ export function estimateCalls(options: {
       },
     ];
   });
+}
+
+/** Null where everything will be read. */
+function partialEstimate(
+  entity: Entity,
+  entities: ChosenEntities,
+  known: EntityStatus | undefined,
+): CallEstimate | null {
+  const chosen = entities.get(entity.name);
+  if (known === undefined || known.lastSealedAt === null || chosen === undefined) return null;
+  if (isReadIncrementally(entity, chosen)) {
+    return { entity: entity.name, calls: known.partitions, basis: 'only what changed since the last read' };
+  }
+  const ways = entity.parents.filter((parent) => chosen.parents.includes(parent.entity));
+  return ways.length > 0 && ways.every(({ marker }) => marker !== null)
+    ? {
+        entity: entity.name,
+        calls: null,
+        basis: `only what changed: below ${ways.map((way) => way.entity).join(' or ')} with changes`,
+      }
+    : null;
 }
 
 function callsFor(entity: Entity, rows: number, partitions: number): number {

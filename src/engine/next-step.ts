@@ -1,63 +1,56 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Position, Proof, WalkFailure } from '../sinks/sink.ts';
-import type { SourcePage } from '../source/source.ts';
+import type { Position, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { Advance } from './pagination/pagination.ts';
-import type { WalkContext } from './walk-partition.ts';
+import { sealOf } from './seal-of.ts';
+import type { Walk } from './walk-partition.ts';
+import { beginState, type WalkState } from './walk-state.ts';
 
 /** Beginnings of one walk in one run, after the first. */
 const maxRestarts = 3;
 
-/** A position with what the walk itself adds to it: the records read so far, and the beginnings of this run. */
+/** A position with what the walk itself adds to it, and the beginnings of this run. */
 export interface Standing {
   readonly position: Position;
-  readonly read: number;
+  readonly state: WalkState;
   readonly restarts: number;
 }
 
 export type Next =
   | { readonly kind: 'continue'; readonly standing: Standing; readonly restartedBecause: string | null }
-  | { readonly kind: 'end'; readonly standing: Standing; readonly proof: Proof }
+  | { readonly kind: 'end'; readonly standing: Standing; readonly seal: Seal }
   | { readonly kind: 'set-aside'; readonly standing: Standing; readonly failure: WalkFailure };
 
-/** What a page means for the walk. */
-export function afterPage(
-  context: WalkContext,
-  standing: Standing,
-  page: SourcePage,
-  advance: Advance,
-): Next {
-  const read = standing.read + page.fetched;
+/** What a page means for the walk; `standing` has its records in it. */
+export function afterPage(walk: Walk, standing: Standing, advance: Advance): Next {
   switch (advance.kind) {
     case 'continue':
       return {
         kind: 'continue',
-        standing: { ...standing, position: advance.position, read },
+        standing: { ...standing, position: advance.position },
         restartedBecause: null,
       };
-    case 'end':
+    case 'end': {
+      const { entity, partition, isBackfill } = walk;
       return {
         kind: 'end',
-        standing: { ...standing, position: advance.position, read },
-        proof: advance.proof,
+        standing: { ...standing, position: advance.position },
+        seal: sealOf(entity, partition, { proof: advance.proof, state: standing.state, isBackfill }),
       };
+    }
     case 'restart':
       return restart(
-        context,
+        walk,
         standing,
         new SyncError(advance.why, { code: advance.code, recovery: 'restart-walk' }),
       );
     case 'broken': {
       const failure = failureOf(
-        context,
+        walk,
         new SyncError(advance.why, { code: advance.code, recovery: 'skip-partition' }),
-        true,
+        { dropPosition: true, dropWatermark: advance.dropWatermark },
       );
-      return {
-        kind: 'set-aside',
-        standing: { ...standing, position: context.pagination.begin(), read: 0 },
-        failure,
-      };
+      return { kind: 'set-aside', standing: { ...standing, ...beginning(walk) }, failure };
     }
   }
 }
@@ -66,20 +59,16 @@ export function afterPage(
  * What a failed call means for the walk. Throws what must end the run: a long pause too, because it is the whole account
  * that the service keeps waiting.
  */
-export function afterFailure(
-  context: WalkContext,
-  standing: Standing,
-  error: unknown,
-): Exclude<Next, { kind: 'end' }> {
+export function afterFailure(walk: Walk, standing: Standing, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
   switch (error.recovery) {
     case 'restart-walk':
-      return restart(context, standing, error);
+      return restart(walk, standing, error);
     case 'smaller-page': {
-      const position = context.pagination.halve(standing.position);
+      const position = walk.pagination.halve(standing.position);
       if (position !== null)
         return { kind: 'continue', standing: { ...standing, position }, restartedBecause: null };
-      return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };
+      return { kind: 'set-aside', standing, failure: failureOf(walk, error) };
     }
     case 'stop':
     case 'throttle':
@@ -87,33 +76,47 @@ export function afterFailure(
     case 'retry':
     case 'skip-partition':
     case 'skip-entity':
-      return { kind: 'set-aside', standing, failure: failureOf(context, error, false) };
+      return { kind: 'set-aside', standing, failure: failureOf(walk, error, whatToDrop(walk, error)) };
   }
 }
 
-function restart(context: WalkContext, standing: Standing, error: SyncError): Exclude<Next, { kind: 'end' }> {
-  const position = context.pagination.begin();
-  const restarts = standing.restarts + 1;
-  if (restarts > maxRestarts) {
+/** A service that refuses the call for what changed may well answer the one for everything. */
+function whatToDrop({ partition }: Walk, { code }: SyncError): Dropped {
+  return code === 'REQUEST_REFUSED' && partition.mode === 'incremental'
+    ? { dropPosition: true, dropWatermark: true }
+    : nothingDropped;
+}
+
+function restart(walk: Walk, standing: Standing, error: SyncError): Exclude<Next, { kind: 'end' }> {
+  const begun: Standing = { ...beginning(walk), restarts: standing.restarts + 1 };
+  if (begun.restarts > maxRestarts) {
     const failure = failureOf(
-      context,
+      walk,
       new SyncError(`${error.message}; begun again ${maxRestarts} times`, {
         code: error.code,
         recovery: error.recovery,
       }),
-      true,
+      { dropPosition: true, dropWatermark: false },
     );
-    return { kind: 'set-aside', standing: { position, read: 0, restarts }, failure };
+    return { kind: 'set-aside', standing: begun, failure };
   }
-  return { kind: 'continue', standing: { position, read: 0, restarts }, restartedBecause: error.message };
+  return { kind: 'continue', standing: begun, restartedBecause: error.message };
 }
 
-function failureOf(context: WalkContext, error: SyncError, dropPosition: boolean): WalkFailure {
+/** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
+function beginning({ pagination, capMs }: Walk): Pick<Standing, 'position' | 'state'> {
+  return { position: pagination.begin(), state: beginState(capMs) };
+}
+
+type Dropped = Pick<WalkFailure, 'dropPosition' | 'dropWatermark'>;
+const nothingDropped: Dropped = { dropPosition: false, dropWatermark: false };
+
+function failureOf(walk: Walk, error: SyncError, dropped: Dropped = nothingDropped): WalkFailure {
   return {
     code: error.code,
     recovery: error.recovery,
     message: error.message,
-    at: instant(context.clock.now()),
-    dropPosition,
+    at: instant(walk.clock.now()),
+    ...dropped,
   };
 }

@@ -1,32 +1,70 @@
-import { randomBytes } from 'node:crypto';
 import { instant } from '../core/clock.ts';
-import type { EntityName, RunId } from '../core/names.ts';
+import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import type { FoundPartition, RunPlan } from '../sinks/sink.ts';
-import type { ChosenEntities } from './chosen-entities.ts';
+import type { FoundPartition } from '../sinks/partition.ts';
+import type { EntityReading, RunPlan } from '../sinks/sink.ts';
+import { windowText } from './backfill/backfill-windows.ts';
+import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
+import { newRunId } from './new-run-id.ts';
+import type { RunOptions } from './run-options.ts';
+import { withWindow } from './window-params.ts';
 
 /** A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its second. */
 const continueWithinMs = 24 * 60 * 60 * 1000;
 
+/** A partition that nothing has led to for this long is forgotten, if that is longer than two full reads. */
+const keepPartitionsMs = 30 * 24 * 60 * 60 * 1000;
+
 /** What a run is going to read: tables, entities, and the root partitions that everything else is found from. */
-export function planRun(definition: Definition, chosen: ChosenEntities, nowMs: number): RunPlan {
+export function planRun(
+  definition: Definition,
+  asked: ChosenEntities,
+  nowMs: number,
+  run: RunOptions,
+): RunPlan {
+  const chosen = run.window === null ? asked : withWindow(definition, asked, run.window);
   const entities = [...definition.entities.values()].filter((entity) => chosen.has(entity.name));
   return {
     run: newRunId(nowMs),
+    kind: run.kind,
+    window: run.window === null ? '' : windowText(run.window),
+    backfill: run.backfill ?? '',
     startedAt: instant(nowMs),
+    isFull: run.isFull,
+    isBudgeted: run.budgetMs !== null || run.maxCalls !== null,
+    reading: new Map(
+      entities.map((entity) => [entity.name, readingOf(entity, chosen.get(entity.name), nowMs)]),
+    ),
+    keepPartitionsSince: instant(nowMs - keepMs(chosen)),
     tables: entities.flatMap((entity) =>
       entity.explodedTable === null ? [entity.table] : [entity.table, entity.explodedTable],
     ),
     entities: entities.map((entity) => entity.name),
     roots: entities
       .filter((entity) => entity.parents.length === 0)
-      .flatMap((entity) => rootsOf(entity, chosen)),
+      .flatMap((entity) => rootsOf(entity, chosen.get(entity.name), run)),
     choices: JSON.stringify(
-      entities.map(({ name }) => [name, chosen.get(name)?.variants, chosen.get(name)?.parents]),
+      entities.map(({ name }) => {
+        const { variants, parents, bounds } = chosen.get(name) ?? {};
+        return bounds === undefined ? [name, variants, parents] : [name, variants, parents, bounds];
+      }),
     ),
     leaves: entities.map(({ name }) => name).filter((name) => !isParent(definition, chosen, name)),
     continueAfter: instant(nowMs - continueWithinMs),
   };
+}
+
+function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: number): EntityReading {
+  return {
+    isIncremental: isReadIncrementally(entity, chosen),
+    fullBefore: instant(nowMs - (chosen?.fullEveryMs ?? 0)),
+    isDeletable: entity.deletes !== 'never',
+  };
+}
+
+function keepMs(chosen: ChosenEntities): number {
+  const longestMs = Math.max(0, ...[...chosen.values()].map(({ fullEveryMs }) => fullEveryMs));
+  return Math.max(keepPartitionsMs, 2 * longestMs);
 }
 
 function isParent(definition: Definition, chosen: ChosenEntities, name: EntityName): boolean {
@@ -34,19 +72,20 @@ function isParent(definition: Definition, chosen: ChosenEntities, name: EntityNa
   return entity?.recursive !== null || [...chosen.values()].some(({ parents }) => parents.includes(name));
 }
 
-function rootsOf(entity: Entity, chosen: ChosenEntities): readonly FoundPartition[] {
-  return (chosen.get(entity.name)?.variants ?? [{}]).map((params) => ({
+function rootsOf(
+  entity: Entity,
+  chosen: ChosenEntity | undefined,
+  run: RunOptions,
+): readonly FoundPartition[] {
+  return (chosen?.variants ?? [{}]).map((variant) => ({
     entity: entity.name,
-    params,
+    params: { ...variant, ...chosen?.bounds },
     inject: {},
     rank: 0,
     treeDepth: entity.recursive === null ? null : 0,
     tree: null,
+    parent: null,
+    marker: null,
+    base: run.window === null ? null : variant,
   }));
-}
-
-/** Sorts by time, reads as a time, cannot collide: `20260131T235959123Z-9f86d081`. */
-function newRunId(nowMs: number): RunId {
-  const time = instant(nowMs).replaceAll(/[-:.]/g, '');
-  return `${time}-${randomBytes(4).toString('hex')}` as RunId;
 }

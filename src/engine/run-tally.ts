@@ -1,15 +1,10 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
-import type {
-  CommittedPage,
-  EarlierCounts,
-  EntityReport,
-  FailureReport,
-  Partition,
-  Proof,
-  WalkFailure,
-} from '../sinks/sink.ts';
+import type { EndedPartition } from '../sinks/deletes.ts';
+import type { Partition, Proof, WalkFailure } from '../sinks/partition.ts';
+import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
+import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 
 const reportedFailures = 100;
@@ -21,13 +16,26 @@ type EntityTally = {
 };
 
 /** What decides whether an entity was read whole, over the runs of a chain; what was set aside is tried again by each. */
-type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited'> & Pick<PageCounts, 'fetched' | 'quarantined'>;
+type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
+  Pick<PageCounts, 'fetched' | 'quarantined'>;
+
+/** What of an entity seems to be gone and is not tombstoned. */
+export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause'>;
 
 /** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
 export interface RunTally {
   pageCommitted(partition: Partition, page: PreparedPage, fetched: number, committed: CommittedPage): void;
   sealed(partition: Partition, proof: Proof): void;
   setAside(partition: Partition, failure: WalkFailure): void;
+  /** Records that a `get` brought and the sink stored. */
+  confirmed(entity: EntityName, fetched: number, counts: PageCounts): void;
+  deleted(entity: EntityName, rows: number): void;
+  /** The parents of these partitions have turned out to be gone: that they were set aside is no loss. */
+  endedBelow(partitions: readonly EndedPartition[]): void;
+  /** A full walk missed a record that is there. */
+  withdrawn(entity: EntityName): void;
+  /** The latest holds. */
+  missing(entity: EntityName, standing: MissingStanding): void;
   /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
   check(): void;
   /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
@@ -45,7 +53,8 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   /** Counted from the responses, to be compared with what the sink says it did. */
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
-  const failures: FailureReport[] = [];
+  /** By partition; no more than are reported. */
+  const failures = new Map<number, FailureReport>();
   let omitted = 0;
 
   function of(entity: EntityName): EntityTally {
@@ -55,10 +64,11 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   }
 
   function inChain(entity: EntityName): Wholeness {
-    const { setAside, depthLimited, counts } = of(entity);
+    const { setAside, depthLimited, withdrawn, counts } = of(entity);
     const before = earlierByEntity.get(entity);
     return {
       setAside,
+      withdrawn,
       depthLimited: depthLimited + (before?.depthLimited ?? 0),
       fetched: counts.fetched + (before?.fetched ?? 0),
       quarantined: counts.quarantined + (before?.quarantined ?? 0),
@@ -67,11 +77,6 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
 
   function receive(entity: EntityName, records: number): void {
     received.set(entity, (received.get(entity) ?? 0) + records);
-  }
-
-  function addFailure(failure: FailureReport): void {
-    if (failures.length < reportedFailures) failures.push(failure);
-    else omitted += 1;
   }
 
   return {
@@ -90,11 +95,33 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       const tally = of(partition.entity);
       tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + 1 };
       if (!proof.isOrdered) tally.unordered += 1;
+      if (partition.mode === 'incremental') tally.incremental += 1;
     },
     setAside: (partition, failure) => {
       of(partition.entity).setAside += 1;
       const { code, recovery, message } = failure;
-      addFailure({ entity: partition.entity, params: partition.params, code, recovery, message });
+      const { id, entity, params } = partition;
+      if (failures.size < reportedFailures) failures.set(id, { entity, params, code, recovery, message });
+      else omitted += 1;
+    },
+    endedBelow: (partitions) => {
+      for (const { id, entity } of partitions) {
+        of(entity).setAside -= 1;
+        if (!failures.delete(id)) omitted -= 1;
+      }
+    },
+    confirmed: (entity, fetched, counts) => {
+      receive(entity, fetched);
+      of(entity).counts = addCounts(of(entity).counts, counts);
+    },
+    deleted: (entity, rows) => {
+      of(entity).deleted += rows;
+    },
+    withdrawn: (entity) => {
+      of(entity).withdrawn += 1;
+    },
+    missing: (entity, standing) => {
+      Object.assign(of(entity), standing);
     },
     check: () => {
       for (const [entity, { counts }] of tallies) {
@@ -113,11 +140,11 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         .map((entity) => [entity, inChain(entity)] as const)
         .filter(([, sums]) => isOverQuarantined(sums))
         .map(([entity, sums]) => quarantineFailure(entity, sums));
-      return { reported: [...overQuarantined, ...failures], omitted };
+      return { reported: [...overQuarantined, ...failures.values()], omitted };
     },
     isDegraded: () => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
     nothingRead: () =>
-      [...tallies.values()].every(({ proofs }) => proofs.single + proofs.seam + proofs.token === 0) &&
+      [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
   };
 }
@@ -126,17 +153,23 @@ function emptyTally(): EntityTally {
   return {
     counts: noCounts,
     pages: 0,
-    proofs: { single: 0, seam: 0, token: 0 },
+    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
     setAside: 0,
     unordered: 0,
     extraFields: 0,
     depthLimited: 0,
     foreign: 0,
+    incremental: 0,
+    deleted: 0,
+    withheld: 0,
+    pending: 0,
+    withdrawn: 0,
+    withheldBecause: null,
   };
 }
 
 function isWhole(sums: Wholeness): boolean {
-  return sums.setAside === 0 && sums.depthLimited === 0 && !isOverQuarantined(sums);
+  return sums.setAside === 0 && sums.depthLimited === 0 && sums.withdrawn === 0 && !isOverQuarantined(sums);
 }
 
 function isOverQuarantined({ fetched, quarantined }: Pick<Wholeness, 'fetched' | 'quarantined'>): boolean {

@@ -1,13 +1,15 @@
 import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
-import { SyncError, type Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { ConnectorIdentity, RunOutcome, RunReport, Sink, StartedRun } from '../sinks/sink.ts';
+import type { RunOutcome, RunReport } from '../sinks/run-report.ts';
+import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
-import type { Ending } from './note-ending.ts';
+import { noEnding, type Ending } from './note-ending.ts';
 import { planRun } from './plan-run.ts';
+import { knownSchema } from './prepare/known-schema.ts';
+import { ordinaryRun, type RunOptions } from './run-options.ts';
 import { runTally, type RunTally } from './run-tally.ts';
 import { wholeEntities } from './whole-entities.ts';
 import { workRun } from './work-run.ts';
@@ -23,20 +25,27 @@ export interface SyncOptions {
   readonly concurrency: number;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
+  /** Where it is no ordinary run: what is asked of this one. */
+  readonly run?: Partial<RunOptions>;
   /** Aborted: pages in hand are stored, calls under way are dropped, the run ends as `interrupted`. */
   readonly signal: AbortSignal;
 }
 
 /**
  * One run of one connector: takes it, works off what is due, reports. Resolves with the report whatever the outcome: also
- * when the service asks for a long pause, which ends the run as `partial` with `resumeAt`;
+ * when the service asks for a long pause, which ends the run as `partial` with `resumeAt`, and when its budget is spent (`partial`);
  * throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
  */
 export async function syncConnector(options: SyncOptions): Promise<RunReport> {
-  const { sink, source, definition, clock, onEvent, identity } = options;
+  const { sink, source, clock, onEvent, identity } = options;
+  const run: RunOptions = { ...ordinaryRun, ...options.run };
+  const beganMs = clock.now();
   await source.connect(options.signal);
   await using lease = await sink.acquire(identity);
-  const plan = planRun(definition, options.entities, clock.now());
+  const { definition, policies } = knownSchema(options.definition, options.entities, (table) =>
+    sink.drift.known(identity.connector, table),
+  );
+  const plan = planRun(definition, options.entities, clock.now(), run);
   const startedMs = clock.now();
   const started = await sink.startRun(lease, plan);
   onEvent({
@@ -51,13 +60,17 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     plan.tables.map(({ entity }) => entity),
     started.earlier,
   );
-  const ending: Ending = { error: null, resumeAt: null };
-  await workRun(options, lease, started, tally, ending);
+  const ending = noEnding();
+  const { serverTime } = source.stats();
+  const capMs = serverTime === null ? startedMs : Date.parse(serverTime);
+  const underWay = { lease, plan, started, run, policies, capMs, beganMs, tally, ending };
+  await workRun({ ...options, definition }, underWay);
 
-  const outcome = outcomeOf(options.signal, started, tally, ending);
+  const outcome = outcomeOf(options.signal, tally, ending);
   const entities = tally.entities();
   const report: RunReport = {
     run: started.run,
+    kind: plan.kind,
     connector: identity.connector,
     outcome,
     startedAt: plan.startedAt,
@@ -72,6 +85,7 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     failuresOmitted: tally.failures().omitted,
     error: errorOf(ending),
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
+    left: await sink.left(lease),
   };
   await sink.finish(lease, started.run, report);
   onEvent({
@@ -85,29 +99,12 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   return report;
 }
 
-function outcomeOf(signal: AbortSignal, started: StartedRun, tally: RunTally, ending: Ending): RunOutcome {
-  // A run that goes on with another may find nothing but what failed there: then the rest was read all the same.
-  const isEnded = ending.error !== null || ending.resumeAt !== null || signal.aborted;
-  if (!isEnded && started.continues === null && tally.nothingRead()) {
-    const first = tally.failures().reported[0];
-    ending.error = new SyncError(`nothing could be read: ${first?.message ?? 'every walk failed'}`, {
-      code: first?.code ?? 'UPSTREAM',
-      recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
-    });
-  }
+function outcomeOf(signal: AbortSignal, tally: RunTally, ending: Ending): RunOutcome {
   if (ending.error !== null) return 'failed';
-  if (ending.resumeAt !== null) return 'partial';
+  if (ending.resumeAt !== null || ending.isSpent) return 'partial';
   if (signal.aborted) return 'interrupted';
   return tally.isDegraded() ? 'degraded' : 'ok';
 }
-
-/** Failures of the service rather than of the configuration: the same run may go well later. */
-const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
-  'retry',
-  'throttle',
-  'smaller-page',
-  'restart-walk',
-]);
 
 function errorOf({ error }: Ending): RunReport['error'] {
   return error === null ? null : { code: error.code, recovery: error.recovery, message: error.message };

@@ -1,9 +1,10 @@
-import type { PageCommit, Partition } from '../sinks/sink.ts';
+import type { PageCommit } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
 import type { Fetched } from './fetch-page.ts';
 import { afterFailure, afterPage, type Next, type Standing } from './next-step.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
-import type { WalkContext } from './walk-partition.ts';
+import type { Walk } from './walk-partition.ts';
+import { afterRecords } from './walk-state.ts';
 
 export interface Taken {
   readonly next: Next;
@@ -21,48 +22,64 @@ export interface ReadyPage {
  * Waits for a page and makes ready what is to be stored of it. What came raw is let go with this call: while a page is
  * stored, only what is stored is held. Throws what must end the run, and the signal's reason: the page is dropped then.
  */
-export async function takePage(
-  context: WalkContext,
-  partition: Partition,
-  standing: Standing,
-  fetching: Promise<Fetched>,
-): Promise<Taken> {
+export async function takePage(walk: Walk, standing: Standing, fetching: Promise<Fetched>): Promise<Taken> {
   const fetched = await fetching;
   try {
-    context.signal.throwIfAborted();
-    return fetched.kind === 'page'
-      ? makeReady(context, partition, standing, fetched.page)
-      : { next: afterFailure(context, standing, fetched.error), page: null };
+    walk.signal.throwIfAborted();
+    if (fetched.kind === 'error') return { next: afterFailure(walk, standing, fetched.error), page: null };
+    const prepared = prepare(walk, standing, fetched.page);
+    if (prepared.kind === 'ready') return makeReady(walk, standing, fetched.page, prepared.page);
+    dropPage(walk, fetched);
+    return { next: prepared.next, page: null };
   } catch (error) {
-    dropPage(context, partition, fetched);
+    dropPage(walk, fetched);
     throw error;
   }
 }
 
 /** Accounts for a page that was fetched and will not be stored. */
-export function dropPage({ onEvent }: WalkContext, { entity }: Partition, fetched: Fetched): void {
-  if (fetched.kind === 'page') onEvent({ kind: 'page-dropped', entity, bytes: fetched.page.bytes });
+export function dropPage({ onEvent, entity }: Walk, fetched: Fetched): void {
+  if (fetched.kind === 'page')
+    onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
 }
 
-function makeReady(context: WalkContext, partition: Partition, standing: Standing, page: SourcePage): Taken {
-  const prepared = context.preparePage(partition, page.records, standing.read);
-  const advance = context.pagination.advance(standing.position, {
+type Preparation =
+  | { readonly kind: 'ready'; readonly page: PreparedPage }
+  | { readonly kind: 'not-storable'; readonly next: Next };
+
+/** A page that must not be stored (its fields have changed, and the settings say to stop then) ends the walk as a failed call does. */
+function prepare(walk: Walk, standing: Standing, page: SourcePage): Preparation {
+  try {
+    return {
+      kind: 'ready',
+      page: walk.preparePage(walk.partition, page.records, standing.state.read),
+    };
+  } catch (error) {
+    return { kind: 'not-storable', next: afterFailure(walk, standing, error) };
+  }
+}
+
+function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: PreparedPage): Taken {
+  const advance = walk.pagination.advance(standing.position, {
     marks: prepared.marks,
+    changes: prepared.changes,
+    capMs: standing.state.cap ?? walk.capMs,
     bytes: page.bytes,
     next: page.next,
-    nowMs: context.clock.now(),
+    nowMs: walk.clock.now(),
   });
-  const next = afterPage(context, standing, page, advance);
+  const next = afterPage(walk, { ...standing, state: afterRecords(standing.state, page, prepared) }, advance);
   const commit: PageCommit = {
-    walk: { partition: partition.id, run: context.run },
+    walk: { partition: walk.partition.id, run: walk.run },
     fetched: page.fetched,
     filtered: prepared.filtered,
     foreign: prepared.foreign,
     refused: prepared.refused,
     children: prepared.children,
     rows: prepared.rows,
-    position: { ...next.standing.position, read: next.standing.read },
-    seal: next.kind === 'end' ? next.proof : null,
+    position: { ...next.standing.position, ...next.standing.state },
+    seal: next.kind === 'end' ? next.seal : null,
+    drift: prepared.drift,
   };
   return { next, page: { prepared, commit, bytes: page.bytes } };
 }

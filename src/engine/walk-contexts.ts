@@ -3,11 +3,12 @@ import type { EntityName } from '../core/names.ts';
 import type { StartedRun } from '../sinks/sink.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { LargestPages } from './pagination/offset.ts';
-import { paginationOf } from './pagination/pagination.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
+import type { SchemaPolicies } from './prepare/schema-policy.ts';
 import type { RunTally } from './run-tally.ts';
 import type { SyncOptions } from './sync-connector.ts';
 import type { InFlight, WalkContext } from './walk-partition.ts';
+import { withWindow } from './window-params.ts';
 import type { Silence } from './watch-silence.ts';
 import type { Wake } from './work-partitions.ts';
 
@@ -19,14 +20,20 @@ export function walkContexts(
   options: SyncOptions,
   shared: {
     readonly started: StartedRun;
+    readonly policies: SchemaPolicies;
     readonly tally: RunTally;
     readonly commits: GroupCommits;
     readonly signal: AbortSignal;
     readonly wake: Wake;
     readonly silence: Silence;
+    /** The run's start by the service's clock, in milliseconds. */
+    readonly capMs: number;
   },
 ): (entity: EntityName) => WalkContext {
   const contexts = new Map<EntityName, WalkContext>();
+  const window = options.run?.window ?? null;
+  const chosen =
+    window === null ? options.entities : withWindow(options.definition, options.entities, window);
   const inFlight: InFlight = { bytes: 0, maxBytes: maxInFlightBytes };
 
   return (name) => {
@@ -46,9 +53,17 @@ export function walkContexts(
       commits: shared.commits,
       tally: shared.tally,
       entity,
-      pagination: paginationOf(entity, largestPages),
-      preparePage: compilePreparePage(options.definition, options.entities, entity),
+      largestPages,
+      preparePage: compilePreparePage(
+        options.definition,
+        chosen,
+        entity,
+        { capMs: shared.capMs, isBackfill: window !== null },
+        shared.policies,
+      ),
       inFlight,
+      capMs: shared.capMs,
+      isBackfill: window !== null,
       clock: options.clock,
       onEvent: (event) => {
         if (event.kind === 'page-committed') {

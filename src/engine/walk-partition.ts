@@ -2,15 +2,18 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
 import type { Entity } from '../definitions/definition.ts';
-import type { Partition, Position, Proof, WalkFailure } from '../sinks/sink.ts';
+import type { Partition, Proof, WalkFailure } from '../sinks/partition.ts';
 import type { Source } from '../source/source.ts';
 import { fetchPage, type Fetched } from './fetch-page.ts';
 import type { Standing } from './next-step.ts';
 import type { GroupCommits } from './group-commits.ts';
+import type { LargestPages } from './pagination/offset.ts';
+import { paginationOf } from './pagination/pagination-of.ts';
 import type { Pagination } from './pagination/pagination.ts';
 import type { PreparePage } from './prepare/prepare-page.ts';
 import type { RunTally } from './run-tally.ts';
 import { dropPage, takePage, type ReadyPage } from './take-page.ts';
+import { readState } from './walk-state.ts';
 
 export interface WalkContext {
   readonly run: RunId;
@@ -18,12 +21,22 @@ export interface WalkContext {
   readonly commits: GroupCommits;
   readonly tally: RunTally;
   readonly entity: Entity;
-  readonly pagination: Pagination;
+  readonly largestPages: LargestPages;
   readonly preparePage: PreparePage;
   readonly inFlight: InFlight;
+  /** The run's start by the service's clock, in milliseconds. */
+  readonly capMs: number;
+  /** The walks are bounded at both ends: what they do not meet may lie outside. */
+  readonly isBackfill: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
   readonly signal: AbortSignal;
+}
+
+/** One partition being read. */
+export interface Walk extends WalkContext {
+  readonly partition: Partition;
+  readonly pagination: Pagination;
 }
 
 /** Bytes of pages that are received and not yet stored, over all walks of a run. */
@@ -45,13 +58,15 @@ const maxPagesAhead = 4;
  * and the signal's reason when it is aborted: pages in hand are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
+  const { entity, largestPages } = context;
+  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, largestPages) };
   const ahead: Ahead = { fetching: null, stored: [] };
   try {
-    return await walkPages(context, partition, ahead);
+    return await walkPages(walk, ahead);
   } finally {
     await context.commits.waitFor(Promise.allSettled(ahead.stored));
     // Only a failed commit leaves one behind, and that has aborted the call.
-    if (ahead.fetching !== null) dropPage(context, partition, await ahead.fetching);
+    if (ahead.fetching !== null) dropPage(walk, await ahead.fetching);
   }
 }
 
@@ -61,29 +76,28 @@ interface Ahead {
   readonly stored: Promise<void>[];
 }
 
-async function walkPages(context: WalkContext, partition: Partition, ahead: Ahead): Promise<WalkEnd> {
-  const { pagination, commits, onEvent, inFlight } = context;
+async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
+  const { pagination, commits, onEvent, inFlight, partition } = walk;
   const { entity, params } = partition;
   let standing: Standing = {
     position: partition.position ?? pagination.begin(),
-    read: readSoFar(partition.position),
+    state: readState(partition.position, walk.capMs),
     restarts: 0,
   };
   onEvent({ kind: 'walk-started', entity, params, resumed: partition.position !== null });
 
   for (;;) {
     const { next, page } = await takePage(
-      context,
-      partition,
+      walk,
       standing,
-      takeFetching(ahead) ?? fetchPage(context, partition, standing.position),
+      takeFetching(ahead) ?? fetchPage(walk, standing.position),
     );
     if (page !== null) {
       inFlight.bytes += page.bytes;
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
-        ahead.fetching = fetchPage(context, partition, next.standing.position);
+        ahead.fetching = fetchPage(walk, next.standing.position);
       }
-      const stored = storePage(context, partition, page);
+      const stored = storePage(walk, page);
       // It is waited for below; until then a failure must not count as one that nobody handles.
       stored.catch(() => undefined);
       ahead.stored.push(stored);
@@ -91,7 +105,7 @@ async function walkPages(context: WalkContext, partition: Partition, ahead: Ahea
     const mayRunAhead =
       next.kind === 'continue' && ahead.fetching !== null && ahead.stored.length < maxPagesAhead;
     if (!mayRunAhead) await commits.waitFor(Promise.all(ahead.stored.splice(0)));
-    if (next.kind === 'end') return { kind: 'sealed', proof: next.proof };
+    if (next.kind === 'end') return { kind: 'sealed', proof: next.seal.proof };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null)
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
@@ -106,8 +120,8 @@ function takeFetching(ahead: Ahead): Promise<Fetched> | null {
   return fetching;
 }
 
-async function storePage(context: WalkContext, partition: Partition, page: ReadyPage): Promise<void> {
-  const { commits, tally, onEvent, inFlight } = context;
+async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
+  const { commits, tally, onEvent, inFlight, partition } = walk;
   const committed = await commits
     .submit(page.commit)
     .catch((error: unknown) => {
@@ -121,10 +135,4 @@ async function storePage(context: WalkContext, partition: Partition, page: Ready
     const newlyDue = isOwn ? committed.newlyDue : 0;
     onEvent({ kind: 'page-committed', entity, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
   }
-}
-
-/** A stored position carries the number of records read, beside what its pagination keeps. */
-function readSoFar(position: Position | null): number {
-  const read = position?.['read'];
-  return typeof read === 'number' ? read : 0;
 }

@@ -1,6 +1,6 @@
 import type { EntityName } from '../core/names.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { EntityReport } from '../sinks/sink.ts';
+import type { EntityReport } from '../sinks/run-report.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 
 /**

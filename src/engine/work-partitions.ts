@@ -1,4 +1,5 @@
-import type { Lease, Partition, Sink, WalkFailure } from '../sinks/sink.ts';
+import type { Partition, WalkFailure } from '../sinks/partition.ts';
+import type { Lease, Sink } from '../sinks/sink.ts';
 import type { WalkEnd } from './walk-partition.ts';
 
 export interface WorkOptions {
@@ -7,6 +8,8 @@ export interface WorkOptions {
   readonly concurrency: number;
   /** Aborted when the run must end: walks stop at their last commit. */
   readonly signal: AbortSignal;
+  /** True from when nothing more may start; what is open goes on to its end. */
+  readonly isClosing?: () => boolean;
   /** Walks one partition to its end. Rejects only with what must end the run. */
   readonly walk: (partition: Partition) => Promise<WalkEnd>;
   readonly setAside: (partition: Partition, failure: WalkFailure) => Promise<void>;
@@ -24,10 +27,10 @@ export interface Wake {
 /**
  * Works off what is due, at most `concurrency` partitions at a time. A started partition keeps its place until it
  * ends; the ledger says which one starts next. Resolves when nothing is due and nothing is open, or when the signal
- * was aborted and every walk has stopped.
+ * was aborted or nothing more may start, and every walk has stopped.
  */
 export async function workPartitions(options: WorkOptions, wake: Wake): Promise<void> {
-  const { sink, lease, concurrency, signal } = options;
+  const { sink, lease, concurrency, signal, isClosing = () => false } = options;
   const open = new Map<number, Promise<void>>();
 
   async function work(partition: Partition): Promise<void> {
@@ -42,7 +45,7 @@ export async function workPartitions(options: WorkOptions, wake: Wake): Promise<
     }
   }
 
-  while (!signal.aborted) {
+  while (!signal.aborted && !isClosing()) {
     const woken = wake.next();
     const free = concurrency - open.size;
     // What is open may be among the answers: asking for that many more leaves `free` others where there are any.

@@ -1,92 +1,70 @@
-import { SyncError } from '../core/errors.ts';
-import type { EntityName } from '../core/names.ts';
-import type { Lease, StartedRun, WalkFailure } from '../sinks/sink.ts';
-import { groupCommits } from './group-commits.ts';
-import { noteEnding, toSyncError, type Ending } from './note-ending.ts';
+import { SyncError, type Recovery } from '../core/errors.ts';
+import type { Lease, RunPlan, StartedRun } from '../sinks/sink.ts';
+import { hasEnded, isBudgetSpent, noteEnding, toSyncError, type Ending } from './note-ending.ts';
+import { evolvingTables } from './prepare/known-schema.ts';
+import type { SchemaPolicies } from './prepare/schema-policy.ts';
+import type { RunOptions } from './run-options.ts';
 import type { RunTally } from './run-tally.ts';
+import { sweepRun } from './sweep/sweep-run.ts';
 import type { SyncOptions } from './sync-connector.ts';
-import { walkContexts } from './walk-contexts.ts';
-import { walkPartition } from './walk-partition.ts';
-import { watchSilence } from './watch-silence.ts';
-import { newWake, workPartitions } from './work-partitions.ts';
+import { walkRun } from './walk-run.ts';
+import { watchTime } from './watch-time.ts';
+
+/** A run that has been started, and what is noted of it. */
+export interface RunUnderWay {
+  readonly lease: Lease;
+  readonly plan: RunPlan;
+  readonly started: StartedRun;
+  readonly run: RunOptions;
+  /** What is done with changes of the records, by table. */
+  readonly policies: SchemaPolicies;
+  /** The run's start by the service's clock, in milliseconds: what changed later may not have been read. */
+  readonly capMs: number;
+  /** From when on the run's time counts, in milliseconds. */
+  readonly beganMs: number;
+  readonly tally: RunTally;
+  readonly ending: Ending;
+}
 
 /**
- * Works off what is due in a run, and notes in `ending` what ended it early. Resolves when every walk has stopped;
- * never rejects.
+ * Works off what is due in a run, then sweeps, then gives undeclared fields their columns, and notes in `ending` what ended it early. Resolves when everything has
+ * stopped; never rejects.
  */
-export async function workRun(
-  options: SyncOptions,
-  lease: Lease,
-  started: StartedRun,
-  tally: RunTally,
-  ending: Ending,
-): Promise<void> {
-  const { sink, clock, onEvent } = options;
+export async function workRun(options: SyncOptions, underWay: RunUnderWay): Promise<void> {
+  const { lease, plan, started, run, policies, tally, ending } = underWay;
   const stop = new AbortController();
   const signal = AbortSignal.any([options.signal, stop.signal]);
-  const endRun = (error: unknown): void => {
-    noteEnding(ending, error, { signal, nowMs: clock.now() });
+  const note = (error: unknown): void => noteEnding(ending, error, { signal, nowMs: options.clock.now() });
+  const endNow = (error: unknown): void => {
+    note(error);
     stop.abort(error);
   };
-  const commits = groupCommits(sink, lease, { clock, onEvent, onFailed: endRun });
-  const wake = newWake();
-  const silence = watchSilence();
-  const contextOf = walkContexts(options, { started, tally, commits, signal, wake, silence });
-  /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
-  const denied = new Map<EntityName, WalkFailure>();
+  // Calls on their way when the last one was spent are paid for: their walks store them, and end with the next call.
+  const endRun = (error: unknown): void => (isBudgetSpent(error) ? note(error) : endNow(error));
+  const isClosing = (): boolean => ending.isSpent;
+  const isOver = (): boolean => hasEnded(ending) || signal.aborted;
+  using _time = watchTime(run.budgetMs, underWay.beganMs, { clock: options.clock, onSpent: endNow });
 
-  await workPartitions(
-    {
-      sink,
-      lease,
-      concurrency: options.concurrency,
-      signal,
-      walk: async (partition) => {
-        const failure = denied.get(partition.entity);
-        if (failure !== undefined) return { kind: 'set-aside', failure };
-        commits.walkOpened();
-        try {
-          const end = await walkPartition(contextOf(partition.entity), partition);
-          if (end.kind === 'sealed') {
-            tally.sealed(partition, end.proof);
-            onEvent({
-              kind: 'walk-sealed',
-              entity: partition.entity,
-              params: partition.params,
-              proof: end.proof.kind,
-            });
-          }
-          if (end.kind === 'set-aside' && end.failure.recovery === 'skip-entity')
-            denied.set(partition.entity, end.failure);
-          return end;
-        } finally {
-          commits.walkClosed();
-        }
-      },
-      setAside: async (partition, failure) => {
-        await sink.setAside(lease, { partition: partition.id, run: started.run }, failure);
-        tally.setAside(partition, failure);
-        onEvent({
-          kind: 'walk-set-aside',
-          entity: partition.entity,
-          params: partition.params,
-          code: failure.code,
-          message: failure.message,
-        });
-        if (denied.has(partition.entity) || failure.recovery !== 'retry') return;
-        const { verdict, pauseMs } = silence.walkUnanswered(partition.entity);
-        if (verdict === 'deny-entity') denied.set(partition.entity, failure);
-        if (verdict === 'end-run') throw silenceError(failure);
-        if (pauseMs > 0) await clock.sleep(pauseMs, signal);
-      },
-      onFatal: endRun,
-    },
-    wake,
-  ).catch(endRun);
-  // What an earlier run left may be all that is down: then holding on to it would keep everything else from being read.
-  if (silence.isUnbroken() && started.continues === null && !signal.aborted) {
-    ending.error ??= silenceError([...denied.values()].at(-1) ?? null);
+  await walkRun(options, underWay, { signal, endRun, isClosing }).catch(endNow);
+  noteMissingRecords(tally, ending);
+  // A run that goes on with another may find nothing but what failed there: then the rest was read all the same.
+  if (!isOver() && started.continues === null && tally.nothingRead()) ending.error = nothingReadError(tally);
+  if (isOver()) return;
+  const { sink, source, definition, concurrency, onEvent } = options;
+  // Backfills and the like bring records; what they do not meet says nothing.
+  if (plan.kind === 'sync') {
+    const context = { sink, lease, run: started.run, source, definition, policies, options: run };
+    await sweepRun({ ...context, concurrency, tally, onEvent, signal }).catch(endNow);
+    noteMissingRecords(tally, ending);
   }
+  // Last of all: what is stored after it would not be prepared for the new columns.
+  for (const table of evolvingTables(definition, options.entities)) {
+    if (isOver()) return;
+    await sink.drift.evolve(lease, started.run, table).catch(endNow);
+  }
+}
+
+function noteMissingRecords(tally: RunTally, ending: Ending): void {
   try {
     tally.check();
   } catch (error) {
@@ -94,8 +72,18 @@ export async function workRun(
   }
 }
 
-/** Ends the run as failed, so that the next one goes on from here. */
-function silenceError(last: WalkFailure | null): SyncError {
-  const message = `nobody answers any more: walk after walk failed, the last one with: ${last?.message ?? 'no answer'}`;
-  return new SyncError(message, { code: last?.code ?? 'UPSTREAM', recovery: 'retry' });
+function nothingReadError(tally: RunTally): SyncError {
+  const [first] = tally.failures().reported;
+  return new SyncError(`nothing could be read: ${first?.message ?? 'every walk failed'}`, {
+    code: first?.code ?? 'UPSTREAM',
+    recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
+  });
 }
+
+/** Failures of the service rather than of the configuration: the same run may go well later. */
+const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
+  'retry',
+  'throttle',
+  'smaller-page',
+  'restart-walk',
+]);

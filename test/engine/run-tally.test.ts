@@ -3,7 +3,7 @@ import type { EntityName } from '../../src/core/names.ts';
 import { noCounts, type PageCounts } from '../../src/core/records.ts';
 import type { PreparedPage } from '../../src/engine/prepare/prepare-page.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
-import type { Partition } from '../../src/sinks/sink.ts';
+import type { Partition } from '../../src/sinks/partition.ts';
 
 const users = 'users' as EntityName;
 const partition: Partition = {
@@ -15,6 +15,8 @@ const partition: Partition = {
   treeDepth: null,
   tree: null,
   position: null,
+  mode: 'full',
+  watermark: null,
 };
 const page: PreparedPage = {
   filtered: 0,
@@ -23,9 +25,12 @@ const page: PreparedPage = {
   children: [],
   rows: [{ entity: users, records: [] }],
   marks: [],
+  changes: [],
+  isSorted: true,
   extraFields: new Map(),
   explodedFetched: 0,
   depthLimited: 0,
+  drift: [],
 };
 
 function tallied(fetched: number, counts: Partial<PageCounts>) {
@@ -58,6 +63,53 @@ describe("a run's account", () => {
     });
   });
 
+  it('counts what a get brought as read, and refuses an account in which it is missing', () => {
+    const tally = runTally([users]);
+    tally.confirmed(users, 2, { ...noCounts, fetched: 2, updated: 1, unchanged: 1 });
+    expect(() => tally.check()).not.toThrow();
+    tally.confirmed(users, 1, noCounts);
+    expect(() => tally.check()).toThrow(/3 records were received/);
+  });
+
+  it('is degraded by a walk that missed a record which is there, not by what is withheld or pending', () => {
+    const tally = runTally([users]);
+    tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share' });
+    tally.deleted(users, 4);
+    expect(tally.isDegraded()).toBe(false);
+    expect(tally.entities()).toMatchObject([{ withheld: 300, pending: 2, deleted: 4, isWhole: true }]);
+    tally.withdrawn(users);
+    expect(tally.isDegraded()).toBe(true);
+    expect(tally.entities()).toMatchObject([{ withdrawn: 1, isWhole: false }]);
+  });
+
+  it('counts a partition as set aside no more when its parent has turned out to be gone', () => {
+    const tally = runTally([users]);
+    const failure = {
+      code: 'NOT_FOUND',
+      recovery: 'skip-partition',
+      message: 'gone',
+      at: '',
+      dropPosition: false,
+      dropWatermark: false,
+    } as const;
+    for (const id of [1, 2]) tally.setAside({ ...partition, id }, failure);
+    tally.endedBelow([{ id: 1, entity: users }]);
+    expect(tally.failures().reported).toHaveLength(1);
+    expect(tally.isDegraded()).toBe(true);
+    tally.endedBelow([{ id: 2, entity: users }]);
+    expect(tally.failures()).toEqual({ reported: [], omitted: 0 });
+    expect(tally.isDegraded()).toBe(false);
+  });
+
+  it('tells walks that read from a watermark from those that read from the start', () => {
+    const tally = runTally([users]);
+    const proof = { kind: 'keyset', isOrdered: true } as const;
+    tally.sealed(partition, { kind: 'seam', isOrdered: true });
+    tally.sealed({ ...partition, mode: 'incremental' }, proof);
+    expect(tally.entities()).toMatchObject([{ incremental: 1, proofs: { seam: 1, keyset: 1 } }]);
+    expect(tally.nothingRead()).toBe(false);
+  });
+
   it('reports a hundred failures and counts the rest', () => {
     const tally = runTally([users]);
     const failure = {
@@ -66,8 +118,9 @@ describe("a run's account", () => {
       message: 'gone',
       at: '',
       dropPosition: false,
+      dropWatermark: false,
     } as const;
-    for (let index = 0; index < 130; index += 1) tally.setAside(partition, failure);
+    for (let id = 0; id < 130; id += 1) tally.setAside({ ...partition, id }, failure);
     expect(tally.failures().reported).toHaveLength(100);
     expect(tally.failures().omitted).toBe(30);
     expect(tally.nothingRead()).toBe(true);

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
 import { newWake, workPartitions, type WorkOptions } from '../../src/engine/work-partitions.ts';
 import type { WalkEnd } from '../../src/engine/walk-partition.ts';
-import type { Lease, Partition, Sink } from '../../src/sinks/sink.ts';
+import type { Partition } from '../../src/sinks/partition.ts';
+import type { Lease, Sink } from '../../src/sinks/sink.ts';
 
 const users = 'users' as EntityName;
 const partition = (id: number): Partition => ({
@@ -14,6 +15,8 @@ const partition = (id: number): Partition => ({
   treeDepth: null,
   tree: null,
   position: null,
+  mode: 'full',
+  watermark: null,
 });
 const sealed: WalkEnd = { kind: 'sealed', proof: { kind: 'single', isOrdered: true } };
 
@@ -95,5 +98,18 @@ describe('workPartitions', () => {
       errors: ['Error: disk full'],
       hasEnded: true,
     });
+  });
+
+  it('starts nothing more once it is closing, and lets what is open come to its end', async () => {
+    const due = new Set([1, 2, 3, 4, 5]);
+    const walked: number[] = [];
+    const walk = async ({ id }: Partition): Promise<WalkEnd> => {
+      await new Promise(setImmediate);
+      due.delete(id);
+      walked.push(id);
+      return sealed;
+    };
+    await workPartitions(pool(due, { walk, isClosing: () => walked.length > 0 }), newWake());
+    expect(walked).toEqual([1, 2, 3]);
   });
 });

@@ -14,7 +14,8 @@ const stepBack = 2 * fullOverlap;
 /** Keys that a page's first record may match. */
 const rememberedKeys = 100;
 
-const positionSchema = z.object({
+/** Also what a keyset walk keeps for each of its bounds. */
+export const offsetPosition = z.object({
   kind: z.literal('offset'),
   offset: z.number().int().min(0),
   size: z.number().int().min(1),
@@ -34,7 +35,7 @@ const positionSchema = z.object({
   /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
   isSingle: z.boolean(),
 });
-type OffsetPosition = z.infer<typeof positionSchema>;
+type OffsetPosition = z.infer<typeof offsetPosition>;
 
 /**
  * Walks by `offset` on a service that keeps no snapshot between calls. Deleted rows shift unread ones to the left, out
@@ -49,7 +50,7 @@ export function offsetPagination(
   const { largestPages, isOrdered } = options;
 
   function advance(stored: unknown, page: PageSeen): Advance {
-    const position = positionSchema.parse(stored);
+    const position = offsetPosition.parse(stored);
     const received = page.marks.length;
     const largest = largestPages.get(position.size) ?? { records: 0, bytes: 0 };
     largestPages.set(position.size, {
@@ -116,12 +117,12 @@ export function offsetPagination(
       isSingle: false,
     }),
     request: (stored) => {
-      const { offset, size } = positionSchema.parse(stored);
+      const { offset, size } = offsetPosition.parse(stored);
       return { [rules.sizeParam]: size, [rules.offsetParam]: offset };
     },
     advance,
     halve: (stored) => {
-      const position = positionSchema.parse(stored);
+      const position = offsetPosition.parse(stored);
       // Below the overlap a page could not bring anything new any more.
       return position.size <= 2 * fullOverlap ? null : { ...position, size: Math.floor(position.size / 2) };
     },
@@ -157,6 +158,7 @@ function behindTheEnd(position: OffsetPosition): Advance {
       kind: 'broken',
       code: 'PAGING_BROKEN',
       why: 'the service gives one record a page: pages that cannot overlap cannot be fitted together',
+      dropWatermark: false,
     };
   }
   return {

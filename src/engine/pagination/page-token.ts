@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { ErrorCode } from '../../core/errors.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';
@@ -67,11 +68,7 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
 function advance(position: TokenPosition, page: PageSeen): Advance {
   const pages = position.pages + 1;
   if (page.next === null) {
-    return {
-      kind: 'broken',
-      code: 'BODY_INVALID',
-      why: 'the response does not say whether another page follows',
-    };
+    return broken('BODY_INVALID', 'the response does not say whether another page follows');
   }
   const { token } = page.next;
   const hasMore = page.next.hasMore ?? token !== null;
@@ -83,45 +80,28 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
     };
   }
   if (token === null || token === '') {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: 'the response says that more follows and gives no page token',
-    };
+    return broken('PAGING_BROKEN', 'the response says that more follows and gives no page token');
   }
   if (token.length > maxTokenChars) {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: `a page token of ${token.length} characters, at most ${maxTokenChars} can be kept`,
-    };
+    return broken(
+      'PAGING_BROKEN',
+      `a page token of ${token.length} characters, at most ${maxTokenChars} can be kept`,
+    );
   }
   const tokenMark = shortMark(token);
   if (token === position.token || tokenMark === position.milestone) {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: 'the service gave a page token it had given before in this walk',
-    };
+    return broken('PAGING_BROKEN', 'the service gave a page token it had given before in this walk');
   }
   const thisPage = pageMark(page.marks);
   if (thisPage !== '' && thisPage === position.pageMark) {
-    return { kind: 'broken', code: 'PAGING_BROKEN', why: 'another page token brought exactly the same page' };
+    return broken('PAGING_BROKEN', 'another page token brought exactly the same page');
   }
   if (thisPage !== '' && thisPage === position.milestonePage) {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: 'fresh page tokens lead back to a page read before',
-    };
+    return broken('PAGING_BROKEN', 'fresh page tokens lead back to a page read before');
   }
   const empty = thisPage === '' ? position.empty + 1 : 0;
   if (empty > maxEmptyPages) {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: `${maxEmptyPages} empty pages in a row, and more is said to follow`,
-    };
+    return broken('PAGING_BROKEN', `${maxEmptyPages} empty pages in a row, and more is said to follow`);
   }
   const isPowerOfTwo = (pages & (pages - 1)) === 0;
   return {
@@ -137,4 +117,8 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       empty,
     },
   };
+}
+
+function broken(code: ErrorCode, why: string): Advance {
+  return { kind: 'broken', code, why, dropWatermark: false };
 }

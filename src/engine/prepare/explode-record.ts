@@ -1,21 +1,26 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { Quarantined, PreparedRecord } from '../../core/records.ts';
+import type { FieldDrift, Quarantined, PreparedRecord } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { compilePrepare } from './prepare-record.ts';
+import { acceptEverything, type SchemaPolicy } from './schema-policy.ts';
 
 export interface Exploded {
   readonly records: PreparedRecord[];
   readonly refused: Quarantined[];
   readonly fetched: number;
   readonly extraFields: number;
+  /** Of all elements; the same field and type once for each. */
+  readonly drift: FieldDrift[];
 }
 
 /**
  * Makes the function that turns an array field's elements into rows of their own. Null where the entity explodes
- * nothing. Absent key parts become '': equal events of one second are one event.
+ * nothing. Absent key parts become '': equal events of one second are one event. The function throws `SyncError`
+ * SCHEMA_CHANGED where the policy wants a change to fail the entity.
  */
 export function compileExplode(
   entity: Entity,
+  policy: SchemaPolicy = acceptEverything,
 ): ((raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => Exploded) | null {
   const { explode, explodedTable } = entity;
   if (explode === null || explodedTable === null) return null;
@@ -24,6 +29,7 @@ export function compileExplode(
     ignored: new Set(),
     volatile: [],
     explodedField: null,
+    policy,
   });
   const emptyKey = Object.fromEntries(
     explode.key.filter((name) => !explode.carry.includes(name)).map((name) => [name, '']),
@@ -31,15 +37,17 @@ export function compileExplode(
 
   return (raw, inject) => {
     const elements = raw[explode.field];
-    if (!Array.isArray(elements)) return { records: [], refused: [], fetched: 0, extraFields: 0 };
+    if (!Array.isArray(elements)) return { records: [], refused: [], fetched: 0, extraFields: 0, drift: [] };
     const records: PreparedRecord[] = [];
     const refused: Quarantined[] = [];
     const carried = Object.fromEntries(
       explode.carry.map((name) => [name, inject[name] ?? raw[name] ?? null]),
     );
+    const drift: FieldDrift[] = [];
     let extraFields = 0;
     for (const element of elements as readonly JsonValue[]) {
       const prepared = prepare(isJsonObject(element) ? withDefaults(element, emptyKey) : element, carried);
+      drift.push(...prepared.drift);
       if (prepared.kind === 'refused') {
         refused.push(prepared.refused);
         continue;
@@ -47,7 +55,7 @@ export function compileExplode(
       records.push(prepared.record);
       extraFields += prepared.extraFields;
     }
-    return { records, refused, fetched: elements.length, extraFields };
+    return { records, refused, fetched: elements.length, extraFields, drift };
   };
 }
 

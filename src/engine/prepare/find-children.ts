@@ -1,43 +1,90 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
-import type { Definition, Entity, Parent, ParentCondition } from '../../definitions/definition.ts';
+import type {
+  Definition,
+  Entity,
+  Parent,
+  ParentCondition,
+  UnlistedCondition,
+} from '../../definitions/definition.ts';
 import { toFieldValue, toParamValue } from '../../definitions/convert-value.ts';
-import type { FoundPartition } from '../../sinks/sink.ts';
+import type { FoundPartition, Marker } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
+import { timeMs } from './change-span.ts';
+
+/** What finding children needs to know of the run. */
+export interface FindingRun {
+  /** Its start by the service's clock, in milliseconds: what changed shortly before may change again unnoticed. */
+  readonly capMs: number;
+  readonly isBackfill: boolean;
+}
+
+type FindChildren = (
+  raw: JsonObject,
+  inject: Readonly<Record<string, JsonValue>>,
+  keyText: string,
+) => readonly FoundPartition[];
 
 /**
  * Makes the function that names the child partitions a parent record leads to: one per child entity, way of descent
- * and variant of its parameters.
+ * and variant of its parameters. What listings leave out (trashed, archived) leads to none: its children can be neither read nor
+ * missed.
  */
 export function compileFindChildren(
   definition: Definition,
   chosen: ChosenEntities,
-  parentEntity: EntityName,
-): (raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => readonly FoundPartition[] {
-  const descents = [...chosen].flatMap(([name, { variants, parents }]) => {
+  parentEntity: Entity,
+  run: FindingRun,
+): FindChildren {
+  const descents = [...chosen].flatMap(([name, { variants, parents, bounds }]) => {
     const child = definition.entities.get(name);
-    if (child === undefined || !parents.includes(parentEntity)) return [];
+    if (child === undefined || !parents.includes(parentEntity.name)) return [];
     return child.parents
-      .filter((parent) => parent.entity === parentEntity)
-      .map((parent) => ({ child, parent, variants, rank: rankOf(definition, name) }));
+      .filter((parent) => parent.entity === parentEntity.name)
+      .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 
-  return (raw, inject) =>
-    descents.flatMap(({ child, parent, variants, rank }) => {
+  return (raw, inject, keyText) => {
+    if (isUnlisted(parentEntity, raw)) return [];
+    return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (!meetsAny(parent.when, raw)) return [];
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
+      const marker = markerOf(parent, raw, run);
       return variants.map((variant) => ({
         entity: child.name,
-        params: { ...variant, ...params },
+        params: { ...variant, ...bounds, ...params },
         inject: injected,
         rank,
         treeDepth: child.recursive === null ? null : 0,
         tree: null,
+        parent: { entity: parentEntity.name, keyText },
+        marker,
+        base: run.isBackfill ? { ...variant, ...params } : null,
       }));
     });
+  };
+}
+
+/** The record exists although listings may leave it out. */
+export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): boolean {
+  return entity.unlisted.some((condition) => isMet(condition, raw));
+}
+
+function isMet({ field, values }: UnlistedCondition, raw: JsonObject): boolean {
+  const value = Object.hasOwn(raw, field) ? raw[field] : null;
+  return values.some((wanted) => wanted === value);
+}
+
+/** Null where the parent says nothing that can be compared: then its children are read whenever it is met. */
+function markerOf(parent: Parent, raw: JsonObject, { capMs }: FindingRun): Marker | null {
+  if (parent.marker === null) return null;
+  const { field, settlesMs } = parent.marker;
+  const value = Object.hasOwn(raw, field) ? raw[field] : null;
+  const changedMs = timeMs(value ?? null);
+  if (typeof value !== 'string' || changedMs === null) return null;
+  return { value, isSettled: changedMs + settlesMs <= capMs };
 }
 
 function meetsAny(conditions: readonly ParentCondition[], raw: JsonObject): boolean {
@@ -49,6 +96,8 @@ function meets(condition: ParentCondition, raw: JsonObject): boolean {
   switch (condition.kind) {
     case 'in':
       return typeof value === 'string' && condition.values.includes(value);
+    case 'notIn':
+      return !(typeof value === 'string' && condition.values.includes(value));
     case 'present':
       return value !== undefined && value !== null && value !== '';
   }

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import type { Params } from '../../core/records.ts';
 import type { Recursive } from '../../definitions/definition.ts';
-import type { FoundPartition, Partition } from '../../sinks/sink.ts';
+import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 
 export type Placed =
   /** The record belongs to another listing: a synced copy shows it here too. */
@@ -14,13 +15,13 @@ export type Placed =
 
 /**
  * Places a record of a tree: whether it belongs to this listing, what is filled in, and the listing of its own that
- * it opens. `positionInListing` counts from 0.
+ * it opens. `positionInListing` counts from 0. In a backfill the rows belong to the tree as the syncs know it.
  */
 export function placeInTree(
   rules: Recursive,
   partition: Partition,
   raw: JsonObject,
-  positionInListing: number,
+  { positionInListing, isBackfill }: { readonly positionInListing: number; readonly isBackfill: boolean },
 ): Placed {
   const owner = ownerOf(rules, raw);
   const listingId = partition.params[rules.param];
@@ -38,8 +39,34 @@ export function placeInTree(
     rank: partition.rank + 1,
     treeDepth: depth + 1,
     tree: partition.tree ?? partition.id,
+    parent: null,
+    marker: null,
+    base: isBackfill ? baseOf(rules, partition) : null,
   };
   return { kind: 'own', inject, listing, isBelowLimit: false };
+}
+
+/** The tree's root carries its own id in every record, and is found by it. */
+function baseOf(rules: Recursive, { params, inject }: Partition): Params {
+  return { ...params, [rules.param]: inject[rules.rootField] ?? params[rules.param] ?? null };
+}
+
+/**
+ * Where a record says it lies: in the tree's own listing, somewhere else in trees, or (by its parent's type) in none any more.
+ */
+export function standingInTree(
+  rules: Recursive,
+  raw: JsonObject,
+  rootListing: JsonValue,
+): 'in-root' | 'elsewhere' | 'in-none' {
+  const parent = raw[rules.parentField];
+  const type = isJsonObject(parent) ? parent['type'] : null;
+  const isInTrees = rules.ownerTypes.size === 0 || (typeof type === 'string' && rules.ownerTypes.has(type));
+  if (!isInTrees) return 'in-none';
+  const owner = ownerOf(rules, raw);
+  const isRoot =
+    owner !== null && typeof rootListing === 'string' && normalId(owner) === normalId(rootListing);
+  return isRoot ? 'in-root' : 'elsewhere';
 }
 
 /** The listing that the record opens, or null where it opens none. */

@@ -1,13 +1,17 @@
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { PreparedRecord, Quarantined } from '../../core/records.ts';
+import type { FieldDrift, PreparedRecord, Quarantined } from '../../core/records.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { EntityRows, FoundPartition, Partition } from '../../sinks/sink.ts';
+import type { FoundPartition, Partition } from '../../sinks/partition.ts';
+import type { EntityRows } from '../../sinks/sink.ts';
 import type { ChosenEntities } from '../chosen-entities.ts';
+import { compileChangeSpan, type ChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
-import { compileFindChildren } from './find-children.ts';
+import { compileFindChildren, type FindingRun } from './find-children.ts';
+import { compileIsSorted } from './is-sorted.ts';
 import { placeInTree } from './listing-tree.ts';
 import { compilePrepare } from './prepare-record.ts';
+import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 import { wholeJson } from './whole-json.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
@@ -19,6 +23,12 @@ export interface PreparedPage {
   readonly rows: readonly EntityRows[];
   /** One per record of the response, in its order: what the pagination recognizes records by. */
   readonly marks: readonly string[];
+  /** One per record likewise: its change values. Empty where the entity is only read in full. */
+  readonly changes: readonly (ChangeSpan | null)[];
+  /** False: the records contradict the order that was asked for. */
+  readonly isSorted: boolean;
+  /** Undeclared and misfitting fields, each once. */
+  readonly drift: readonly FieldDrift[];
   /** Entity -> fields kept in `_extra`. */
   readonly extraFields: ReadonlyMap<EntityName, number>;
   /** Elements found in exploded arrays. */
@@ -32,20 +42,30 @@ export type PreparePage = (
   alreadyRead: number,
 ) => PreparedPage;
 
-/** Makes the function that prepares an entity's pages; `alreadyRead` is the number of records of this listing before the page. */
+/**
+ * Makes the function that prepares an entity's pages; `alreadyRead` is the number of records of this listing before the page.
+ * It throws `SyncError` SCHEMA_CHANGED where a policy wants a change of the records to fail the entity. Tables without a policy
+ * take what comes.
+ */
 export function compilePreparePage(
   definition: Definition,
   chosen: ChosenEntities,
   entity: Entity,
+  run: FindingRun,
+  policies: SchemaPolicies = new Map(),
 ): PreparePage {
+  const policyOf = (table: EntityName) => policies.get(table) ?? acceptEverything;
   const prepare = compilePrepare({
     table: entity.table,
     ignored: entity.ignored,
     volatile: entity.volatile,
     explodedField: entity.explode?.field ?? null,
+    policy: policyOf(entity.name),
   });
-  const explode = compileExplode(entity);
-  const findChildren = compileFindChildren(definition, chosen, entity.name);
+  const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
+  const findChildren = compileFindChildren(definition, chosen, entity, run);
+  const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
+  const isSorted = compileIsSorted(entity, run.capMs);
 
   return (partition, records, alreadyRead) => {
     const rows: PreparedRecord[] = [];
@@ -53,6 +73,7 @@ export function compilePreparePage(
     const refused: Quarantined[] = [];
     const children: FoundPartition[] = [];
     const marks: string[] = [];
+    const drift = new Set<FieldDrift>();
     let [filtered, foreign, extraFields, explodedExtra, explodedFetched, depthLimited] = [0, 0, 0, 0, 0, 0];
 
     records.forEach((raw, index) => {
@@ -64,7 +85,10 @@ export function compilePreparePage(
       const placed =
         entity.recursive === null || !isJsonObject(raw)
           ? null
-          : placeInTree(entity.recursive, partition, raw, alreadyRead + index);
+          : placeInTree(entity.recursive, partition, raw, {
+              positionInListing: alreadyRead + index,
+              isBackfill: run.isBackfill,
+            });
       if (placed?.kind === 'foreign') {
         marks.push(`foreign:${idOf(raw)}`);
         foreign += 1;
@@ -72,6 +96,7 @@ export function compilePreparePage(
       }
       const inject = placed?.inject ?? partition.inject;
       const prepared = prepare(raw, inject);
+      for (const note of prepared.drift) drift.add(note);
       if (prepared.kind === 'refused') {
         marks.push(`refused:${prepared.refused.record}`);
         refused.push(prepared.refused);
@@ -83,10 +108,11 @@ export function compilePreparePage(
       if (!isJsonObject(raw)) return;
       if (placed !== null && placed.listing !== null) children.push(placed.listing);
       if (placed?.isBelowLimit === true) depthLimited += 1;
-      children.push(...findChildren(raw, inject));
+      children.push(...findChildren(raw, inject, prepared.record.keyText));
       const elements = explode?.(raw, inject);
       if (elements === undefined) return;
       for (const record of elements.records) exploded.push(record);
+      for (const note of elements.drift) drift.add(note);
       refused.push(...elements.refused);
       explodedFetched += elements.fetched;
       explodedExtra += elements.extraFields;
@@ -103,6 +129,9 @@ export function compilePreparePage(
         ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
       ],
       marks,
+      changes: changeSpan === null ? [] : records.map(changeSpan),
+      isSorted: isSorted(records),
+      drift: [...drift],
       extraFields: new Map([
         [entity.name, extraFields],
         ...(explodedInto === undefined ? [] : [[explodedInto, explodedExtra] as const]),
@@ -115,12 +144,15 @@ export function compilePreparePage(
 
 /**
  * The key, and where the listing is sorted the value it is sorted by: a record that has changed, and so moved, since it
- * was read is not the place in the listing that it was.
+ * was read is not the place in the listing that it was. Where a change is what moves it, times may be too coarse to show a second
+ * one: then all of its content counts.
  */
 function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
   if (entity.order === null || !isJsonObject(raw)) return record.keyText;
   const value = raw[entity.order.field] ?? null;
-  return `${record.keyText}@${typeof value === 'string' ? value : wholeJson(value)}`;
+  const place = typeof value === 'string' ? value : wholeJson(value);
+  const content = entity.order.field === entity.incremental?.field ? `@${record.hash}` : '';
+  return `${record.keyText}@${place}${content}`;
 }
 
 function idOf(raw: JsonValue): string {

@@ -1,8 +1,9 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { EntityName } from '../../core/names.ts';
 import type {
+  Column,
   ColumnValue,
   EntityTable,
+  FieldDrift,
   FieldType,
   PreparedRecord,
   Quarantined,
@@ -10,12 +11,13 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
+import { driftNotes } from './drift-notes.ts';
 import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
-import { wholeJson } from './whole-json.ts';
+import { kindOf, refuseRecord } from './refuse-record.ts';
+import { acceptEverything, describeNews, schemaChanged, type SchemaPolicy } from './schema-policy.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;
-const maxQuarantinedChars = 1024 * 1024;
 
 /** What `prepareRecord` needs to know of an entity. */
 export interface RecordShape {
@@ -25,16 +27,22 @@ export interface RecordShape {
   readonly volatile: readonly (readonly string[])[];
   /** An array field whose elements become rows of their own: it leaves this row. */
   readonly explodedField: string | null;
+  /** Absent: whatever comes is stored. */
+  readonly policy?: SchemaPolicy;
 }
 
-export type Prepared =
+/** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */
+export type Prepared = { readonly drift: readonly FieldDrift[] } & (
   | { readonly kind: 'record'; readonly record: PreparedRecord; readonly extraFields: number }
-  | { readonly kind: 'refused'; readonly refused: Quarantined };
+  | { readonly kind: 'refused'; readonly refused: Quarantined }
+);
 
 interface Slot {
   readonly index: number;
   readonly type: FieldType;
   readonly isKey: boolean;
+  /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
+  readonly isEvolved: boolean;
   /** Null: nothing in it is volatile. An empty path in it: all of it is. */
   readonly volatile: readonly (readonly string[])[] | null;
 }
@@ -43,19 +51,26 @@ interface Slot {
  * Makes the function that turns one raw value into a row of `shape.table`, or into a quarantined record. Nothing but
  * ignored fields is dropped: what has no column or does not fit it goes to `extra`. `inject` (field -> value) comes
  * from the partition and wins over what the record says of the same field, which is then kept in `extra`.
+ * The function throws `SyncError` SCHEMA_CHANGED where the policy wants a change to fail the entity.
  */
 export function compilePrepare(
   shape: RecordShape,
 ): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
-  const { table } = shape;
+  const { table, policy = acceptEverything } = shape;
   const columns = hashedColumns(table.columns);
-  const slots = new Map(
-    table.columns.map((column, index) => [column.name, slotOf(shape, column.name, column.type, index)]),
-  );
+  const noteOf = driftNotes(table.entity, policy);
+  const slots = new Map(table.columns.map((column, index) => [column.name, slotOf(shape, column, index)]));
   const keySlots = table.key.flatMap((name) => {
     const slot = slots.get(name);
     return slot === undefined ? [] : [{ name, slot }];
   });
+
+  const refuse = (
+    reason: QuarantineReason,
+    detail: string,
+    raw: JsonValue,
+    drift: readonly FieldDrift[] = [],
+  ): Prepared => ({ kind: 'refused', refused: refuseRecord(table.entity, reason, detail, raw), drift });
 
   /** What the partition fills in, worked out once for all records that share it. */
   let injected = injectedValues(slots, {}, table.columns.length);
@@ -68,29 +83,33 @@ export function compilePrepare(
     }
     const values = [...injected.values];
     let extra: Map<string, JsonValue> | null = null;
+    let evolved: Map<string, JsonValue> | null = null;
+    let drift: FieldDrift[] | null = null;
     const volatile: VolatileField[] = [];
     for (const name of Object.keys(raw)) {
       if (shape.ignored.has(name)) continue;
       const value = raw[name] ?? null;
-      if (name === shape.explodedField && (value === null || Array.isArray(value))) continue;
+      const isExploded = name === shape.explodedField;
+      if (isExploded && (value === null || Array.isArray(value))) continue;
       const slot = slots.get(name);
       if (slot === undefined) {
         (extra ??= new Map<string, JsonValue>()).set(name, value);
+        (drift ??= []).push(noteOf(name, isExploded ? 'misfit' : 'undeclared', value));
         continue;
       }
       const fitting = toColumnValue(slot.type, value);
-      if (injected.isFilled[slot.index] === true) {
-        if (fitting !== values[slot.index]) (extra ??= new Map<string, JsonValue>()).set(name, value);
-        continue;
+      const isInjected = injected.isFilled[slot.index] === true;
+      if (fitting === undefined && slot.isKey && !isInjected) {
+        return refuse('key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`, raw);
       }
-      if (fitting === undefined) {
-        if (slot.isKey)
-          return refuse(table.entity, 'key-type', `${name} must be ${slot.type}, got ${kindOf(value)}`, raw);
+      if (fitting === undefined) (drift ??= []).push(noteOf(name, 'misfit', value));
+      if (isInjected ? fitting !== values[slot.index] : fitting === undefined) {
         (extra ??= new Map<string, JsonValue>()).set(name, value);
-        continue;
       }
+      if (isInjected || fitting === undefined) continue;
       values[slot.index] = fitting;
-      if (slot.volatile !== null)
+      if (slot.isEvolved) (evolved ??= new Map<string, JsonValue>()).set(name, value);
+      else if (slot.volatile !== null)
         volatile.push({
           index: slot.index,
           text: String(fitting),
@@ -99,34 +118,34 @@ export function compilePrepare(
     }
     const missing = keySlots.find(({ slot }) => values[slot.index] === null);
     if (missing !== undefined)
-      return refuse(
-        table.entity,
-        'key-missing',
-        `the record has no ${missing.name}, which is part of its key`,
-        raw,
-      );
+      return refuse('key-missing', `the record has no ${missing.name}, which is part of its key`, raw);
     if (keySlots.every(({ slot }) => injected.isFilled[slot.index] === true || values[slot.index] === '')) {
-      return refuse(
-        table.entity,
-        'key-missing',
-        `every part of the key that the record carries is empty (${table.key.join(', ')})`,
-        raw,
-      );
+      const key = table.key.join(', ');
+      return refuse('key-missing', `every part of the key that the record carries is empty (${key})`, raw);
     }
-    const extraFields = extra === null ? null : withoutPrototype(extra);
-    const extraText = extraFields === null ? null : canonicalJson(extraFields);
-    const stableExtra =
-      extraFields === null || shape.volatile.length === 0
-        ? extraText
-        : canonicalJsonWithout(extraFields, shape.volatile);
-    if (extraText !== null && stableExtra !== null && stableExtra !== extraText) {
-      volatile.push({ index: values.length, text: extraText, stableText: stableExtra });
+    const news =
+      policy.onNews === 'accept' ? [] : (drift ?? []).filter(({ isRefused }) => isRefused === true);
+    const [firstNews] = news;
+    if (firstNews !== undefined && policy.onNews === 'fail') throw schemaChanged(firstNews);
+    if (firstNews !== undefined)
+      return refuse('schema-change', `it has ${describeNews(firstNews)}`, raw, news);
+    const extraText = extra === null ? null : canonicalJson(withoutPrototype(extra));
+    const undeclared = evolved === null ? extra : new Map([...evolved, ...(extra ?? [])]);
+    const undeclaredText =
+      undeclared === null || undeclared === extra ? extraText : canonicalJson(withoutPrototype(undeclared));
+    const stableText =
+      undeclared === null || shape.volatile.length === 0
+        ? undeclaredText
+        : canonicalJsonWithout(withoutPrototype(undeclared), shape.volatile);
+    if (undeclaredText !== null && stableText !== null && stableText !== undeclaredText) {
+      volatile.push({ index: columns.length, text: undeclaredText, stableText });
     }
-    const text = hashedText(columns, values, volatile, stableExtra);
+    const text = hashedText(columns, values, volatile, stableText);
     if (text.length > maxRecordChars)
-      return refuse(table.entity, 'too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
+      return refuse('too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     return {
       kind: 'record',
+      drift: drift ?? [],
       extraFields: extra?.size ?? 0,
       record: {
         keyText: keyTextOf(keySlots.map(({ slot }) => values[slot.index] ?? null)),
@@ -139,18 +158,17 @@ export function compilePrepare(
   }
 
   return (raw, inject) => {
-    if (!isJsonObject(raw))
-      return refuse(table.entity, 'not-an-object', `expected an object, got ${kindOf(raw)}`, raw);
+    if (!isJsonObject(raw)) return refuse('not-an-object', `expected an object, got ${kindOf(raw)}`, raw);
     try {
       return prepare(raw, inject);
     } catch (error) {
-      if (error instanceof TooDeepError) return refuse(table.entity, 'too-deep', error.message, raw);
+      if (error instanceof TooDeepError) return refuse('too-deep', error.message, raw);
       throw error;
     }
   };
 }
 
-function slotOf(shape: RecordShape, name: string, type: FieldType, index: number): Slot {
+function slotOf(shape: RecordShape, { name, type, isEvolved }: Column, index: number): Slot {
   const volatile = shape.volatile
     .filter(([first]) => first === name || first === '*')
     .map((path) => path.slice(1));
@@ -158,6 +176,7 @@ function slotOf(shape: RecordShape, name: string, type: FieldType, index: number
     index,
     type,
     isKey: shape.table.key.includes(name),
+    isEvolved: isEvolved === true,
     volatile: volatile.length === 0 ? null : volatile,
   };
 }
@@ -192,26 +211,4 @@ function withoutPrototype(extra: ReadonlyMap<string, JsonValue>): JsonObject {
   const fields = Object.create(null) as Record<string, JsonValue>;
   for (const [name, value] of extra) fields[name] = value;
   return fields;
-}
-
-function kindOf(value: JsonValue): string {
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'an array';
-  return typeof value === 'object' ? 'an object' : `${typeof value} ${String(value).slice(0, 40)}`;
-}
-
-function refuse(entity: EntityName, reason: QuarantineReason, detail: string, raw: JsonValue): Prepared {
-  const text = wholeJson(raw);
-  const isCut = text.length > maxQuarantinedChars && (reason === 'too-deep' || reason === 'too-large');
-  return {
-    kind: 'refused',
-    refused: {
-      entity,
-      reason,
-      detail: isCut
-        ? `${detail}; the first ${maxQuarantinedChars} of ${text.length} characters are kept`
-        : detail,
-      record: isCut ? text.slice(0, maxQuarantinedChars) : text,
-    },
-  };
 }

@@ -16,10 +16,13 @@ export interface HashedColumn {
   readonly name: string;
 }
 
-/** By name, so that neither the order of a definition nor a field that a record lacks is a change of the record. */
+/**
+ * By name, so that neither the order of a definition nor a field that a record lacks is a change of the record. Columns that
+ * were added for undeclared fields are not among them: their values are hashed with what lies in `_extra`.
+ */
 export function hashedColumns(columns: readonly Column[]): readonly HashedColumn[] {
   return columns
-    .map(({ name }, index) => ({ index, name }))
+    .flatMap(({ name, isEvolved }, index) => (isEvolved === true ? [] : [{ index, name }]))
     .toSorted((left, right) => (left.name < right.name ? -1 : 1));
 }
 
@@ -47,7 +50,9 @@ function withoutVolatile(
   volatile: readonly VolatileField[],
 ): readonly ColumnValue[] {
   const copy = [...values];
-  for (const { index, stableText } of volatile) if (index < copy.length) copy[index] = stableText;
+  // A field that is volatile as a whole counts as absent: some answers carry it (an id of the answer) and others do not.
+  for (const { index, stableText } of volatile)
+    if (index < copy.length) copy[index] = stableText === '' ? null : stableText;
   return copy;
 }
 

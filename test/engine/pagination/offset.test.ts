@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { offsetPagination, type LargestPages } from '../../../src/engine/pagination/offset.ts';
-import type { Proof } from '../../../src/sinks/sink.ts';
+import type { Proof } from '../../../src/sinks/partition.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 
 interface Server {
@@ -39,7 +39,14 @@ function walk(
     const marks =
       options.page?.(offset, count) ?? server.rows.slice(offset, offset + Math.min(count, server.cap));
     for (const mark of marks) seen.add(keyOf(mark));
-    const advance = pagination.advance(position, { marks, bytes: marks.length * 100, next: null, nowMs: 0 });
+    const advance = pagination.advance(position, {
+      marks,
+      changes: [],
+      capMs: 0,
+      bytes: marks.length * 100,
+      next: null,
+      nowMs: 0,
+    });
     if (advance.kind === 'end') return { seen, calls, end: { kind: 'proof', proof: advance.proof } };
     if (advance.kind === 'broken') return { seen, calls, end: { kind: 'failed', code: advance.code } };
     if (advance.kind === 'restart') {

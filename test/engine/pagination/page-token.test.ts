@@ -18,7 +18,7 @@ function walk(pages: readonly { marks: readonly string[]; next: NextPage | null 
   const pagination = pageTokenPagination(rules);
   let position = pagination.begin();
   for (const page of pages) {
-    const advance = pagination.advance(position, { ...page, bytes: 100, nowMs: 1000 });
+    const advance = pagination.advance(position, { ...page, changes: [], capMs: 0, bytes: 100, nowMs: 1000 });
     if (advance.kind !== 'continue') return advance;
     position = advance.position;
   }
@@ -45,6 +45,8 @@ describe('page token pagination', () => {
     const advance = pagination.advance(pagination.begin(), {
       marks: ['a'],
       next: more('t'),
+      changes: [],
+      capMs: 0,
       bytes: 100,
       nowMs: 5,
     });
@@ -116,6 +118,8 @@ describe('page token pagination', () => {
     const advance = pagination.advance(pagination.begin(), {
       marks: ['a'],
       next: more('t'),
+      changes: [],
+      capMs: 0,
       bytes: 100,
       nowMs: 1000,
     });

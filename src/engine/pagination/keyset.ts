@@ -1,0 +1,102 @@
+import { z } from 'zod';
+import type { Entity } from '../../definitions/definition.ts';
+import { offsetPagination, offsetPosition, type LargestPages } from './offset.ts';
+import type { Advance, PageSeen, Pagination } from './pagination.ts';
+import { floorSecond, timeParam } from './time-param.ts';
+
+type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
+
+/** Below this many records a page is gone on with by offset: a new bound would bring little else than what is known. */
+const fewestToMove = 20;
+
+const positionSchema = z.object({
+  kind: z.literal('keyset'),
+  /** The lower bound, whole seconds in milliseconds since the epoch. */
+  sinceMs: z.number().int(),
+  /** The walk by offset through what lies behind the bound. */
+  inner: offsetPosition,
+});
+type KeysetPosition = z.infer<typeof positionSchema>;
+
+/**
+ * Walks a listing that is sorted by its change value, ascending, from a lower bound on: after each page the bound moves up to
+ * its last value less a second, and the offset is 0 again. Everything before a page's last value has been read then, whatever
+ * vanished or moved to the end meanwhile. Where more records share a second than a page holds, the bound stays and the offset
+ * grows, by the seam rule. The bound never passes the walk's beginning: one value from the future would carry it over all
+ * that changes now.
+ */
+export function keysetPagination(
+  rules: OffsetRules,
+  options: { readonly sinceParam: string; readonly sinceMs: number; readonly largestPages: LargestPages },
+): Pagination {
+  const { sinceParam, largestPages } = options;
+  const byOffset = offsetPagination(rules, { isOrdered: true, largestPages });
+
+  function advance(position: KeysetPosition, page: PageSeen): Advance {
+    const fault = faultOf(position, page, sinceParam);
+    if (fault !== null) return { kind: 'broken', code: 'PAGING_BROKEN', why: fault, dropWatermark: true };
+    const step = byOffset.advance(position.inner, page);
+    if (step.kind === 'restart' || step.kind === 'broken') return step;
+    const inner = offsetPosition.parse(step.position);
+    if (step.kind === 'end')
+      return {
+        kind: 'end',
+        position: { ...position, inner },
+        proof: { kind: 'keyset', isOrdered: step.proof.isOrdered },
+      };
+    // A step back for a lost seam does not count the page: something before it may be unread.
+    const isSeamWhole = inner.pages > position.inner.pages;
+    const sinceMs = isSeamWhole ? nextBound(position, page) : position.sinceMs;
+    return sinceMs > position.sinceMs
+      ? { kind: 'continue', position: beginAt(sinceMs, inner.size) }
+      : { kind: 'continue', position: { ...position, inner } };
+  }
+
+  function beginAt(sinceMs: number, size: number): KeysetPosition {
+    return { kind: 'keyset', sinceMs, inner: { ...offsetPosition.parse(byOffset.begin()), size } };
+  }
+
+  return {
+    begin: () => beginAt(floorSecond(options.sinceMs), rules.maxSize),
+    request: (stored) => {
+      const { sinceMs, inner } = positionSchema.parse(stored);
+      return { ...byOffset.request(inner), [sinceParam]: timeParam(sinceMs) };
+    },
+    advance: (stored, page) => advance(positionSchema.parse(stored), page),
+    halve: (stored) => {
+      const position = positionSchema.parse(stored);
+      const inner = byOffset.halve(position.inner);
+      return inner === null ? null : { ...position, inner };
+    },
+    expired: () => null,
+  };
+}
+
+/** Why the values cannot come from a listing that is sorted and bounded as asked; null when they can. */
+function faultOf({ sinceMs }: KeysetPosition, page: PageSeen, sinceParam: string): string | null {
+  let beforeMs = Number.NEGATIVE_INFINITY;
+  for (const changeMs of settledChanges(page)) {
+    if (changeMs < sinceMs)
+      return `asked for what changed since ${timeParam(sinceMs)}, the service gave ${timeParam(changeMs)}: it seems to ignore ${sinceParam}`;
+    if (changeMs < beforeMs)
+      return `expected records sorted by their change, got ${timeParam(changeMs)} after ${timeParam(beforeMs)}: the service seems to ignore the sort`;
+    beforeMs = changeMs;
+  }
+  return null;
+}
+
+function nextBound({ sinceMs }: KeysetPosition, page: PageSeen): number {
+  const lastMs = settledChanges(page).at(-1);
+  if (lastMs === undefined || page.marks.length < fewestToMove) return sinceMs;
+  return floorSecond(lastMs - 1000);
+}
+
+/**
+ * The values up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new
+ * value at its old place: it is read again by the next walk, and says nothing about the sort.
+ */
+function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
+  return changes.flatMap((change) =>
+    change !== null && change.highestMs <= capMs ? [change.highestMs] : [],
+  );
+}

@@ -1,0 +1,99 @@
+import { z } from 'zod';
+import type { Position } from '../../sinks/partition.ts';
+import { shortMark } from './mark.ts';
+import type { Advance, PageSeen, Pagination } from './pagination.ts';
+import { timeParam } from './time-param.ts';
+
+/** Records of earlier pages that may show up again, pushed down by others that came to the front. */
+const rememberedKeys = 100;
+
+const positionSchema = z.object({
+  kind: z.literal('newestFirst'),
+  /** The page tokens' own position. */
+  inner: z.looseObject({ kind: z.string() }),
+  /** The change value of the last record, in milliseconds since the epoch. */
+  lastMs: z.number().nullable(),
+  /** A later record with an earlier value has been met: the listing is sorted. */
+  hasFallen: z.boolean(),
+  recent: z.array(z.string()),
+});
+type NewestFirstPosition = z.infer<typeof positionSchema>;
+
+/**
+ * Walks a listing that is sorted by its change value, descending, and ends below `untilMs`: everything below it is known.
+ * A record that changes meanwhile comes to the front, with a value later than the walk's beginning: the next walk meets it.
+ */
+export function newestFirstPagination(full: Pagination, options: { readonly untilMs: number }): Pagination {
+  const { untilMs } = options;
+
+  function advance(position: NewestFirstPosition, page: PageSeen): Advance {
+    const order = followOrder(position, page);
+    if (order.fault !== null)
+      return { kind: 'broken', code: 'PAGING_BROKEN', why: order.fault, dropWatermark: true };
+    const step = full.advance(innerOf(position), page);
+    if (step.kind === 'restart' || step.kind === 'broken') return step;
+    const tail = page.marks.slice(-rememberedKeys).map(shortMark);
+    const next: NewestFirstPosition = {
+      kind: 'newestFirst',
+      inner: step.position,
+      lastMs: order.lastMs,
+      hasFallen: order.hasFallen,
+      recent: [...position.recent, ...tail].slice(-rememberedKeys),
+    };
+    if (step.kind === 'end') return { ...step, position: toPosition(next) };
+    // One value alone, or the same one throughout, could be the oldest of a listing that is sorted the other way round.
+    return order.isBelow && order.hasFallen
+      ? { kind: 'end', position: toPosition(next), proof: { kind: 'keyset', isOrdered: true } }
+      : { kind: 'continue', position: toPosition(next) };
+  }
+
+  function followOrder(
+    position: NewestFirstPosition,
+    page: PageSeen,
+  ): { fault: string | null; lastMs: number | null; hasFallen: boolean; isBelow: boolean } {
+    const known = new Set(position.recent);
+    let { lastMs, hasFallen } = position;
+    let isBelow = false;
+    for (const [index, change] of page.changes.entries()) {
+      // A value later than the walk's beginning may be a record that changed while the page was made, at its old place.
+      if (change === null || change.highestMs > page.capMs) continue;
+      const changeMs = change.highestMs;
+      const isKnown = known.has(shortMark(page.marks[index] ?? ''));
+      if (lastMs !== null && changeMs > lastMs && !isKnown) {
+        const fault = `expected the newest first, got ${timeParam(changeMs)} after ${timeParam(lastMs)}: the service seems to ignore the sort`;
+        return { fault, lastMs, hasFallen, isBelow };
+      }
+      hasFallen ||= lastMs !== null && changeMs < lastMs;
+      isBelow ||= changeMs < untilMs;
+      lastMs = changeMs;
+    }
+    return { fault: null, lastMs, hasFallen, isBelow };
+  }
+
+  return {
+    begin: () =>
+      toPosition({
+        kind: 'newestFirst',
+        inner: full.begin(),
+        lastMs: null,
+        hasFallen: false,
+        recent: [],
+      }),
+    request: (stored) => full.request(innerOf(positionSchema.parse(stored))),
+    advance: (stored, page) => advance(positionSchema.parse(stored), page),
+    halve: (stored) => {
+      const position = positionSchema.parse(stored);
+      const inner = full.halve(innerOf(position));
+      return inner === null ? null : toPosition({ ...position, inner });
+    },
+    expired: (stored, nowMs) => full.expired(innerOf(positionSchema.parse(stored)), nowMs),
+  };
+}
+
+function innerOf({ inner }: NewestFirstPosition): Position {
+  return inner as Position;
+}
+
+function toPosition(position: NewestFirstPosition): Position {
+  return position as Position;
+}

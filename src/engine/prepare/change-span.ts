@@ -1,0 +1,58 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+
+/** Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements. */
+export interface ChangeSpan {
+  readonly lowestMs: number;
+  readonly highestMs: number;
+}
+
+const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
+
+/**
+ * Makes the function that finds a record's change values at a dotted path; where the path leads into an array, in each of its
+ * elements. Null where there is none that can be read as a time.
+ */
+export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan | null {
+  const names = path.split('.');
+
+  return (raw) => {
+    let lowestMs = Number.POSITIVE_INFINITY;
+    let highestMs = Number.NEGATIVE_INFINITY;
+
+    function note(value: JsonValue | undefined): void {
+      const ms = timeMs(value ?? null);
+      if (ms === null) return;
+      lowestMs = Math.min(lowestMs, ms);
+      highestMs = Math.max(highestMs, ms);
+    }
+
+    // As deep as the path is long, whatever the record nests: arrays straight inside arrays are not entered.
+    function visit(value: JsonValue | undefined, depth: number): void {
+      if (Array.isArray(value)) {
+        for (const element of value as readonly JsonValue[])
+          if (!Array.isArray(element)) visit(element, depth);
+      } else if (depth === names.length) {
+        note(value);
+      } else if (isJsonObject(value)) {
+        visit(memberOf(value, names[depth] ?? ''), depth + 1);
+      }
+    }
+
+    visit(raw, 0);
+    return highestMs === Number.NEGATIVE_INFINITY ? null : { lowestMs, highestMs };
+  };
+}
+
+/** An ISO 8601 time in milliseconds since the epoch, null for anything else. One without a zone is UTC. */
+export function timeMs(value: JsonValue): number | null {
+  if (typeof value !== 'string') return null;
+  const parts = isoTime.exec(value);
+  if (parts === null) return null;
+  const [, day = '', time = '00:00', zone = 'Z'] = parts;
+  const ms = Date.parse(`${day}T${time}${zone.replace(/^([+-]\d\d)(\d\d)$/, '$1:$2')}`);
+  return Number.isNaN(ms) ? null : ms;
+}
+
+function memberOf(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}

@@ -1,0 +1,116 @@
+import { instant, type Clock, type Instant } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { EntityName, RunId } from '../../core/names.ts';
+import { noCounts, type EntityTable, type PageCounts } from '../../core/records.ts';
+import type { EntityReport, RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
+import type { ConnectorIdentity, Lease, RunPlan, Sink } from '../../sinks/sink.ts';
+import { toSyncError } from '../note-ending.ts';
+import { newRunId } from '../new-run-id.ts';
+
+export interface RepairOptions {
+  readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;
+  readonly sink: Sink;
+  readonly identity: ConnectorIdentity;
+  /** Of the rows that it may write. */
+  readonly tables: readonly EntityTable[];
+  readonly clock: Clock;
+  /** What it cost so far. */
+  readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
+}
+
+/** What a repair did to an entity. */
+export interface RepairedEntity {
+  readonly entity: EntityName;
+  readonly counts: PageCounts;
+  readonly deleted: number;
+}
+
+/** Writes; says of each step what it did as soon as that is stored. Of one entity the last word counts. */
+export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntity) => void) => Promise<void>;
+
+/**
+ * A run without walks: what a person repairs stands in the history of runs, and every row that it writes names it. It stands
+ * beside the chain of the syncs. `prepare` is called with the connector held, before there is a run: with null nothing is
+ * written at all. Throws where no run could begin, and what the work throws, after the run has been ended with it.
+ */
+export async function runRepair(
+  options: RepairOptions,
+  prepare: () => Promise<RepairWork | null>,
+): Promise<RunReport | null> {
+  const { kind, sink, identity, tables, clock } = options;
+  await using lease = await sink.acquire(identity);
+  const work = await prepare();
+  if (work === null) return null;
+  const startedAt = instant(clock.now());
+  const { run } = await sink.startRun(lease, repairPlan(options, startedAt));
+  const done = new Map<EntityName, RepairedEntity>();
+  const reportOf = (outcome: RunOutcome, error: SyncError | null): RunReport => ({
+    run,
+    kind,
+    connector: identity.connector,
+    outcome,
+    startedAt,
+    finishedAt: instant(clock.now()),
+    continues: null,
+    entities: tables.map(({ entity }) => entityReport(done.get(entity), entity)),
+    ...options.costs(),
+    failures: [],
+    failuresOmitted: 0,
+    error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
+    resumeAt: null,
+    left: [],
+  });
+  try {
+    await work(lease, run, (one) => void done.set(one.entity, one));
+  } catch (error) {
+    const wasInterrupted = error instanceof SyncError && error.code === 'INTERRUPTED';
+    const report = wasInterrupted ? reportOf('interrupted', null) : reportOf('failed', toSyncError(error));
+    await sink.finish(lease, run, report).catch(() => undefined); // What the work threw says more.
+    throw error;
+  }
+  const report = reportOf('ok', null);
+  await sink.finish(lease, run, report);
+  return report;
+}
+
+/** It is short, and whoever asked asks again: nothing of it is ever gone on with. */
+function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant): RunPlan {
+  return {
+    run: newRunId(clock.now()),
+    kind,
+    window: kind,
+    backfill: '',
+    startedAt,
+    isFull: false,
+    isBudgeted: false,
+    reading: new Map(),
+    keepPartitionsSince: instant(0),
+    tables,
+    entities: [],
+    roots: [],
+    choices: kind,
+    leaves: [],
+    continueAfter: startedAt,
+  };
+}
+
+function entityReport(done: RepairedEntity | undefined, entity: EntityName): EntityReport {
+  return {
+    entity,
+    counts: done?.counts ?? noCounts,
+    deleted: done?.deleted ?? 0,
+    pages: 0,
+    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
+    setAside: 0,
+    unordered: 0,
+    extraFields: 0,
+    depthLimited: 0,
+    foreign: 0,
+    incremental: 0,
+    withheld: 0,
+    pending: 0,
+    withdrawn: 0,
+    withheldBecause: null,
+    isWhole: false,
+  };
+}

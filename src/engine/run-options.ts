@@ -1,0 +1,40 @@
+import type { RunKind } from '../sinks/run-report.ts';
+
+/** What a person or a schedule may ask of one run. */
+export interface RunOptions {
+  readonly kind: Extract<RunKind, 'sync' | 'backfill'>;
+  /** Of a backfill: change values from `sinceMs` up to, not including, `untilMs`. Null in a sync. */
+  readonly window: Window | null;
+  /** The backfill that the window belongs to: `RunPlan.backfill`. Null in a sync. */
+  readonly backfill: string | null;
+  /** Everything is read in full, whatever is known. */
+  readonly isFull: boolean;
+  /** What a guard withholds is let pass. */
+  readonly allowDeletes: boolean;
+  /** Neither time nor calls without end: what was not read for longest goes first, and the run ends as `partial`. */
+  readonly budgetMs: number | null;
+  readonly maxCalls: number | null;
+  readonly guards: Guards;
+}
+
+export interface Window {
+  readonly sinceMs: number;
+  readonly untilMs: number;
+}
+
+/** More than this share of an entity's rows **and** more than this many are not deleted without being allowed to. */
+export interface Guards {
+  readonly maxDeleteShare: number;
+  readonly minDeleteRows: number;
+}
+
+export const ordinaryRun: RunOptions = {
+  kind: 'sync',
+  window: null,
+  backfill: null,
+  isFull: false,
+  allowDeletes: false,
+  budgetMs: null,
+  maxCalls: null,
+  guards: { maxDeleteShare: 0.2, minDeleteRows: 20 },
+};

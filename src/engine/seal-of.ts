@@ -1,0 +1,47 @@
+import { instant } from '../core/clock.ts';
+import type { Entity } from '../definitions/definition.ts';
+import type { Absence, Partition, Proof, Seal } from '../sinks/partition.ts';
+import type { WalkState } from './walk-state.ts';
+
+/** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is. */
+export function sealOf(
+  entity: Entity,
+  partition: Partition,
+  { proof, state, isBackfill }: { proof: Proof; state: WalkState; isBackfill: boolean },
+): Seal {
+  const proven = { ...proof, isOrdered: proof.isOrdered && isOrderKept(entity, proof, state) };
+  return {
+    proof: proven,
+    watermark: isBackfill ? null : watermarkOf(entity, proven, state),
+    absence: isBackfill ? null : absenceOf(entity, partition, proven, state),
+  };
+}
+
+/** Pages that overlap prove something only where the service sorts as it was asked to, or where nothing ever leaves. */
+function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
+  return proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
+}
+
+function watermarkOf({ incremental }: Entity, proof: Proof, { high }: WalkState): Seal['watermark'] {
+  return incremental === null || !proof.isOrdered || high === null ? null : instant(high);
+}
+
+function absenceOf(entity: Entity, partition: Partition, proof: Proof, { refused }: WalkState): Absence {
+  if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
+  // A record in quarantine may be one that is stored: it was there, and nobody could tell that it was.
+  if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
+  if (isGettable(entity, partition)) return 'get';
+  return refused === 0 ? 'walk' : null;
+}
+
+/** Every parameter of `get` can be filled from a stored row's key or from its partition. */
+function isGettable(entity: Entity, { inject, params }: Partition): boolean {
+  const get = entity.actions.get('get');
+  if (get === undefined) return false;
+  return [...get.params].every(([name, { required }]) => {
+    const field = get.key.get(name);
+    if (field === undefined && !required) return true;
+    const isInRow = field !== undefined && (entity.key.includes(field) || Object.hasOwn(inject, field));
+    return isInRow || Object.hasOwn(params, name);
+  });
+}

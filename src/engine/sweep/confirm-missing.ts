@@ -1,0 +1,152 @@
+import { SyncError } from '../../core/errors.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import type { Candidate, Judgement } from '../../sinks/deletes.ts';
+import { wholeJson } from '../prepare/whole-json.ts';
+import { findGetParams } from './find-get-params.ts';
+import { compileReadConfirmed } from './read-confirmed.ts';
+import type { SweepContext } from './sweep-run.ts';
+
+/** Calls that one run spends on asking for rows that seem to be gone; the rest waits for the next. */
+const mostGetsPerRun = 200;
+/** So many at a time are asked for and then judged in one transaction; entities take turns. */
+const batchRows = 20;
+/** Questions of one entity in a row without an answer: its others would get none either. */
+const mostUnanswered = 5;
+
+/** The questions that one entity still has. */
+interface Asking {
+  readonly entity: Entity;
+  readonly read: ReturnType<typeof compileReadConfirmed>;
+  /** Rows that were asked for in this run without an answer. */
+  readonly unanswered: Set<number>;
+  unansweredInARow: number;
+  /** Partitions whose walk missed a record that is there. */
+  readonly withdrawn: Set<string>;
+}
+
+interface Answer {
+  readonly candidate: Candidate;
+  readonly judgement: Judgement;
+}
+
+/**
+ * Asks for missing rows by `get`, entity by entity in turns, and stores what that said. A question without an answer
+ * leaves its row as it is. Throws what must end the run, after what was answered has been stored.
+ */
+export async function confirmMissing(context: SweepContext, entities: readonly Entity[]): Promise<void> {
+  let asking = entities.map((entity): Asking => ({
+    entity,
+    read: compileReadConfirmed(entity, context.policies.get(entity.name)),
+    unanswered: new Set(),
+    unansweredInARow: 0,
+    withdrawn: new Set(),
+  }));
+  let getsLeft = mostGetsPerRun;
+  while (asking.length > 0 && getsLeft > 0) {
+    const again: Asking[] = [];
+    for (const one of asking) {
+      const batch = await nextBatch(context, one, Math.min(batchRows, getsLeft));
+      if (batch.length === 0) continue;
+      getsLeft -= await askBatch(context, one, batch);
+      if (one.unansweredInARow < mostUnanswered) again.push(one);
+    }
+    asking = again;
+  }
+}
+
+/** Those without an answer would come first again. */
+async function nextBatch(
+  { sink, lease, run, signal }: SweepContext,
+  { entity, unanswered }: Asking,
+  limit: number,
+): Promise<readonly Candidate[]> {
+  signal.throwIfAborted();
+  if (limit === 0) return [];
+  const found = await sink.deletes.toConfirm(lease, run, entity.name, limit + unanswered.size);
+  return found.filter(({ row }) => !unanswered.has(row)).slice(0, limit);
+}
+
+/** Gives the number of calls it took. */
+async function askBatch(context: SweepContext, asking: Asking, batch: readonly Candidate[]): Promise<number> {
+  const { concurrency, signal } = context;
+  const answers: Answer[] = [];
+  const endings: unknown[] = [];
+  const waiting = batch.values();
+  let gets = 0;
+
+  async function askOneAfterAnother(): Promise<void> {
+    for (const candidate of waiting) {
+      const isOver = endings.length > 0 || signal.aborted || asking.unansweredInARow >= mostUnanswered;
+      if (isOver) return;
+      const params = findGetParams(asking.entity, candidate);
+      if (params !== null) gets += 1;
+      try {
+        const answer =
+          params === null
+            ? undefined
+            : await context.source.get({ entity: asking.entity.name, params }, signal);
+        if (answer === undefined) noteUnanswered(context, asking, candidate);
+        else {
+          asking.unansweredInARow = 0;
+          answers.push({ candidate, judgement: asking.read(candidate, answer) });
+        }
+      } catch (error) {
+        if (endsRun(error)) endings.push(error);
+        else noteUnanswered(context, asking, candidate);
+      }
+    }
+  }
+
+  await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, askOneAfterAnother));
+  await storeAnswers(context, asking, answers);
+  // What ends the run is an error that somebody threw; it goes on as it came.
+  if (endings.length > 0) throw endings[0];
+  signal.throwIfAborted();
+  return gets;
+}
+
+function noteUnanswered({ onEvent }: SweepContext, asking: Asking, { row }: Candidate): void {
+  asking.unanswered.add(row);
+  asking.unansweredInARow += 1;
+  onEvent({ kind: 'record-confirmed', entity: asking.entity.name, verdict: 'unanswered' });
+}
+
+/** What one question may come to nothing with; anything else ends the run. */
+function endsRun(error: unknown): boolean {
+  if (!(error instanceof SyncError)) return true;
+  switch (error.recovery) {
+    case 'stop':
+    case 'throttle':
+      return true;
+    case 'retry':
+    case 'smaller-page':
+    case 'restart-walk':
+    case 'skip-partition':
+    case 'skip-entity':
+      return false;
+  }
+}
+
+async function storeAnswers(
+  { sink, lease, run, tally, onEvent }: SweepContext,
+  { entity, withdrawn }: Asking,
+  answers: readonly Answer[],
+): Promise<void> {
+  if (answers.length === 0) return;
+  const judgements = answers.map(({ judgement }) => judgement);
+  const counts = await sink.deletes.judge(lease, run, entity.name, judgements);
+  const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
+  tally.confirmed(entity.name, stored, counts);
+  const gone = judgements.filter(({ verdict }) => verdict === 'gone').length;
+  if (gone > 0) {
+    tally.deleted(entity.name, gone);
+    onEvent({ kind: 'rows-deleted', entity: entity.name, rows: gone });
+  }
+  for (const { candidate, judgement } of answers) {
+    onEvent({ kind: 'record-confirmed', entity: entity.name, verdict: judgement.verdict });
+    if (judgement.verdict === 'gone' || judgement.isUnlisted || candidate.wasVouchedFor) continue;
+    const walk = wholeJson(candidate.params);
+    if (!withdrawn.has(walk)) tally.withdrawn(entity.name);
+    withdrawn.add(walk);
+  }
+}

@@ -1,0 +1,58 @@
+import { z } from 'zod';
+import type { Position } from '../sinks/partition.ts';
+import type { SourcePage } from '../source/source.ts';
+import type { PreparedPage } from './prepare/prepare-page.ts';
+
+/**
+ * What a walk notes beside its pagination's position, from its beginning on and through every kill: kept under these names in
+ * the stored position.
+ */
+export interface WalkState {
+  /** Records read so far. */
+  readonly read: number;
+  /** The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not note it. */
+  readonly cap: number | null;
+  /** The highest change value so far that is not later than the beginning, in milliseconds. */
+  readonly high: number | null;
+  /** Records that went to quarantine. */
+  readonly refused: number;
+  /** Nothing has contradicted the order that was asked for. */
+  readonly isSorted: boolean;
+}
+
+const storedState = z.object({
+  read: z.number().default(0),
+  cap: z.number().nullable().default(null),
+  high: z.number().nullable().default(null),
+  // Not noted is not none.
+  refused: z.number().default(1),
+  isSorted: z.boolean().default(true),
+});
+
+/** Of a walk that begins, or begins again, in a run that started at `capMs`. */
+export function beginState(capMs: number): WalkState {
+  return { read: 0, cap: capMs, high: null, refused: 0, isSorted: true };
+}
+
+/** Of a walk that goes on where a position was stored. */
+export function readState(position: Position | null, capMs: number): WalkState {
+  return position === null ? beginState(capMs) : storedState.parse(position);
+}
+
+export function afterRecords(state: WalkState, page: SourcePage, prepared: PreparedPage): WalkState {
+  const { cap } = state;
+  let { high } = state;
+  for (const change of cap === null ? [] : prepared.changes) {
+    if (change === null || cap === null) continue;
+    // Of an array's elements some may be later than the walk's beginning: the others count.
+    const settledMs = change.highestMs <= cap ? change.highestMs : change.lowestMs;
+    if (settledMs <= cap) high = Math.max(high ?? settledMs, settledMs);
+  }
+  return {
+    ...state,
+    read: state.read + page.fetched,
+    high,
+    refused: state.refused + prepared.refused.length,
+    isSorted: state.isSorted && prepared.isSorted,
+  };
+}

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import { sealOf } from '../../src/engine/seal-of.ts';
+import { beginState, readState, type WalkState } from '../../src/engine/walk-state.ts';
+import type { Partition, Proof } from '../../src/sinks/partition.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { entityNamed } from '../support/sync-once.ts';
+
+const mailing = builtInDefinition('email-marketing');
+const notes = builtInDefinition('workspace-notes');
+const capMs = Date.UTC(2026, 4, 1);
+const walked: WalkState = { ...beginState(capMs), read: 9, high: capMs - 1000 };
+const ordered: Proof = { kind: 'seam', isOrdered: true };
+
+function seal(name: string, more: { proof?: Proof; state?: WalkState; mode?: Partition['mode'] } = {}) {
+  const definition = mailing.entities.has(entityName(name)) ? mailing : notes;
+  const partition: Partition = {
+    id: 1,
+    entity: entityName(name),
+    params: name === 'interests' ? { list_id: 'l', interest_category_id: 'c' } : {},
+    inject: {},
+    rank: 0,
+    treeDepth: null,
+    tree: null,
+    position: null,
+    mode: more.mode ?? 'full',
+    watermark: null,
+  };
+  return (isBackfill: boolean) =>
+    sealOf(entityNamed(definition, name), partition, {
+      proof: more.proof ?? ordered,
+      state: more.state ?? walked,
+      isBackfill,
+    });
+}
+
+function entityName(name: string): Partition['entity'] {
+  return name as Partition['entity'];
+}
+
+describe('the end of a full walk', () => {
+  const unordered: Proof = { kind: 'seam', isOrdered: false };
+  const refused: WalkState = { ...walked, refused: 1 };
+
+  it.each([
+    ['lists', {}, 'nothing'],
+    ['lists', { proof: unordered }, 'get'],
+    ['lists', { state: refused }, 'get'],
+    ['lists', { state: { ...walked, isSorted: false } }, 'get'],
+    ['list_members', {}, 'get'],
+    ['interests', { proof: unordered }, 'get'],
+    ['segment_members', {}, 'nothing'],
+    ['segment_members', { proof: unordered }, 'walk'],
+    ['segment_members', { proof: unordered, state: refused }, null],
+    ['automations', { state: refused }, null],
+    ['unsubscribes', {}, null],
+    ['users', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
+    ['comments', { proof: { kind: 'token', isOrdered: true } as const }, 'nothing'],
+  ])('says of %s after %j that what it did not meet is gone if %j agrees', (name, more, absence) => {
+    expect(seal(name, more)(false).absence).toBe(absence);
+  });
+
+  it('moves the watermark to the highest change value, if the walk is proven', () => {
+    expect(seal('list_members')(false).watermark).toBe('2026-04-30T23:59:59.000Z');
+    expect(seal('list_members', { proof: unordered })(false).watermark).toBeNull();
+    expect(seal('list_members', { state: { ...walked, isSorted: false } })(false)).toMatchObject({
+      proof: unordered,
+      watermark: null,
+    });
+    expect(seal('lists')(false).watermark).toBeNull();
+  });
+});
+
+describe('what a walk may not conclude', () => {
+  it('is anything about absence from an incremental walk', () => {
+    const incremental = { mode: 'incremental', proof: { kind: 'keyset', isOrdered: true } } as const;
+    expect(seal('list_members', incremental)(false)).toMatchObject({
+      absence: null,
+      watermark: '2026-04-30T23:59:59.000Z',
+    });
+  });
+
+  it('is anything at all from a backfill', () => {
+    expect(seal('list_members')(true)).toEqual({ proof: ordered, watermark: null, absence: null });
+  });
+
+  it('is a watermark or a sweep from a position of an earlier version', () => {
+    const state = readState({ kind: 'offset', read: 40 }, capMs);
+    expect(state).toMatchObject({ read: 40, cap: null, high: null });
+    expect(seal('lists', { state })(false).absence).toBe('get');
+    expect(readState({ kind: 'offset', ...walked }, capMs + 5)).toEqual(walked);
+  });
+});

@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonValue } from '../../../src/core/json.ts';
+import { fakeDeletes } from './fake-deletes.ts';
+import { campaigns, fails, lists, members, missingRows, sweep } from './sweeping.ts';
+
+const member = (id: string, more: Readonly<Record<string, JsonValue>> = {}): JsonValue => ({
+  id,
+  list_id: 'a1',
+  email_address: `${id}@example.com`,
+  status: 'subscribed',
+  ...more,
+});
+const large = { list_members: 10_000, campaigns: 10_000, lists: 10_000 };
+const needsGet = { needs: 'get' as const };
+
+describe('a row that seems to be gone', () => {
+  it('is deleted when get does not find it either', async () => {
+    const deletes = fakeDeletes(missingRows(members, 3, needsGet), large);
+    const { report, asked, events } = await sweep(deletes);
+    expect(asked.toSorted()).toEqual(['m1', 'm2', 'm3']);
+    expect(deletes.judged.map(({ verdict }) => verdict)).toEqual(['gone', 'gone', 'gone']);
+    expect(report(members)).toMatchObject({ deleted: 3, pending: 0, withdrawn: 0 });
+    expect(events.filter(({ kind }) => kind === 'record-confirmed')).toHaveLength(3);
+  });
+
+  it('is stored when get returns it, and withdraws the proof of its walk', async () => {
+    const deletes = fakeDeletes(missingRows(members, 1, needsGet), large);
+    const { report, tally } = await sweep(deletes, { answers: (id) => member(id) });
+    expect(deletes.judged).toMatchObject([
+      { verdict: 'there', isUnlisted: false, record: { keyText: '["a1","m1"]' } },
+    ]);
+    expect(report(members)).toMatchObject({
+      deleted: 0,
+      withdrawn: 1,
+      isWhole: false,
+      counts: { fetched: 1, unchanged: 1 },
+    });
+    expect(tally.isDegraded()).toBe(true);
+    expect(() => tally.check()).not.toThrow();
+  });
+
+  it('withdraws each walk once, however many of its records are there', async () => {
+    const rows = [
+      ...missingRows(members, 5, { ...needsGet, partition: 'a' }),
+      ...missingRows(members, 30, { ...needsGet, partition: 'b' }).slice(5),
+    ];
+    const { report } = await sweep(fakeDeletes(rows, large), { answers: (id) => member(id) });
+    expect(report(members)).toMatchObject({ withdrawn: 2, counts: { fetched: 30 } });
+  });
+
+  it('withdraws nothing where listings are known to leave such records out, or were before', async () => {
+    const rows = [
+      ...missingRows(members, 1, needsGet),
+      ...missingRows(members, 2, { ...needsGet, wasVouchedFor: true }).slice(1),
+    ];
+    const deletes = fakeDeletes(rows, large);
+    const { report, tally } = await sweep(deletes, {
+      answers: (id) => member(id, id === 'm1' ? { status: 'archived' } : {}),
+    });
+    expect(deletes.judged.map((one) => one.verdict === 'there' && one.isUnlisted)).toEqual([true, false]);
+    expect(report(members)).toMatchObject({ withdrawn: 0, deleted: 0 });
+    expect(tally.isDegraded()).toBe(false);
+  });
+
+  it('stays as it is stored where get brings another record or none that can be stored', async () => {
+    const deletes = fakeDeletes(missingRows(members, 2, needsGet), large);
+    const { report } = await sweep(deletes, {
+      answers: (id) => (id === 'm1' ? member('someone-else') : { status: 'subscribed' }),
+    });
+    expect(deletes.judged).toMatchObject([
+      { verdict: 'there', record: null },
+      { verdict: 'there', record: null },
+    ]);
+    expect(report(members).counts.fetched).toBe(0);
+  });
+
+  it('is asked about at most 200 times in a run, entities taking turns', async () => {
+    const rows = [...missingRows(members, 500, needsGet), ...missingRows(campaigns, 30, needsGet)];
+    const { report, asked } = await sweep(fakeDeletes(rows, large));
+    expect(asked).toHaveLength(200);
+    expect(new Set(asked).size).toBe(200);
+    expect(report(campaigns)).toMatchObject({ deleted: 30, pending: 0 });
+    expect(report(members)).toMatchObject({ deleted: 170, pending: 330 });
+  });
+
+  it('is asked about by the next run where this one had no more questions', async () => {
+    const deletes = fakeDeletes(missingRows(members, 250, needsGet), large);
+    const first = await sweep(deletes);
+    const second = await sweep(deletes);
+    expect([first.asked.length, second.asked.length]).toEqual([200, 50]);
+    expect(second.report(members)).toMatchObject({ deleted: 50, pending: 0 });
+  });
+
+  it.each([
+    ['UPSTREAM', 'retry'],
+    ['NOT_FOUND', 'skip-partition'],
+    ['UPSTREAM', 'skip-entity'],
+  ] as const)(
+    'stays pending when its question fails (%s, %s), and others are asked',
+    async (code, recovery) => {
+      const deletes = fakeDeletes(missingRows(members, 40, needsGet), large);
+      const { report, error, asked } = await sweep(deletes, {
+        answers: (id) => (id === 'm2' || id === 'm35' ? fails(code, recovery) : null),
+      });
+      expect(error).toBeNull();
+      expect(asked).toHaveLength(40);
+      expect(report(members)).toMatchObject({ deleted: 38, pending: 2, withdrawn: 0 });
+    },
+  );
+
+  it('costs no more than a few questions where none of an entity is answered', async () => {
+    const rows = [...missingRows(members, 100, needsGet), ...missingRows(campaigns, 10, needsGet)];
+    const { report, asked } = await sweep(fakeDeletes(rows, large), {
+      answers: (id) => (id.startsWith('m') ? fails('UPSTREAM', 'retry') : null),
+    });
+    expect(asked.filter((id) => id.startsWith('m')).length).toBeLessThanOrEqual(7);
+    expect(report(members)).toMatchObject({ deleted: 0, pending: 100 });
+    expect(report(campaigns)).toMatchObject({ deleted: 10 });
+  });
+
+  it.each([
+    ['AUTH_FAILED', 'stop'],
+    ['UPSTREAM', 'throttle'],
+    ['BUDGET_SPENT', 'stop'],
+  ] as const)(
+    'ends the sweep when its question fails with %s (%s), after the answers are stored',
+    async (code, recovery) => {
+      const deletes = fakeDeletes([...missingRows(members, 40, needsGet), ...missingRows(lists, 2)], large);
+      let answered = 0;
+      const { error, report, asked } = await sweep(deletes, {
+        answers: () => {
+          answered += 1;
+          return answered > 30 ? fails(code, recovery) : null;
+        },
+      });
+      expect(error).toMatchObject({ code });
+      expect(asked.length).toBeLessThanOrEqual(33);
+      expect(report(members).deleted).toBe(30);
+      expect(report(lists).deleted).toBe(0);
+    },
+  );
+
+  it('that no get can be made for stays pending and costs no call', async () => {
+    const rows = missingRows(members, 30, needsGet).map((row) => ({ ...row, keyText: '["a1"]' }));
+    const { asked, report } = await sweep(fakeDeletes(rows, large));
+    expect(asked).toEqual([]);
+    expect(report(members)).toMatchObject({ deleted: 0, pending: 30 });
+  });
+});

@@ -1,0 +1,135 @@
+import type { EntityName, RunId } from '../../../src/core/names.ts';
+import { noCounts } from '../../../src/core/records.ts';
+import type {
+  Candidate,
+  DeletedRows,
+  Deletes,
+  EndedPartition,
+  EntityMissing,
+  Judgement,
+  TombstoneChoice,
+} from '../../../src/sinks/deletes.ts';
+import type { Lease } from '../../../src/sinks/sink.ts';
+
+/** One row that no full walk met. */
+export interface FakeRow {
+  readonly entity: EntityName;
+  readonly row: number;
+  readonly keyText: string;
+  needs: 'nothing' | 'get' | 'walk';
+  missed: number;
+  isAllowed: boolean;
+  wasVouchedFor: boolean;
+  readonly partition?: string;
+}
+
+export interface FakeDeletes extends Deletes {
+  /** Every call in order, with what matters of it. */
+  readonly calls: string[];
+  readonly rows: FakeRow[];
+  readonly judged: Judgement[];
+}
+
+/** Deletes of plain objects: what is missing, of entities with so many live rows. */
+export function fakeDeletes(
+  rows: FakeRow[],
+  live: Readonly<Record<string, number>>,
+  more: {
+    readonly sweeps?: number;
+    readonly orphans?: readonly (readonly DeletedRows[])[];
+    readonly empty?: string;
+    readonly ended?: readonly EndedPartition[];
+  } = {},
+): FakeDeletes {
+  const calls: string[] = [];
+  const judged: Judgement[] = [];
+  const asked = new Set<string>();
+  let sweepsLeft = more.sweeps ?? 1;
+  const orphans = [...(more.orphans ?? [])];
+  const of = (entity: EntityName): FakeRow[] => rows.filter((row) => row.entity === entity);
+  const remove = (gone: readonly FakeRow[]): void => {
+    for (const row of gone) rows.splice(rows.indexOf(row), 1);
+  };
+
+  return {
+    calls,
+    rows,
+    judged,
+    sweep: () => {
+      calls.push('sweep');
+      sweepsLeft -= 1;
+      return Promise.resolve({ isDone: sweepsLeft <= 0 });
+    },
+    suspectParents: (_lease, _run, confirmable) => {
+      calls.push(`suspect ${confirmable.join(' ')}`);
+      return Promise.resolve();
+    },
+    endedBelow: () => Promise.resolve(more.ended ?? []),
+    missing: () => Promise.resolve([...new Set(rows.map(({ entity }) => entity))].map(standing)),
+    allow: (_lease: Lease, _run: RunId, entity: EntityName) => {
+      calls.push(`allow ${entity}`);
+      for (const row of of(entity)) row.isAllowed = true;
+      return Promise.resolve();
+    },
+    toConfirm: (_lease, _run, entity, limit) =>
+      Promise.resolve(
+        of(entity)
+          .filter(({ row, needs }) => needs === 'get' && !asked.has(`${entity} ${row}`))
+          .slice(0, limit)
+          .map(candidate),
+      ),
+    judge: (_lease, _run, entity, judgements) => {
+      calls.push(`judge ${entity} ${judgements.length}`);
+      judged.push(...judgements);
+      for (const { row } of judgements) asked.add(`${entity} ${row}`);
+      remove(of(entity).filter(({ row }) => judgements.some((one) => one.row === row)));
+      const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
+      return Promise.resolve({ ...noCounts, fetched: stored, unchanged: stored });
+    },
+    tombstone: (_lease, _run, entity, which, limit) => {
+      const ready = of(entity)
+        .filter((row) => isReady(row, which))
+        .slice(0, limit);
+      if (ready.length > 0) calls.push(`tombstone ${entity} ${which} ${ready.length}`);
+      remove(ready);
+      return Promise.resolve(ready.length);
+    },
+    tombstoneOrphans: () => {
+      calls.push('orphans');
+      return Promise.resolve(orphans.shift() ?? []);
+    },
+  };
+
+  function standing(entity: EntityName): EntityMissing {
+    const missing = of(entity);
+    const count = (isWanted: (row: FakeRow) => boolean): number => missing.filter(isWanted).length;
+    return {
+      entity,
+      live: live[entity] ?? missing.length,
+      missing: missing.length,
+      allowed: count((row) => row.isAllowed),
+      missedTwice: count((row) => row.missed >= 2),
+      toConfirm: count((row) => row.needs === 'get'),
+      toWalk: count((row) => row.needs === 'walk' && row.missed < 2),
+      isEmpty: more.empty === entity,
+    };
+  }
+}
+
+function isReady(row: FakeRow, which: TombstoneChoice): boolean {
+  if (row.needs === 'get' || (row.needs === 'walk' && row.missed < 2)) return false;
+  if (which === 'allowed') return row.isAllowed;
+  return which === 'all' || row.missed >= 2;
+}
+
+function candidate({ entity, row, keyText, wasVouchedFor, partition = 'p' }: FakeRow): Candidate {
+  return {
+    entity,
+    row,
+    keyText,
+    params: { partition },
+    inject: {},
+    wasVouchedFor,
+    missingSince: '2026-01-01T00:00:00.000Z',
+  };
+}

@@ -1,0 +1,155 @@
+import { describe, expect, it } from 'vitest';
+import { SyncError } from '../../src/core/errors.ts';
+import type { EntityName, RunId } from '../../src/core/names.ts';
+import type { GroupCommits } from '../../src/engine/group-commits.ts';
+import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
+import { runTally } from '../../src/engine/run-tally.ts';
+import { walkPartition, type WalkContext, type WalkEnd } from '../../src/engine/walk-partition.ts';
+import type { Partition } from '../../src/sinks/partition.ts';
+import type { PageCommit } from '../../src/sinks/sink.ts';
+import type { ListRequest, SourcePage } from '../../src/source/source.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { chosenEntities, entityNamed } from '../support/sync-once.ts';
+
+const mailing = builtInDefinition('email-marketing');
+const members = entityNamed(mailing, 'list_members');
+const capMs = Date.UTC(2026, 4, 1);
+
+/** Walks the members of one list, and gives what was asked for and stored beside the end. */
+async function walkMembers(
+  list: (request: ListRequest) => SourcePage,
+  more: { readonly partition?: Partial<Partition>; readonly context?: Partial<WalkContext> } = {},
+): Promise<{ end: WalkEnd; asked: ListRequest[]; stored: PageCommit[]; dropped: number }> {
+  const asked: ListRequest[] = [];
+  const stored: PageCommit[] = [];
+  let dropped = 0;
+  const commits: GroupCommits = {
+    submit: (page) => {
+      stored.push(page);
+      return Promise.resolve({ counts: [], newlyDue: 0 });
+    },
+    waitFor: (waiting) => waiting,
+    walkOpened: () => undefined,
+    walkClosed: () => undefined,
+  };
+  const context: WalkContext = {
+    run: 'r' as RunId,
+    source: {
+      connect: () => Promise.resolve(),
+      list: async (request) => {
+        asked.push(request);
+        return await Promise.resolve(list(request));
+      },
+      get: () => Promise.resolve(null),
+      stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    },
+    commits,
+    tally: runTally([members.name]),
+    entity: members,
+    largestPages: new Map(),
+    preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
+      capMs,
+      isBackfill: false,
+    }),
+    inFlight: { bytes: 0, maxBytes: 1e6 },
+    capMs,
+    isBackfill: false,
+    clock: { now: () => capMs, sleep: () => Promise.resolve() },
+    onEvent: ({ kind }) => {
+      if (kind === 'page-dropped') dropped += 1;
+    },
+    signal: new AbortController().signal,
+    ...more.context,
+  };
+  const end = await walkPartition(context, {
+    id: 1,
+    entity: 'list_members' as EntityName,
+    params: { list_id: 'a1' },
+    inject: { list_id: 'a1' },
+    rank: 1,
+    treeDepth: null,
+    tree: null,
+    position: null,
+    mode: 'incremental',
+    watermark: '2026-04-01T00:00:30.500Z',
+    ...more.partition,
+  });
+  return { end, asked, stored, dropped };
+}
+
+function page(...records: readonly { readonly id: string; readonly last_changed: string }[]): SourcePage {
+  return { records, fetched: records.length, next: null, serverTime: null, bytes: 100 };
+}
+
+const sortedByChange = { sort_field: 'last_changed', sort_dir: 'ASC' };
+
+describe('a walk that reads only what changed', () => {
+  it('asks from its watermark on, less the lookback, and stores where it stands', async () => {
+    const { end, asked, stored } = await walkMembers(({ params }) =>
+      params['offset'] === 0 ? page({ id: 'm1', last_changed: '2026-04-02T00:00:00+00:00' }) : page(),
+    );
+    expect(asked[0]?.params).toEqual({
+      ...sortedByChange,
+      list_id: 'a1',
+      count: 1000,
+      offset: 0,
+      since_last_changed: '2026-03-31T23:59:30+00:00',
+    });
+    expect(end).toEqual({ kind: 'sealed', proof: { kind: 'keyset', isOrdered: true } });
+    expect(stored.at(-1)?.seal).toEqual({
+      proof: { kind: 'keyset', isOrdered: true },
+      watermark: '2026-04-02T00:00:00.000Z',
+      absence: null,
+    });
+    expect(stored[0]?.position).toMatchObject({ read: 1, cap: capMs, refused: 0 });
+  });
+
+  it('is read in full by the next run where the service refuses to be asked so', async () => {
+    const refuse = (): never => {
+      throw new SyncError('no such filter', { code: 'REQUEST_REFUSED', recovery: 'skip-partition' });
+    };
+    expect((await walkMembers(refuse)).end).toMatchObject({
+      kind: 'set-aside',
+      failure: { code: 'REQUEST_REFUSED', dropWatermark: true, dropPosition: true },
+    });
+    expect((await walkMembers(refuse, { partition: { mode: 'full' } })).end).toMatchObject({
+      kind: 'set-aside',
+      failure: { dropWatermark: false, dropPosition: false },
+    });
+  });
+
+  it('does not ask for what changed in a full walk', async () => {
+    const { asked, stored } = await walkMembers(() => page(), { partition: { mode: 'full' } });
+    expect(asked[0]?.params).toEqual({ ...sortedByChange, list_id: 'a1', count: 1000, offset: 0 });
+    expect(stored.at(-1)?.seal).toEqual({
+      proof: { kind: 'single', isOrdered: true },
+      watermark: null,
+      absence: 'get',
+    });
+  });
+});
+
+describe('a page that must not be stored', () => {
+  it('is dropped, and sets its walk aside', async () => {
+    const changed = new SyncError('list_members has a new field', {
+      code: 'SCHEMA_CHANGED',
+      recovery: 'skip-entity',
+    });
+    const { end, stored, dropped } = await walkMembers(
+      () => page({ id: 'm1', last_changed: '2026-04-02T00:00:00+00:00' }),
+      {
+        context: {
+          preparePage: () => {
+            throw changed;
+          },
+        },
+      },
+    );
+    expect(end).toMatchObject({
+      kind: 'set-aside',
+      failure: { code: 'SCHEMA_CHANGED', recovery: 'skip-entity', dropPosition: false },
+    });
+    expect({ stored, dropped }).toEqual({ stored: [], dropped: 1 });
+  });
+});
