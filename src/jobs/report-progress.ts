@@ -102,6 +102,8 @@ function lineOf(event: RunEvent): string | null {
       return `${event.entity}: a partition was set aside (${event.code})`;
     case 'throttled':
       return `throttled for ${event.waitMs} ms`;
+    case 'deletes-withheld':
+      return `${event.entity}: ${event.rows} deletes were withheld (${event.because})`;
     case 'run-finished':
       return `run ${event.run} finished: ${event.outcome}`;
     case 'walk-started':
@@ -115,6 +117,9 @@ function lineOf(event: RunEvent): string | null {
     case 'walk-sealed':
     case 'call-ended':
     case 'call-retried':
+    case 'sweep-started':
+    case 'record-confirmed':
+    case 'rows-deleted':
       return null;
   }
 }

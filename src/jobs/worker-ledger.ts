@@ -4,6 +4,7 @@ import type { ConnectorName } from '../core/names.ts';
 /** What a worker asks of the sinks' own accounts; each question is answered from the file at that moment. */
 export interface WorkerLedger {
   pause(connector: ConnectorName): { readonly since: Instant; readonly reason: string } | null;
+  /** The newest sync; runs of other kinds make up for none that was due. */
   lastRun(connector: ConnectorName): LastRun | null;
 }
 

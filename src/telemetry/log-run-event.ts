@@ -13,6 +13,8 @@ export function logRunEvent(log: Log, connector: ConnectorName, event: RunEvent)
 function levelOf(event: RunEvent): Level {
   switch (event.kind) {
     case 'run-started':
+    case 'sweep-started':
+    case 'rows-deleted':
       return 'info';
     case 'run-finished':
       return levelByOutcome(event.outcome);
@@ -20,6 +22,7 @@ function levelOf(event: RunEvent): Level {
     case 'walk-restarted':
     case 'call-retried':
     case 'throttled':
+    case 'deletes-withheld':
       return 'warn';
     case 'walk-started':
     case 'walk-sealed':
@@ -30,6 +33,7 @@ function levelOf(event: RunEvent): Level {
     case 'commit-started':
     case 'commit-finished':
     case 'call-ended':
+    case 'record-confirmed':
       return 'debug';
   }
 }

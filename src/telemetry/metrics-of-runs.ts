@@ -53,6 +53,11 @@ export function openRunMetrics(registry: Registry) {
       ['connector', 'entity', 'change'],
       'Records stored or accounted for, by what they changed. "quarantined" ones could not be stored and are kept apart for a person to look at.',
     ),
+    deleted: counter(
+      'deleted_rows_total',
+      ['connector', 'entity'],
+      'Rows marked as deleted, because the service has them no more.',
+    ),
     pages: counter('pages_total', ['connector', 'entity'], 'Pages whose records are stored.'),
     inFlight: gauge(
       'in_flight_bytes',

@@ -81,6 +81,11 @@ export function countRunEvents(registry: Registry, names: NameLabels, clock: Clo
           return metrics.throttled.inc({ connector });
         case 'walk-set-aside':
           return metrics.setAside.inc({ connector, entity: names.entity(event.entity), code: event.code });
+        case 'rows-deleted':
+          return metrics.deleted.inc({ connector, entity: names.entity(event.entity) }, event.rows);
+        case 'sweep-started':
+        case 'record-confirmed':
+        case 'deletes-withheld':
         case 'walk-started':
         case 'walk-restarted':
         case 'walk-sealed':

@@ -12,6 +12,13 @@ export interface MetricSample {
     readonly asOf: Instant | null;
     readonly freshWithinMs: number | null;
   }[];
+  /** Of each connector's newest run that came to an end. */
+  readonly missing: readonly {
+    readonly connector: ConnectorName;
+    readonly entity: EntityName;
+    readonly withheld: number;
+    readonly pending: number;
+  }[];
   readonly paused: readonly ConnectorName[];
   readonly connectors: readonly ConnectorName[];
   readonly depth: readonly {
@@ -104,6 +111,11 @@ function showSample(gauges: SampleGauges, names: NameLabels, sample: MetricSampl
     gauges.freshWithin.set(labels, freshWithinMs / 1000);
     gauges.isFresh.set(labels, ageMs !== null && ageMs <= freshWithinMs ? 1 : 0);
   }
+  for (const { withheld, pending, ...of } of sample.missing) {
+    const labels = { connector: names.connector(of.connector), entity: names.entity(of.entity) };
+    gauges.withheld.set(labels, withheld);
+    gauges.pending.set(labels, pending);
+  }
   for (const name of sample.connectors) {
     gauges.paused.set({ connector: names.connector(name) }, sample.paused.includes(name) ? 1 : 0);
   }
@@ -131,6 +143,16 @@ function openSampleGauges(registry: Registry) {
       'is_fresh',
       ['connector', 'entity'],
       '1 while what is stored is younger than freshWithin, else 0; also 0 when the entity was never read wholly.',
+    ),
+    withheld: gauge(
+      'withheld_deletes',
+      ['connector', 'entity'],
+      'Rows that seemed to be gone in the last run and that a guard keeps: somebody must look, and allow the deletes or not.',
+    ),
+    pending: gauge(
+      'pending_deletes',
+      ['connector', 'entity'],
+      'Rows that seemed to be gone in the last run and that a later one must ask for or miss again before they are marked as deleted.',
     ),
     paused: gauge('connector_paused', ['connector'], '1 while somebody has paused the connector, else 0.'),
     queue: gauge(

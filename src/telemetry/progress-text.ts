@@ -72,9 +72,18 @@ function totals(progress: Progress, nowMs: number): string {
     counted(progress.pages, 'page'),
     `${pagesPerSecond(progress, nowMs).toFixed(1)} requests/s`,
     ...(progress.retries > 0 ? [counted(progress.retries, 'retry', 'retries')] : []),
+    ...(progress.isSweeping ? [sweepText(progress)] : []),
     ...(progress.waitingUntilMs > nowMs ? [`waiting ${duration(progress.waitingUntilMs - nowMs)}`] : []),
   ];
   return parts.join(', ');
+}
+
+function sweepText({ confirmed, deleted }: Progress): string {
+  const parts = [
+    ...(confirmed > 0 ? [`${count(confirmed)} asked for`] : []),
+    ...(deleted > 0 ? [`${count(deleted)} marked`] : []),
+  ];
+  return `looking for deletes${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
 }
 
 function hasBegun(entity: EntityProgress): boolean {

@@ -17,6 +17,11 @@ export interface Progress {
   /** The sum of all waits that were announced, and when the latest one ends. */
   readonly waitedMs: number;
   readonly waitingUntilMs: number;
+  /** Walks are over: what they did not meet is looked at. */
+  readonly isSweeping: boolean;
+  /** Rows asked for because they seem to be gone, and rows marked as deleted. */
+  readonly confirmed: number;
+  readonly deleted: number;
   /** When the last pages arrived, for the rate: at most `rateWindowMs` old. */
   readonly arrivals: readonly number[];
 }
@@ -56,6 +61,9 @@ export function startProgress(
     retries: 0,
     waitedMs: 0,
     waitingUntilMs: 0,
+    isSweeping: false,
+    confirmed: 0,
+    deleted: 0,
     arrivals: [],
   };
 }
@@ -99,6 +107,13 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       );
     case 'throttled':
       return waiting(progress, event.waitMs, nowMs);
+    case 'sweep-started':
+      return { ...progress, isSweeping: true };
+    case 'record-confirmed':
+      return { ...progress, confirmed: progress.confirmed + 1 };
+    case 'rows-deleted':
+      return { ...progress, deleted: progress.deleted + event.rows };
+    case 'deletes-withheld':
     case 'page-requested':
     case 'call-ended':
     case 'page-dropped':

@@ -22,7 +22,14 @@ describe('the metrics of a real run', () => {
     const metrics = openMetrics({
       version: '1.2.3',
       sample: () =>
-        Promise.resolve({ freshness: [], paused: [], connectors: [name], depth: [], isRedisUp: true }),
+        Promise.resolve({
+          freshness: [],
+          missing: [],
+          paused: [],
+          connectors: [name],
+          depth: [],
+          isRedisUp: true,
+        }),
     });
     const scrapes: Promise<string>[] = [];
     const scrape = (): void => void scrapes.push(metrics.text().then(({ text }) => text));

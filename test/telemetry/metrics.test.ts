@@ -9,6 +9,7 @@ import { connector, entity, run } from './metrics-names.ts';
 
 const emptySample: MetricSample = {
   freshness: [],
+  missing: [],
   paused: [],
   connectors: [],
   depth: [],
@@ -73,6 +74,25 @@ describe('the counters of runs', () => {
       value(`records_total{connector="newsletter",entity="lists",change="${change}"}`);
     expect(['inserted', 'updated', 'unchanged', 'quarantined'].map(of)).toEqual([10, 6, 0, 2]);
     expect(value('pages_total{connector="newsletter",entity="lists"}')).toBe(2);
+  });
+
+  it('count rows that were marked as deleted', async () => {
+    const metrics = open();
+    metrics.onRunEvent(newsletter, { kind: 'rows-deleted', entity: lists, rows: 40 });
+    metrics.onRunEvent(newsletter, { kind: 'rows-deleted', entity: lists, rows: 2 });
+    expect((await series(metrics))('deleted_rows_total{connector="newsletter",entity="lists"}')).toBe(42);
+  });
+
+  it('show what the newest run withheld and left pending, also where that is nothing', async () => {
+    const missing = [
+      { connector: newsletter, entity: lists, withheld: 300, pending: 0 },
+      { connector: newsletter, entity: entity('campaigns'), withheld: 0, pending: 12 },
+    ];
+    const value = await series(open({ sample: () => Promise.resolve({ ...emptySample, missing }) }));
+    const of = (gauge: string): (number | undefined)[] =>
+      ['lists', 'campaigns'].map((name) => value(`${gauge}{connector="newsletter",entity="${name}"}`));
+    expect(of('withheld_deletes')).toEqual([300, 0]);
+    expect(of('pending_deletes')).toEqual([0, 12]);
   });
 
   it('count no page for an entity that is made of the elements of another one', async () => {

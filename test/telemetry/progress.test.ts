@@ -44,6 +44,19 @@ describe('progress', () => {
     });
   });
 
+  it('says that the walks are over and deletes are looked for, and how far that is', () => {
+    const begun = play([{ kind: 'sweep-started' }]);
+    expect(progressSummary(begun, 1000)).toMatch(/, looking for deletes$/);
+    const further = play([
+      { kind: 'sweep-started' },
+      { kind: 'record-confirmed', entity: members, verdict: 'gone' },
+      { kind: 'record-confirmed', entity: members, verdict: 'there' },
+      { kind: 'rows-deleted', entity: members, rows: 1200 },
+      { kind: 'deletes-withheld', entity: lists, rows: 30, live: 40, because: 'share' },
+    ]);
+    expect(progressSummary(further, 1000)).toMatch(/, looking for deletes \(2 asked for, 1,200 marked\)$/);
+  });
+
   it('measures the rate over the last ten seconds only', () => {
     let progress = startProgress(newsletter, 0);
     for (let ms = 0; ms < 20_000; ms += 100) progress = advanceProgress(progress, fetched, ms);
