@@ -6,15 +6,16 @@ import type { OnRunEvent } from './core/events.ts';
 import type { ConnectorId, ConnectorName } from './core/names.ts';
 import type { SharedBudget } from './core/shared-budget.ts';
 import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
+import type { RunOptions } from './engine/run-options.ts';
 import { selectEntities, type Selection } from './engine/select-entities.ts';
 import { syncConnector } from './engine/sync-connector.ts';
 import type { ConnectorSettings, Settings, SinkSettings } from './settings/settings.ts';
 import type { ConnectorStatus, LedgerReader } from './sinks/ledger-reader.ts';
 import { isSinkThere } from './sinks/ledger/open-database.ts';
 import { openHistory, openSink } from './sinks/registry.ts';
-import type { RunReport } from './sinks/sink.ts';
+import type { RunReport } from './sinks/run-report.ts';
 import { openApiClient, type ApiClient } from './source/api/open-api-client.ts';
-import { openApiSource, type ApiSource } from './source/api/open-api-source.ts';
+import { openApiSource, type ApiSource, type ApiSourceOptions } from './source/api/open-api-source.ts';
 import { resolveConnector } from './source/api/resolve-connector.ts';
 import { sayUnreachable } from './telemetry/unreachable.ts';
 import { watchCancel } from './watch-cancel.ts';
@@ -41,6 +42,8 @@ export interface SyncRequest {
   readonly onEvent: OnRunEvent;
   /** What the ledger knew before the run; null for a connector that it has never held. */
   readonly onStatus?: (status: ConnectorStatus | null) => void;
+  /** What is asked of this run beyond an ordinary one; the guards are those of the settings. */
+  readonly run?: Partial<Omit<RunOptions, 'guards'>>;
   /**
    * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the ledger,
    * within about a second.
@@ -56,7 +59,11 @@ export interface PlannedSync extends Selection {
 export interface App extends AsyncDisposable {
   readonly settings: Settings;
   readonly client: ApiClient;
-  openSource(connector: ConnectorSettings, signal: AbortSignal, onEvent?: OnRunEvent): Promise<ApiSource>;
+  openSource(
+    connector: ConnectorSettings,
+    signal: AbortSignal,
+    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'>,
+  ): Promise<ApiSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
   /** What a sync would read, without a call. */
@@ -68,7 +75,7 @@ export interface App extends AsyncDisposable {
 export function openApp(options: AppOptions): App {
   const { settings, clock } = options;
   const client = namingOrigin(openApiClient({ api: settings.api, clock }), settings.api.baseUrl);
-  const openSource: App['openSource'] = async (connector, signal, onEvent = () => undefined) => {
+  const openSource: App['openSource'] = async (connector, signal, more = {}) => {
     const { definition, address, concurrency, requestsPerSecond } = connector;
     const checked = checkingType(client, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
@@ -80,7 +87,7 @@ export function openApp(options: AppOptions): App {
       concurrency,
       requestsPerSecond,
       budget,
-      onEvent,
+      ...more,
       signal,
     });
     return budget === null ? source : closingBudget(source, budget);
@@ -89,10 +96,10 @@ export function openApp(options: AppOptions): App {
     settings,
     client,
     openSource,
-    sync: async (connector, { globs, onEvent, onStatus, signal }) => {
+    sync: async (connector, { globs, onEvent, onStatus, run = {}, signal }) => {
       const { definition } = connector;
       const { entities } = selectEntities(definition, connector.entities, globs);
-      await using source = await openSource(connector, signal, onEvent);
+      await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
       await using sink = await openSink(connector.sink, { clock });
       onStatus?.(statusOf(sink.history, connector.name));
       using cancel = watchCancel(sink.history);
@@ -116,6 +123,7 @@ export function openApp(options: AppOptions): App {
         sink,
         concurrency: connector.concurrency,
         clock,
+        run: { ...run, guards: settings.guards },
         onEvent: (event) => {
           cancel.onEvent(event);
           onEvent(event);

@@ -4,7 +4,7 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import type { ColumnValue } from '../core/records.ts';
 import type { Service } from '../service/start-service.ts';
-import type { RunReport } from '../sinks/sink.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
 import { counted, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';

@@ -1,5 +1,5 @@
 import { SyncError, type ErrorCode } from '../core/errors.ts';
-import type { RunReport } from '../sinks/sink.ts';
+import type { EntityReport, RunReport } from '../sinks/run-report.ts';
 
 /** What scripts and schedulers learn without reading a word. Documented: never renumber. */
 export const exitCodes = {
@@ -25,7 +25,16 @@ export function gravestExitCode(codes: readonly ExitCode[]): ExitCode {
   return gravest.find((code) => codes.includes(code)) ?? exitCodes.ok;
 }
 
-export function exitCodeOfReport(report: Pick<RunReport, 'outcome' | 'error' | 'resumeAt'>): ExitCode {
+export function exitCodeOfReport(report: EndedReport): ExitCode {
+  const hasWithheld = report.entities.some(({ withheld }) => withheld > 0);
+  return gravestExitCode([exitCodeOfOutcome(report), hasWithheld ? exitCodes.guard : exitCodes.ok]);
+}
+
+type EndedReport = Pick<RunReport, 'outcome' | 'error' | 'resumeAt'> & {
+  readonly entities: readonly Pick<EntityReport, 'withheld'>[];
+};
+
+function exitCodeOfOutcome(report: Omit<EndedReport, 'entities'>): ExitCode {
   switch (report.outcome) {
     case 'ok':
       return exitCodes.ok;

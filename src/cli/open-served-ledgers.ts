@@ -47,7 +47,7 @@ export async function openServedLedgers(
         found(name)
           ?.pauses()
           .find(({ connector }) => connector === name) ?? null,
-      lastRun: (name) => found(name)?.runs({ connector: name, limit: 1 })[0] ?? null,
+      lastRun: (name) => found(name)?.runs({ connector: name, kind: 'sync', limit: 1 })[0] ?? null,
     },
     historyOf: ({ name, sink }) => {
       const history = historyBySink.get(sink.name);

@@ -3,6 +3,8 @@ import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
 import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
+import { addAudit } from './audit.ts';
+import { addBackfill } from './backfill.ts';
 import { addCancel } from './cancel.ts';
 import { addCheck } from './check.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -10,18 +12,24 @@ import { addConfig } from './config.ts';
 import { addDemo } from './demo.ts';
 import { addDiscover } from './discover.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { addExplain } from './explain.ts';
+import { addExport } from './export.ts';
 import { addInit } from './init.ts';
 import { logLevel, withDotEnv } from './load-config.ts';
 import { programName } from './program-name.ts';
 import { programVersion } from './program-version.ts';
 import { addGet, addList } from './read-records.ts';
+import { addRefetch } from './refetch.ts';
 import { reportError } from './report-error.ts';
+import { addReset } from './reset.ts';
 import { addRuns } from './runs.ts';
 import { addSchedule } from './schedule.ts';
+import { addSchema } from './schema.ts';
 import { addServe } from './serve.ts';
 import { addStatus } from './status.ts';
 import { addSync } from './sync.ts';
 import { openTerminal, type Output } from './terminal.ts';
+import { addUndelete } from './undelete.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
 import { addWorker } from './worker.ts';
 
@@ -45,6 +53,7 @@ Examples:
   $ connector-sync sync                             every connector of the config
   $ connector-sync sync newsletter --select 'list*' one connector, some entities
   $ connector-sync status --json | jq .connectors
+  $ connector-sync export newsletter/list_members   what changed, for a warehouse
   $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
   $ connector-sync schedule list                    when does what run next?
 
@@ -109,12 +118,20 @@ const commands: readonly ((program: Command, enter: Enter) => void)[] = [
   addSync,
   addStatus,
   addRuns,
+  addExplain,
+  addAudit,
+  addExport,
+  addBackfill,
+  addRefetch,
+  addReset,
+  addUndelete,
   addCancel,
   addList,
   addGet,
   addServe,
   addWorker,
   addSchedule,
+  addSchema,
   addConfig,
 ];
 

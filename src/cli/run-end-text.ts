@@ -1,4 +1,4 @@
-import type { RunReport } from '../sinks/sink.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import { count } from '../telemetry/progress-text.ts';
 import { rowsWritten } from './tables/run-report-text.ts';
 

@@ -61,11 +61,11 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   return await followRuns(context, settings);
 }
 
-function showRun({ terminal }: CommandContext, run: RunSummary): ExitCode {
+function showRun({ terminal, program }: CommandContext, run: RunSummary): ExitCode {
   terminal.printJson({ run });
   if (run.report === null)
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
-  else for (const line of runReportText(run.report, terminal.columns())) terminal.print(line);
+  else for (const line of runReportText(run.report, terminal.columns(), program)) terminal.print(line);
   return exitCodes.ok;
 }
 
@@ -88,6 +88,7 @@ function runRow(run: RunSummary): readonly string[] {
   return [
     run.run,
     run.connector,
+    run.kind === 'sync' ? '' : run.kind,
     run.state,
     run.startedAt,
     run.finishedAt === null ? '' : duration(Date.parse(run.finishedAt) - Date.parse(run.startedAt)),
@@ -98,6 +99,7 @@ function runRow(run: RunSummary): readonly string[] {
 const columns = [
   { title: 'run', align: 'left' },
   { title: 'connector', align: 'left' },
+  { title: 'kind', align: 'left' },
   { title: 'state', align: 'left' },
   { title: 'started', align: 'left' },
   { title: 'took', align: 'right' },

@@ -18,6 +18,7 @@ export async function sampleWorker(
   const { depth } = (await worker?.state()) ?? { depth: [] };
   return {
     freshness: connectors.flatMap((connector) => freshnessOf(connector, ledgers)),
+    missing: connectors.flatMap((connector) => missingOf(connector, ledgers)),
     paused: connectors.flatMap(({ name }) => (ledgers.ledger.pause(name) === null ? [] : [name])),
     connectors: connectors.map(({ name }) => name),
     depth,
@@ -58,5 +59,20 @@ function freshnessOf(
     entity,
     asOf: asOf.get(entity) ?? null,
     freshWithinMs,
+  }));
+}
+
+/** A run that is going on has no report yet: the one before it says how things stand. */
+function missingOf(
+  connector: ConnectorSettings,
+  ledgers: ServedLedgers,
+): readonly MetricSample['missing'][number][] {
+  const runs = ledgers.historyOf(connector).runs({ connector: connector.name, kind: 'sync', limit: 10 });
+  const newest = runs.find(({ report }) => report !== null)?.report ?? null;
+  return (newest?.entities ?? []).map(({ entity, withheld, pending }) => ({
+    connector: connector.name,
+    entity,
+    withheld,
+    pending,
   }));
 }

@@ -14,7 +14,8 @@ import { openRunBudgets } from './open-run-budgets.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
 import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts';
-import { workerRuns, type EndedRun } from './worker-runs.ts';
+import { workerBackfills } from './worker-backfills.ts';
+import { workerRuns, type EndedRun, type WorkerRunsOptions } from './worker-runs.ts';
 
 export interface ScheduledRunsOptions extends Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings'> {
   readonly settings: Settings;
@@ -87,13 +88,15 @@ async function openAll(
   const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started);
   const metrics = openMetrics({ version: programVersion(), clock, sample });
   const nextRun = nextRunOf(ledgers, started);
+  const runs: WorkerRunsOptions = { app, metrics, log, clock, nextRun, onRunEnd };
   const worker = await startWorker({
     ...limits,
     settings,
     serves,
     sinks: ledgers.sinks,
     ledger: ledgers.ledger,
-    runConnector: workerRuns({ app, metrics, log, clock, nextRun, onRunEnd }),
+    runConnector: workerRuns(runs),
+    runBackfill: workerBackfills(runs),
     log,
     clock,
     tellError,

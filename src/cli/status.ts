@@ -83,6 +83,8 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
   const rows = status.entities.map((entity) => [
     entity.entity,
     count(entity.rows),
+    entity.deleted === 0 ? '' : count(entity.deleted),
+    entity.missing === 0 ? '' : count(entity.missing),
     count(entity.partitions),
     count(entity.due),
     entity.quarantined === 0 ? '' : count(entity.quarantined),
@@ -97,7 +99,18 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
+    ...missingText(status),
     ...quarantineText(shown, status),
+  ];
+}
+
+/** A row that is missing is still among the rows. */
+function missingText(status: ConnectorStatus): readonly string[] {
+  const missing = status.entities.reduce((sum, entity) => sum + entity.missing, 0);
+  if (missing === 0) return [];
+  const rows = `${counted(missing, 'row')} ${missing === 1 ? 'seems' : 'seem'} to be gone at the service`;
+  return [
+    `  ${rows}: kept until that is certain, or until "sync --allow-deletes" where a guard withholds them`,
   ];
 }
 
@@ -120,6 +133,8 @@ function quarantineText({ connector, quarantine }: ShownStatus, status: Connecto
 const columns = [
   { title: 'entity', align: 'left' },
   { title: 'rows', align: 'right' },
+  { title: 'deleted', align: 'right' },
+  { title: 'missing', align: 'right' },
   { title: 'partitions', align: 'right' },
   { title: 'due', align: 'right' },
   { title: 'quarantined', align: 'right' },

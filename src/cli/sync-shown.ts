@@ -1,9 +1,9 @@
-import type { App, EntityGlobs } from '../app.ts';
+import type { App, EntityGlobs, SyncRequest } from '../app.ts';
 import type { RunEvent } from '../core/events.ts';
 import { instant } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
-import type { RunReport } from '../sinks/sink.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import { logRunEvent } from '../telemetry/log-run-event.ts';
 import { openLog } from '../telemetry/log.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
@@ -20,6 +20,7 @@ export async function syncShown(
   connector: ConnectorSettings,
   globs: EntityGlobs,
   context: CommandContext,
+  more: Partial<Pick<SyncRequest, 'run' | 'onEvent'>> = {},
 ): Promise<RunReport> {
   const { terminal, clock, env, signal } = context;
   const level = logLevel(env);
@@ -28,7 +29,9 @@ export async function syncShown(
     app.sync(connector, {
       globs,
       onStatus,
+      run: more.run ?? {},
       onEvent: (event) => {
+        more.onEvent?.(event);
         onEvent(event);
         if (log !== null) logRunEvent(log, connector.name, event);
         terminal.printJson({ ...event, time: instant(clock.now()), connector: connector.name });
@@ -37,7 +40,7 @@ export async function syncShown(
     }),
   );
   terminal.printJson({ kind: 'run-report', connector: connector.name, report });
-  for (const line of runReportText(report, terminal.columns())) terminal.print(line);
+  for (const line of runReportText(report, terminal.columns(), context.program)) terminal.print(line);
   return report;
 }
 

@@ -2,9 +2,6 @@ import type { Command } from 'commander';
 import { openApp, type App, type EntityGlobs } from '../app.ts';
 import { instant, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
-import type { CallEstimate } from '../engine/estimate-calls.ts';
-import type { ConnectorSettings } from '../settings/settings.ts';
-import { count, counted } from '../telemetry/progress-text.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import {
@@ -17,16 +14,13 @@ import {
 import { loadConfig, logLevel } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
+import { readLedger } from './read-ledger.ts';
 import { errorDocument } from './report-error.ts';
+import { askedRuns, type AskedRuns, type RunFlags } from './run-flags.ts';
+import { showPlans, type ChosenConnector } from './show-plans.ts';
 import { syncShown } from './sync-shown.ts';
-import { textTable } from './tables/text-table.ts';
 
-interface ChosenConnector {
-  readonly connector: ConnectorSettings;
-  readonly globs: EntityGlobs;
-}
-
-interface SyncFlags extends Partial<EntityGlobs> {
+interface SyncFlags extends Partial<EntityGlobs>, RunFlags {
   readonly dryRun?: boolean;
 }
 
@@ -36,7 +30,16 @@ Examples:
   $ connector-sync sync newsletter wiki                  these two
   $ connector-sync sync newsletter --select 'list*'      entities by name, with the parents they are found through
   $ connector-sync sync newsletter --exclude email_activity
-  $ connector-sync sync --dry-run                        what would be read, and about how many calls it takes`;
+  $ connector-sync sync --dry-run                        what would be read, and about how many calls it takes
+  $ connector-sync sync --full newsletter                everything anew, which also finds what was deleted
+  $ connector-sync sync --max-calls 500 --budget 10m     a piece of the work; the next sync goes on
+
+A budget of time or calls is for all connectors of the command together: the one that was begun longest ago goes
+first, and in it what was not read for longest. A run that it ends is "partial", which is no failure (exit code 0).
+--max-calls counts calls for records, repeated ones included, but not those for tokens and for looking up connectors.
+
+Deletes: what full reads no longer meet is marked as deleted, unless it is suspiciously much (guards in the config).
+Then it is kept, the exit code is 6, and --allow-deletes lets it pass.`;
 
 export function addSync(program: Command, enter: Enter): void {
   program
@@ -45,6 +48,10 @@ export function addSync(program: Command, enter: Enter): void {
     .argument('[connector...]', 'names from the config; all of them where none is given')
     .option('--select <glob...>', 'only entities that match')
     .option('--exclude <glob...>', 'no entities that match, nor what is found through them')
+    .option('--full', 'read everything from the start, whatever is known')
+    .option('--allow-deletes', 'mark as deleted what the guards of the config would withhold')
+    .option('--budget <duration>', 'end after so long, for all connectors together: 90s, 10m, 1h30m')
+    .option('--max-calls <n>', 'end after so many calls for records, for all connectors together')
     .option('--dry-run', 'print the plan with an estimate of calls, read nothing')
     .addHelpText('after', examples)
     .action((names: readonly string[], flags: SyncFlags) =>
@@ -69,6 +76,7 @@ async function runSync(
     context.terminal.note(`${connector.name}: skipped, nothing of it is selected`);
     return [];
   });
+  const asked = askedRuns(flags, context.clock);
   const command = 'connector-sync sync';
   if (flags.dryRun === true) {
     await using app = openApp({ settings, clock: context.clock, command });
@@ -78,9 +86,9 @@ async function runSync(
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   await using app = openApp({ settings, clock: context.clock, command, ...sharing });
   const codes: ExitCode[] = [];
-  for (const one of chosen) {
+  for (const one of asked.isBudgeted ? longestAgoFirst(chosen) : chosen) {
     if (context.signal.aborted) break;
-    codes.push(await syncOne(app, one, context));
+    codes.push(await syncOne(app, one, asked, context));
   }
   if (!context.signal.aborted) return gravestExitCode(codes);
   context.terminal.note(
@@ -89,19 +97,44 @@ async function runSync(
   return gravestExitCode([...codes, exitCodes.interrupted]);
 }
 
+/** With a budget, the last of them may get no turn: it shall not be the same one every time. */
+function longestAgoFirst(chosen: readonly ChosenConnector[]): readonly ChosenConnector[] {
+  return chosen
+    .map((one) => ({ one, startedAt: lastStart(one) }))
+    .toSorted((left, right) => (left.startedAt < right.startedAt ? -1 : 1))
+    .map(({ one }) => one);
+}
+
+function lastStart({ connector }: ChosenConnector): string {
+  try {
+    return readLedger(connector).lastRun?.startedAt ?? '';
+  } catch {
+    return ''; // A sink that cannot be read is met again by the run, which says what is wrong with it.
+  }
+}
+
 /** A connector whose run cannot even begin does not keep the others from theirs. */
 async function syncOne(
   app: App,
   { connector, globs }: ChosenConnector,
+  asked: AskedRuns,
   context: CommandContext,
 ): Promise<ExitCode> {
   const { terminal, signal, clock } = context;
+  const run = asked.next();
+  if (run === null) {
+    terminal.printJson({ kind: 'run-skipped', connector: connector.name, because: 'budget' });
+    terminal.print(`${connector.name}: not begun, the budget is spent`);
+    return exitCodes.ok;
+  }
   try {
-    const report = await syncShown(app, connector, globs, context);
+    const report = await syncShown(app, connector, globs, context, { run, onEvent: asked.onEvent });
+    asked.ended(report);
     if (report.outcome === 'interrupted' && !signal.aborted)
       terminal.note(`${connector.name}: cancelled by a request; what is stored stays, the next run goes on.`);
     return exitCodeOfReport(report);
   } catch (error) {
+    asked.ended(null);
     // Before a run has begun an interrupt surfaces as whatever call it broke off.
     if (signal.aborted) return exitCodes.interrupted;
     const document = errorDocument(error);
@@ -115,40 +148,3 @@ function pauseText(error: unknown, clock: Clock): string {
   if (!(error instanceof ThrottledError)) return '';
   return `; the service asked to wait until ${instant(clock.now() + error.retryAfterMs)}, run it again then`;
 }
-
-function showPlans(app: App, chosen: readonly ChosenConnector[], { terminal }: CommandContext): ExitCode {
-  const plans = chosen.map(({ connector, globs }) => ({ connector, plan: app.plan(connector, globs) }));
-  terminal.printJson({
-    connectors: plans.map(({ connector, plan }) => ({
-      connector: connector.name,
-      entities: plan.estimates,
-      addedParents: plan.addedParents,
-    })),
-  });
-  for (const { connector, plan } of plans) {
-    terminal.print(
-      `${connector.name}: would read ${counted(plan.estimates.length, 'entity', 'entities')} into ${connector.sink.name}`,
-    );
-    const rows = plan.estimates.map(({ entity, calls, basis }) => [
-      entity,
-      calls === null ? '?' : count(calls),
-      plan.addedParents.includes(entity) ? `${basis}; added as a parent` : basis,
-    ]);
-    for (const line of textTable(planColumns, rows)) terminal.print(`  ${line}`);
-    terminal.print(`  ${callsText(plan.estimates)}`);
-  }
-  return exitCodes.ok;
-}
-
-function callsText(estimates: readonly CallEstimate[]): string {
-  const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
-  if (known.length === 0) return 'how many calls that takes is known after the first run';
-  const sum = known.reduce((left, right) => left + right, 0);
-  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', and those that are not known yet' : ''}`;
-}
-
-const planColumns = [
-  { title: 'entity', align: 'left' },
-  { title: 'calls', align: 'right' },
-  { title: 'basis', align: 'left' },
-] as const;

@@ -6,7 +6,7 @@ import {
   type ExitCode,
 } from '../../src/cli/exit-codes.ts';
 import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
-import type { RunOutcome } from '../../src/sinks/sink.ts';
+import type { RunOutcome } from '../../src/sinks/run-report.ts';
 
 describe('exit codes', () => {
   it.each<[RunOutcome, ExitCode]>([
@@ -16,12 +16,12 @@ describe('exit codes', () => {
     ['failed', 1],
     ['interrupted', 130],
   ])('a run that is %s ends with %i', (outcome, code) => {
-    expect(exitCodeOfReport({ outcome, error: null, resumeAt: null })).toBe(code);
+    expect(exitCodeOfReport({ outcome, error: null, resumeAt: null, entities: [] })).toBe(code);
   });
 
   it('a run that the service put off ends with 3: what is missing was not asked to be', () => {
     const resumeAt = '2026-03-01T10:15:00.000Z';
-    expect(exitCodeOfReport({ outcome: 'partial', error: null, resumeAt })).toBe(3);
+    expect(exitCodeOfReport({ outcome: 'partial', error: null, resumeAt, entities: [] })).toBe(3);
   });
 
   it.each<[ErrorCode, ExitCode]>([
@@ -42,7 +42,21 @@ describe('exit codes', () => {
   ])('%s ends with %i, thrown or reported', (code, expected) => {
     expect(exitCodeOfError(new SyncError('x', { code, recovery: 'stop' }))).toBe(expected);
     const error = { code, recovery: 'stop', message: 'x' } as const;
-    expect(exitCodeOfReport({ outcome: 'failed', error, resumeAt: null })).toBe(expected);
+    expect(exitCodeOfReport({ outcome: 'failed', error, resumeAt: null, entities: [] })).toBe(expected);
+  });
+
+  it.each<[RunOutcome, ErrorCode | null, ExitCode]>([
+    ['ok', null, 6],
+    ['partial', null, 6],
+    ['degraded', null, 6],
+    ['interrupted', null, 6],
+    ['failed', 'NETWORK', 1],
+    ['failed', 'AUTH_FAILED', 4],
+    ['failed', 'CONNECTOR_BUSY', 6],
+  ])('a run that is %s (%s) and withheld deletes ends with %i, the gravest', (outcome, code, expected) => {
+    const error = code === null ? null : ({ code, recovery: 'stop', message: 'x' } as const);
+    const entities = [{ withheld: 0 }, { withheld: 1 }];
+    expect(exitCodeOfReport({ outcome, error, resumeAt: null, entities })).toBe(expected);
   });
 
   it('an error of unknown origin is a failure', () => {

@@ -1,5 +1,6 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { isConnectorId, isConnectorName } from '../../src/core/names.ts';
@@ -116,6 +117,59 @@ describe('sync', () => {
     expect(result.stderr).toContain('the config says email-marketing');
   });
 
+  it('makes as many calls as it is given for all connectors together, and goes on with the next sync', async () => {
+    const url = await withService();
+    const first = await sync(url, ['--max-calls', '12', '--json']);
+    expect(first.code).toBe(0);
+    const reports = reportsIn(first);
+    expect(reports.map(({ connector }) => connector)).toEqual(['newsletter']);
+    expect(reports).toMatchObject([{ outcome: 'partial', calls: 12 }]);
+    expect(jsonLines(first).at(-1)).toEqual({ kind: 'run-skipped', connector: 'wiki', because: 'budget' });
+
+    // The one that was left out goes first now.
+    const second = reportsIn(await sync(url, ['--max-calls', '1000', '--json']));
+    expect(second).toMatchObject([
+      { connector: 'wiki', outcome: 'ok', left: [] },
+      { connector: 'newsletter', outcome: 'ok', continues: reports[0]?.['run'], left: [] },
+    ]);
+  });
+
+  it('says what a budget has left for the next run', async () => {
+    const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^newsletter: partial in /m);
+    expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ partitions?\)/m);
+  });
+
+  it('ends with 6 while a guard withholds deletes, says what to do, and passes them when told to', async () => {
+    const url = await withService();
+    const file = await writeCliConfig(folder, url, {
+      more: 'guards: { maxDeleteShare: 0, minDeleteRows: 0 }\n',
+    });
+    const call = (...args: string[]): Promise<CliResult> =>
+      callCli([...args, '--config', file], { cwd: folder.path, env: { SECRET: cliSecret } });
+    expect((await call('sync', 'newsletter')).code).toBe(0);
+    plantCampaign('zz-gone');
+    const kept = await call('sync', 'newsletter', '--full');
+    expect(kept.code).toBe(6);
+    expect(kept.stdout).toContain('1 row of campaigns seems to be gone and is kept');
+    expect(kept.stdout).toContain('sync newsletter --allow-deletes');
+    expect((await call('status', 'newsletter')).stdout).toContain('1 row seems to be gone at the service');
+    const passed = await call('sync', 'newsletter', '--full', '--allow-deletes', '--json');
+    expect(passed.code).toBe(0);
+    expect(entityIn(passed, 'campaigns')).toMatchObject({ deleted: 1, withheld: 0 });
+    expect((await call('status', 'newsletter')).stdout).not.toContain('seems to be gone');
+  });
+
+  it.each([
+    [['--max-calls', '0'], '--max-calls: expected a whole number from 1'],
+    [['--budget', 'soon'], '--budget: expected a duration such as'],
+  ])('ends with 2 for %j, before anything is asked', async (args, message) => {
+    const result = await sync('http://127.0.0.1:9', args);
+    expect(result.code).toBe(2);
+    expect(result.stderr).toContain(message);
+  });
+
   it('ends with 2 for a connector that is not in the config', async () => {
     const result = await sync('http://127.0.0.1:9', ['newsleter', '--json']);
     expect(result.code).toBe(2);
@@ -193,6 +247,30 @@ function newsletterIdentity(baseUrl: string): Parameters<Awaited<ReturnType<type
     definitionHash: definition.contentHash,
     holder: { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' },
   };
+}
+
+function reportsIn(result: CliResult): readonly Record<string, unknown>[] {
+  return jsonLines(result)
+    .filter(({ kind }) => kind === 'run-report')
+    .map(({ report }) => report as Record<string, unknown>);
+}
+
+function entityIn(result: CliResult, name: string): unknown {
+  const entities = reportsIn(result).flatMap(
+    ({ entities }) => entities as readonly Record<string, unknown>[],
+  );
+  return entities.find(({ entity }) => entity === name);
+}
+
+/** A stored row that the service does not have: as if it had been deleted there since. */
+function plantCampaign(id: string): void {
+  const db = new Database(join(folder.path, 'main.db'));
+  db.prepare(
+    `INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
+     SELECT ?, '2020', '2020', '', 1, 'x', id FROM _sync_partitions WHERE entity = 'campaigns'`,
+  ).run(id);
+  db.exec("UPDATE _sync_tables SET rows = rows + 1 WHERE entity = 'campaigns'");
+  db.close();
 }
 
 function runOf(line: Record<string, unknown> | undefined): unknown {

@@ -1,15 +1,19 @@
 import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
-import type { EntityReport, FailureReport, RunReport } from '../../sinks/sink.ts';
+import type { EntityReport, FailureReport, RunReport } from '../../sinks/run-report.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from '../json-text.ts';
+import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
 import type { TableColumn } from './text-table.ts';
 
 const shownFailures = 10;
 const indent = '  ';
 
-/** The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. */
+/**
+ * The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. Deleted rows
+ * are those that were not read.
+ */
 const columns: readonly TableColumn[] = [
   { title: 'entity', align: 'left' },
   { title: 'read', align: 'right' },
@@ -17,17 +21,26 @@ const columns: readonly TableColumn[] = [
   { title: 'updated', align: 'right' },
   { title: 'unchanged', align: 'right' },
   { title: 'duplicate', align: 'right' },
+  { title: 'deleted', align: 'right' },
   { title: 'pages', align: 'right' },
   { title: 'walks', align: 'right' },
   { title: 'proof', align: 'left' },
   { title: 'notes', align: 'left' },
 ];
 
-/** A run for people: one line, a table by entity, how to go on, what failed. The table is whole where `width` is null. */
-export function runReportText(report: RunReport, width: number | null): readonly string[] {
+/**
+ * A run for people: one line, a table by entity, how to go on, what failed. The table is whole where `width` is null;
+ * `program` is how this one is called.
+ */
+export function runReportText(
+  report: RunReport,
+  width: number | null,
+  program = 'connector-sync',
+): readonly string[] {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
-  const rows = [...report.entities.map(entityRow), ['total', ...numbers(total, pages), '', '', '']];
+  const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
+  const rows = [...report.entities.map(entityRow), ['total', ...numbers(total, deleted, pages), '', '', '']];
   return [
     heading(report),
     ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
@@ -37,6 +50,8 @@ export function runReportText(report: RunReport, width: number | null): readonly
     ...(report.resumeAt === null
       ? []
       : [`${indent}! the service asked to wait until ${report.resumeAt}; run it again then`]),
+    ...leftLines(report).map((line) => `${indent}${line}`),
+    ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
   ];
 }
@@ -73,7 +88,7 @@ function entityRow(entity: EntityReport): readonly string[] {
   return [
     entity.entity,
     // Rows made of an entity's elements have no pages and no walks of their own.
-    ...numbers(counts, pages).map((text, index) => (index === 5 && pages === 0 ? '' : text)),
+    ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     walks === 0 ? '' : count(walks),
     kinds.map(([kind]) => kind).join(', '),
     notes(entity),
@@ -82,14 +97,17 @@ function entityRow(entity: EntityReport): readonly string[] {
 
 function numbers(
   { fetched, inserted, updated, unchanged, duplicate }: PageCounts,
+  deleted: number,
   pages: number,
 ): readonly string[] {
-  return [fetched, inserted, updated, unchanged, duplicate, pages].map(count);
+  return [fetched, inserted, updated, unchanged, duplicate, deleted, pages].map(count);
 }
 
 function notes({ counts, ...entity }: EntityReport): string {
   const facts: readonly (readonly [number, string])[] = [
     [entity.setAside, 'set aside'],
+    [entity.incremental, 'only for what changed'],
+    [entity.withdrawn, 'missed a record that is there, and will be read again'],
     [entity.unordered, 'in unknown order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
@@ -98,6 +116,12 @@ function notes({ counts, ...entity }: EntityReport): string {
     [entity.foreign, 'copies of records kept elsewhere'],
   ];
   return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
+}
+
+function leftLines({ left }: RunReport): readonly string[] {
+  if (left.length === 0) return [];
+  const parts = left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'partition')})`);
+  return [`left for the next run: ${parts.join(', ')}`];
 }
 
 function failureLines(report: RunReport): readonly string[] {

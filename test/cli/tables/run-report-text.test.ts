@@ -2,13 +2,13 @@ import { describe, expect, it } from 'vitest';
 import { runReportText } from '../../../src/cli/tables/run-report-text.ts';
 import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
-import type { EntityReport, RunReport } from '../../../src/sinks/sink.ts';
+import type { EntityReport, RunReport } from '../../../src/sinks/run-report.ts';
 
 describe('the text of a run', () => {
   it('is whole where nobody looks at a screen', () => {
     const [, titles] = runReportText(report({ setAside: 3 }), null);
     expect(titles?.trim().split(/ +/)).toEqual(
-      'entity read inserted updated unchanged duplicate pages walks proof notes'.split(' '),
+      'entity read inserted updated unchanged duplicate deleted pages walks proof notes'.split(' '),
     );
   });
 
@@ -44,13 +44,52 @@ describe('the text of a run', () => {
       '  ! the service asked to wait until 2026-03-01T10:15:00.000Z; run it again then',
     );
   });
+
+  it('says what is left for the next run', () => {
+    const left = [
+      { entity: entity('lists'), partitions: 1 },
+      { entity: entity('list_members'), partitions: 1200 },
+    ];
+    expect(runReportText({ ...report(), left }, null)).toContain(
+      '  left for the next run: lists (1 partition), list_members (1,200 partitions)',
+    );
+  });
+
+  it('says of withheld deletes how many, why, and what to do', () => {
+    const share = runReportText(report({ withheld: 340, withheldBecause: 'share' }), null, 'npx cs');
+    expect(share.slice(-2)).toEqual([
+      '  ! 340 rows of email_activity_events seem to be gone and are kept: that is more than the guards of the config let pass',
+      '    if that is right: npx cs sync newsletter --allow-deletes; to look first: npx cs audit newsletter/email_activity_events',
+    ]);
+    const empty = runReportText(report({ withheld: 1, withheldBecause: 'empty' }), null);
+    expect(empty.at(-2)).toBe(
+      '  ! 1 row of email_activity_events seems to be gone and is kept: it came back empty, which another run must see too',
+    );
+  });
+
+  it('says in one line what is not yet certain to be gone', () => {
+    expect(runReportText(report({ pending: 12 }), null).at(-1)).toBe(
+      '  not yet certain to be gone, so kept until a later run has asked or read again: 12 of email_activity_events',
+    );
+  });
+
+  it('counts deleted rows in a column of their own', () => {
+    const [, titles = '', row = ''] = runReportText(report({ deleted: 7 }), null);
+    expect(row.slice(0, titles.indexOf('deleted') + 'deleted'.length)).toMatch(/ 7$/);
+  });
 });
 
+function entity(name: string): EntityReport['entity'] {
+  if (!isDeclaredName(name)) throw new Error(`no entity name: ${name}`);
+  return name;
+}
+
 function report(more: Partial<EntityReport> = {}): RunReport {
-  const [connector, entity] = ['newsletter', 'email_activity_events'];
-  if (!isConnectorName(connector) || !isDeclaredName(entity)) throw new Error('names should be names');
+  const connector = 'newsletter';
+  if (!isConnectorName(connector)) throw new Error('names should be names');
   return {
     run: 'r1' as RunReport['run'],
+    kind: 'sync',
     connector,
     outcome: 'ok',
     startedAt: '2026-03-01T10:00:00.000Z',
@@ -58,15 +97,21 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     continues: null,
     entities: [
       {
-        entity,
+        entity: entity('email_activity_events'),
         counts: { ...noCounts, fetched: 1200, inserted: 1200 },
         pages: 12,
-        proofs: { single: 0, seam: 12, token: 0 },
+        proofs: { single: 0, seam: 12, token: 0, keyset: 0 },
         setAside: 0,
         unordered: 0,
         extraFields: 0,
         depthLimited: 0,
         foreign: 0,
+        incremental: 0,
+        deleted: 0,
+        withheld: 0,
+        pending: 0,
+        withdrawn: 0,
+        withheldBecause: null,
         isWhole: true,
         ...more,
       },
@@ -79,5 +124,6 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     failuresOmitted: 0,
     error: null,
     resumeAt: null,
+    left: [],
   };
 }

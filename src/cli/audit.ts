@@ -1,0 +1,116 @@
+import type { Command } from 'commander';
+import { openApp } from '../app.ts';
+import { auditEntity, type Audit } from '../audit-entity.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { KeyDifferences, KeyGroup } from '../sinks/compare-keys.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import { logRunEvent } from '../telemetry/log-run-event.ts';
+import { openLog } from '../telemetry/log.ts';
+import { printable } from '../telemetry/printable.ts';
+import { count, counted } from '../telemetry/progress-text.ts';
+import { showProgress } from '../telemetry/show-progress.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import { entityTarget } from './entity-target.ts';
+import { exitCodeOfReport, exitCodes, type ExitCode } from './exit-codes.ts';
+import { loadConfig, logLevel } from './load-config.ts';
+import { openConfiguredBudgets } from './open-run-budgets.ts';
+import { usage } from './usage-error.ts';
+
+const defaultLimit = 20;
+/** They are held in memory and printed. */
+const mostKeys = 100_000;
+
+export function addAudit(program: Command, enter: Enter): void {
+  program
+    .command('audit')
+    .description('Read an entity in full and say how the stored rows differ from it; changes nothing.')
+    .argument('<connector/entity>', 'such as newsletter/list_members')
+    .option('--limit <n>', 'how many keys to name of each difference', String(defaultLimit))
+    .addHelpText(
+      'after',
+      `
+Costs the calls of a full read of the entity and of what leads to it; the copy that it is compared with is in a private
+folder below the system's one for temporary files, and removed at the end. Rows that changed since the last sync differ too.
+
+Exit codes: 0 equal, 3 different or not known to be read wholly, as those of a sync where the reading failed.
+
+Example:
+  $ connector-sync audit newsletter/list_members`,
+    )
+    .action((target: string, flags: { readonly limit: string }) =>
+      enter((context) => runAudit(context, target, flags.limit)),
+    );
+}
+
+async function runAudit(context: CommandContext, name: string, limitText: string): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  const { connector, entity, table } = entityTarget(settings, name);
+  const limit = parseLimit(limitText);
+  if (!connector.entities.has(entity.name))
+    throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
+  await using budgets = await openConfiguredBudgets(settings, context);
+  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
+  const { clock, terminal, signal } = context;
+  await using app = openApp({ settings, clock, command: 'connector-sync audit', ...sharing });
+  const audit = await whileShown(context, connector.name, (onEvent) =>
+    auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
+  );
+  const { report, differences, doubts } = audit;
+  if (differences === null) return tellUnread(context, name, report);
+  const isEqual = differences.missing.count + differences.extra.count + differences.changed.count === 0;
+  terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
+  for (const line of auditText(name, audit, differences)) terminal.print(line);
+  return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit <= mostKeys) return limit;
+  throw usage(`--limit: expected a whole number up to ${mostKeys}, got "${text}".`);
+}
+
+async function whileShown(
+  { terminal, clock, env }: CommandContext,
+  connector: ConnectorName,
+  work: (onEvent: OnRunEvent) => Promise<Audit>,
+): Promise<Audit> {
+  const level = logLevel(env);
+  const log = level === null ? null : openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  await using progress = showProgress(connector, terminal, clock);
+  return await work((event) => {
+    progress.onEvent(event);
+    if (log !== null) logRunEvent(log, connector, event);
+  });
+}
+
+/** A reading that ended early says nothing of what is stored. */
+function tellUnread({ terminal }: CommandContext, name: string, report: RunReport): ExitCode {
+  terminal.printJson({ kind: 'audit', target: name, report, differences: null });
+  const why = report.error?.message ?? report.outcome;
+  terminal.note(`${name}: nothing was compared, because it was not read to its end: ${printable(why)}`);
+  return report.outcome === 'partial' ? exitCodes.degraded : exitCodeOfReport(report);
+}
+
+function auditText(name: string, { report, doubts }: Audit, differences: KeyDifferences): readonly string[] {
+  const { same, missing, extra, changed } = differences;
+  const alike = same + changed.count;
+  return [
+    `${name}: ${counted(alike + missing.count, 'row')} at the service, ${count(alike + extra.count)} stored, ${count(same)} the same (${counted(report.calls, 'call')})`,
+    ...groupText('missing: at the service and not stored', missing),
+    ...groupText('extra: stored and not at the service', extra),
+    ...groupText('changed: stored with other content', changed),
+    ...doubts.map((doubt) => `  ! not certain: ${doubt}`),
+    ...(missing.count + extra.count + changed.count === 0 ? ['  no differences'] : []),
+  ];
+}
+
+function groupText(title: string, { count: rows, first }: KeyGroup): readonly string[] {
+  if (rows === 0) return [];
+  const more = rows - first.length;
+  return [
+    `  ${title}: ${count(rows)}`,
+    ...first.map((key) => `    ${printable(key)}`),
+    ...(more > 0 && first.length > 0 ? [`    and ${count(more)} more`] : []),
+  ];
+}

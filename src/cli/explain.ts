@@ -1,0 +1,47 @@
+import type { Command } from 'commander';
+import type { CommandContext, Enter } from './command-context.ts';
+import { entityTarget } from './entity-target.ts';
+import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { explanationText } from './explain/explanation-text.ts';
+import { explainRow, type Explanation } from './explain/explain-row.ts';
+import { loadConfig } from './load-config.ts';
+import { openExistingRecords } from './open-existing-records.ts';
+import { parseRecordKey } from './record-key.ts';
+
+export function addExplain(program: Command, enter: Enter): void {
+  program
+    .command('explain')
+    .description(
+      'What the sink knows of one record: since when, from which run, and why it was or was not read last.',
+    )
+    .argument('<connector/entity>', 'such as newsletter/list_members')
+    .option('-k, --key <name=value...>', 'the fields of its key, all of them')
+    .addHelpText(
+      'after',
+      `
+Reads the ledger alone: no call is made and nothing is written.
+
+Example:
+  $ connector-sync explain newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
+    )
+    .action((target: string, flags: { readonly key?: readonly string[] }) =>
+      enter((context) => Promise.resolve(runExplain(context, target, flags.key ?? []))),
+    );
+}
+
+function runExplain(context: CommandContext, name: string, keyTexts: readonly string[]): ExitCode {
+  const { terminal, program } = context;
+  const target = entityTarget(loadConfig(context), name);
+  const key = parseRecordKey(target.table, keyTexts);
+  using reader = openExistingRecords(target.connector.sink);
+  const found: Explanation | null = reader === null ? null : explainRow(reader, target, key.keyText);
+  terminal.printJson({ target: name, key: key.keyText, isStored: found !== null, ...found });
+  if (found === null) {
+    terminal.print(
+      `${name} ${key.keyText}: is not stored in sink ${target.connector.sink.name}. "${program} get" shows whether the service has it, "${program} status" what was read.`,
+    );
+    return exitCodes.degraded;
+  }
+  for (const line of explanationText(target, key.keyText, found, program)) terminal.print(line);
+  return exitCodes.ok;
+}

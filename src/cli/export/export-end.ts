@@ -1,0 +1,74 @@
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { EntityFreshness } from '../../sinks/ledger-reader.ts';
+import type { RecordReader } from '../../sinks/record-reader.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { EntityTarget } from '../entity-target.ts';
+
+export interface Written {
+  readonly upserts: number;
+  readonly deletes: number;
+}
+
+/** What a consumer stores beside the records, in the same transaction. */
+export interface ExportEnd extends Written {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  /** Random id made with the sink: numbers mean nothing in another one. Null: there is none yet. */
+  readonly sink: string | null;
+  readonly sinceSeq: number;
+  /** What to give as `--since-seq` the next time. */
+  readonly nextSeq: number;
+  /** The newest sync whose outcome was `ok`; null where none of the newest hundred was. */
+  readonly run: { readonly run: RunId; readonly finishedAt: Instant | null } | null;
+  /** What changed upstream before is in; null where the entity was never read whole. */
+  readonly asOf: Instant | null;
+  /** The same of every entity of the connector. */
+  readonly entities: readonly EntityFreshness[];
+}
+
+const searchedRuns = 100;
+
+/** Of the same state as the records. */
+export function exportEnd(
+  { connector, table }: EntityTarget,
+  { sinkId, newestSeq, history }: RecordReader,
+  sinceSeq: number,
+  written: Written,
+): ExportEnd {
+  const { name } = connector;
+  const runs = history.runs({ connector: name, kind: 'sync', limit: searchedRuns });
+  const run = runs.find(({ state }) => state === 'ok');
+  const entities = history.freshness(name);
+  return {
+    connector: name,
+    entity: table.entity,
+    ...written,
+    sink: sinkId,
+    sinceSeq,
+    nextSeq: newestSeq,
+    run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
+    asOf: entities.find(({ entity }) => entity === table.entity)?.asOf ?? null,
+    entities,
+  };
+}
+
+export function nothingStored({ connector, table }: EntityTarget, sinceSeq: number): ExportEnd {
+  const nothing = { upserts: 0, deletes: 0, sink: null, run: null, asOf: null, entities: [] };
+  return { connector: connector.name, entity: table.entity, sinceSeq, nextSeq: sinceSeq, ...nothing };
+}
+
+export function exportEndText({
+  connector,
+  entity,
+  upserts,
+  deletes,
+  nextSeq,
+  run,
+  asOf,
+}: ExportEnd): string {
+  const what = `${connector}/${entity}: ${counted(upserts, 'row')}, ${counted(deletes, 'delete')}`;
+  const age = asOf === null ? 'never read whole yet' : `as of ${asOf}`;
+  const last = run === null ? 'no sync has ended ok yet' : `newest ok sync ${run.run}`;
+  return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
+}

@@ -1,0 +1,21 @@
+import type { EntityTable } from '../../core/records.ts';
+import { lineWriters } from '../../sinks/jsonl/line.ts';
+import { keyTextOf } from '../../sinks/ledger/key-text.ts';
+import type { RecordFormat } from './record-format.ts';
+
+/** A record per line as JSON, in the shape that the files of a JSONL sink have; of a deleted one the key alone. */
+export function jsonlFormat(table: EntityTable): RecordFormat {
+  const write = lineWriters(table);
+  const keyIndexes = table.key.map((name) => table.columns.findIndex((column) => column.name === name));
+  return {
+    head: '',
+    text: (record) => {
+      const { seq, changedAt: now, run, values, extra } = record;
+      const stamp = { now, run, nextSeq: () => seq };
+      const keyText = keyTextOf(keyIndexes.map((index) => values[index] ?? null));
+      return record.isDeleted
+        ? write.deletion(keyText, seq, stamp)
+        : write.upsert({ keyText, hash: '', volatileHash: null, values, extra }, seq, stamp);
+    },
+  };
+}

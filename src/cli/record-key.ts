@@ -1,0 +1,82 @@
+import type { JsonValue } from '../core/json.ts';
+import type { ColumnValue, EntityTable, FieldType } from '../core/records.ts';
+import { toColumnValue } from '../engine/prepare/column-value.ts';
+import { keyTextOf } from '../sinks/ledger/key-text.ts';
+import { usage } from './usage-error.ts';
+
+/** A record's key as a person named it. */
+export interface RecordKey {
+  readonly keyText: string;
+  /** Key field -> value, in the table's order. */
+  readonly fields: ReadonlyMap<string, JsonValue>;
+}
+
+/** From `name=value` texts, one for each field of the table's key. Throws USAGE for missing, unknown, doubled and unfitting ones. */
+export function parseRecordKey(table: EntityTable, texts: readonly string[]): RecordKey {
+  const given = new Map<string, string>();
+  for (const text of texts) {
+    const at = text.indexOf('=');
+    if (at < 1) throw usage(`--key: expected name=value, got "${text}".`);
+    const name = text.slice(0, at);
+    if (!table.key.includes(name)) throw usage(`--key ${name}: ${expected(table)}.`);
+    if (given.has(name)) throw usage(`--key ${name}: is given twice.`);
+    given.set(name, text.slice(at + 1));
+  }
+  const missing = table.key.filter((name) => !given.has(name));
+  if (missing.length > 0) throw usage(`--key: ${expected(table)}; missing: ${missing.join(', ')}.`);
+  const fields = new Map(table.key.map((name) => [name, valueOf(table, name, given.get(name) ?? '')]));
+  return { keyText: keyTextOf(table.key.map((name) => columnValueOf(table, name, fields))), fields };
+}
+
+/** The type of a column; keys name columns that there are. */
+export function typeOf({ columns }: EntityTable, name: string): FieldType {
+  return columns.find((column) => column.name === name)?.type ?? 'string';
+}
+
+function expected({ entity, key }: EntityTable): string {
+  return `a record of ${entity} is known by ${key.join(', ')}, each given as --key <name>=<value>`;
+}
+
+function valueOf(table: EntityTable, name: string, text: string): JsonValue {
+  const type = typeOf(table, name);
+  const value = parsed(type, text);
+  if (value === undefined || toColumnValue(type, value) === undefined)
+    throw usage(`--key ${name}: expected ${type}, got "${text}".`);
+  return value;
+}
+
+function parsed(type: FieldType, text: string): JsonValue | undefined {
+  switch (type) {
+    case 'string':
+      return text;
+    case 'integer': {
+      if (!/^-?\d{1,20}$/.test(text)) return undefined;
+      const value = Number(text);
+      return Number.isSafeInteger(value) ? value : BigInt(text);
+    }
+    case 'number':
+      return text.trim() === '' || Number.isNaN(Number(text)) ? undefined : Number(text);
+    case 'boolean':
+      return text === 'true' || text === 'false' ? text === 'true' : undefined;
+    case 'object':
+    case 'array':
+    case 'any':
+      return parsedJson(text);
+  }
+}
+
+function parsedJson(text: string): JsonValue | undefined {
+  try {
+    return JSON.parse(text) as JsonValue;
+  } catch {
+    return undefined; // The caller says what was expected.
+  }
+}
+
+function columnValueOf(
+  table: EntityTable,
+  name: string,
+  fields: ReadonlyMap<string, JsonValue>,
+): ColumnValue {
+  return toColumnValue(typeOf(table, name), fields.get(name) ?? null) ?? null;
+}

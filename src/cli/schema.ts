@@ -1,0 +1,56 @@
+import type { Command } from 'commander';
+import { openExistingHistory } from '../app.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { DriftRow } from '../sinks/drift.ts';
+import { chosenConnectors } from './chosen-connectors.ts';
+import type { CommandContext, Enter } from './command-context.ts';
+import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { loadConfig } from './load-config.ts';
+import { declarationOf, driftText } from './tables/drift-text.ts';
+
+export function addSchema(program: Command, enter: Enter): void {
+  const schema = program
+    .command('schema')
+    .description('What records hold that their definition does not say.');
+  schema
+    .command('diff')
+    .description(
+      'Fields that no definition declares and values that do not fit their column, with lines to declare them.',
+    )
+    .argument('[connector]', 'a name from the config; all of them where none is given')
+    .addHelpText(
+      'after',
+      `
+Nothing of it is lost: it is kept in _extra, in a column of its own (onSchemaChange: evolve) or in quarantine. Fields that the
+definition has come to declare are not shown any more.
+
+Example:
+  $ connector-sync schema diff newsletter`,
+    )
+    .action((name: string | undefined) => enter((context) => runDiff(context, name)));
+}
+
+async function runDiff(context: CommandContext, name: string | undefined): Promise<ExitCode> {
+  const { terminal } = context;
+  const connectors = chosenConnectors(loadConfig(context), name === undefined ? [] : [name]);
+  const found = connectors.map((connector) => ({ connector, drift: readDrift(connector) }));
+  terminal.printJson({
+    connectors: found.map(({ connector, drift }) => ({
+      connector: connector.name,
+      definition: connector.definition.name,
+      isSynced: drift !== null,
+      drift: (drift ?? []).map((row) => ({ ...row, line: declarationOf(row) })),
+    })),
+  });
+  for (const { connector, drift } of found) {
+    if (drift === null) terminal.print(`${connector.name}: nothing synced yet (sink ${connector.sink.name})`);
+    else for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
+  }
+  return exitCodes.ok;
+}
+
+/** Null where there is no sink yet. */
+function readDrift({ name, sink }: ConnectorSettings): readonly DriftRow[] | null {
+  using history = openExistingHistory(sink);
+  return history?.drift(name) ?? null;
+}

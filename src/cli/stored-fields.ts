@@ -1,0 +1,30 @@
+import type { JsonValue } from '../core/json.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { ColumnValue, FieldType } from '../core/records.ts';
+import { readJson } from '../sinks/ledger/json-text.ts';
+import { isJsonColumn } from '../sinks/ledger/tables.ts';
+import type { RecordReader } from '../sinks/record-reader.ts';
+
+export type StoredFields = ReadonlyMap<string, JsonValue>;
+
+/** What the sink holds of a record, column by column; of a tombstone perhaps the key alone. Null where the key is not stored. */
+export function storedFields(
+  reader: RecordReader,
+  connector: ConnectorName,
+  entity: EntityName,
+  keyText: string,
+): StoredFields | null {
+  const table = reader.table(connector, entity);
+  const record = table === null ? null : reader.record(connector, table, keyText);
+  if (table === null || record === null) return null;
+  return new Map(
+    table.columns.map(({ name, type }, index) => [name, fieldValue(type, record.values[index] ?? null)]),
+  );
+}
+
+function fieldValue(type: FieldType, value: ColumnValue): JsonValue {
+  if (value === null) return null;
+  if (type === 'boolean') return Number(value) !== 0;
+  if (isJsonColumn(type)) return readJson(String(value));
+  return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;
+}

@@ -1,0 +1,208 @@
+import { createHash } from 'node:crypto';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+let service: Service;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+  vi.stubEnv('TMPDIR', folder.path);
+  service = await startCliService();
+});
+afterEach(async () => {
+  vi.unstubAllEnvs();
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+/** How the keys of one entity can be tampered with, in either kind of sink. */
+const kinds = [
+  {
+    type: 'sqlite',
+    file: 'main.db',
+    sink: '{ type: sqlite, path: ./main.db, durability: normal }',
+    drop: 'DELETE FROM newsletter__campaigns WHERE id = ?',
+    change: "UPDATE newsletter__campaigns SET _hash = 'x' WHERE id = ?",
+    add: "INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash) VALUES (?, '', '', '', 1, 'x')",
+    mark: "UPDATE newsletter__campaigns SET _deleted_at = 'then' WHERE id = ?",
+    idOf: (key: string) => String((JSON.parse(key) as unknown[])[0]),
+  },
+  {
+    type: 'jsonl',
+    file: 'lake/_ledger.db',
+    sink: '{ type: jsonl, directory: ./lake, durability: normal }',
+    drop: 'DELETE FROM _sync_keys_newsletter__campaigns WHERE key = ?',
+    change: "UPDATE _sync_keys_newsletter__campaigns SET hash = 'x' WHERE key = ?",
+    add: "INSERT INTO _sync_keys_newsletter__campaigns (key, hash, changed_at, seq) VALUES (?, 'x', '', 1)",
+    mark: "UPDATE _sync_keys_newsletter__campaigns SET deleted_at = 'then' WHERE key = ?",
+    idOf: (key: string) => key,
+  },
+] as const;
+
+describe.each(kinds)('audit of a $type sink', (kind) => {
+  it('finds stored rows equal to what the service has, and changes nothing', async () => {
+    const config = await synced(kind.sink);
+    const before = await filesBelow(folder.path);
+    const result = await cli(['audit', 'newsletter/list_members', '--config', config]);
+    expect(result.stdout).toMatch(
+      /^newsletter\/list_members: (\S+) rows at the service, \1 stored, \1 the same \(\d+ calls\)\n {2}no differences\n$/,
+    );
+    expect(result.code).toBe(0);
+    expect(await filesBelow(folder.path)).toEqual(before);
+    expect(await leftFolders()).toEqual([]);
+  });
+
+  it('compares rows that are elements of another entity', async () => {
+    const config = await synced(kind.sink);
+    const result = await cli(['audit', 'newsletter/email_activity_events', '--config', config, '--json']);
+    expect(jsonLines(result)).toMatchObject([{ kind: 'audit', isEqual: true, isProven: true }]);
+    expect(result.code).toBe(0);
+  });
+
+  it('names rows that are missing, extra or other, and ends with 3', async () => {
+    const config = await synced(kind.sink);
+    const all = jsonLines(
+      await cli(['audit', 'newsletter/campaigns', '--config', config, '--json', '--limit', '0']),
+    );
+    expect(all).toMatchObject([{ isEqual: true, differences: { missing: { count: 0, first: [] } } }]);
+    const [lost = '', other = '', gone = ''] = campaignKeys(kind);
+    tamper(kind, (db) => {
+      db.prepare(kind.drop).run(kind.idOf(lost));
+      db.prepare(kind.change).run(kind.idOf(other));
+      db.prepare(kind.mark).run(kind.idOf(gone));
+      db.prepare(kind.add).run(kind.idOf('["zz-new\u202e"]'));
+    });
+    const before = await filesBelow(folder.path);
+    const result = await cli(['audit', 'newsletter/campaigns', '--config', config]);
+    expect(result.code).toBe(3);
+    expect(result.stdout).toContain('missing: at the service and not stored: 2\n');
+    for (const key of [lost, gone]) expect(result.stdout).toContain(`    ${key}\n`);
+    expect(result.stdout).toContain(`changed: stored with other content: 1\n    ${other}\n`);
+    expect(result.stdout).toContain('extra: stored and not at the service: 1\n    ["zz-new\ufffd"]\n');
+    expect(await filesBelow(folder.path)).toEqual(before);
+  });
+
+  it('names as many keys as it is asked to, and counts the rest', async () => {
+    const config = await synced(kind.sink);
+    const keys = campaignKeys(kind);
+    tamper(kind, (db) => keys.forEach((key) => db.prepare(kind.drop).run(kind.idOf(key))));
+    const result = await cli(['audit', 'newsletter/campaigns', '--config', config, '--limit', '2']);
+    const [first, second] = keys.toSorted();
+    expect(result.stdout).toContain(
+      `: ${keys.length}\n    ${first}\n    ${second}\n    and ${keys.length - 2} more\n`,
+    );
+  });
+
+  function campaignKeys({ file }: { readonly file: string }): readonly string[] {
+    const db = new Database(join(folder.path, file));
+    const rows = db
+      .prepare<[], string>(
+        kind.type === 'sqlite'
+          ? 'SELECT json_array(id) FROM newsletter__campaigns ORDER BY id'
+          : 'SELECT key FROM _sync_keys_newsletter__campaigns ORDER BY key',
+      )
+      .pluck()
+      .all();
+    db.close();
+    return rows;
+  }
+});
+
+describe('audit', () => {
+  it('ends with 2 for an entity that is not there, that the config leaves out, and for a limit that is no number', async () => {
+    const config = await synced(kinds[0].sink, '    exclude: [automations]\n');
+    const codes = [
+      await cli(['audit', 'newsletter/nothing', '--config', config]),
+      await cli(['audit', 'newsletter', '--config', config]),
+      await cli(['audit', 'newsletter/automations', '--config', config]),
+      await cli(['audit', 'newsletter/lists', '--config', config, '--limit', 'all']),
+    ];
+    expect(codes.map(({ code }) => code)).toEqual([2, 2, 2, 2]);
+    expect(codes[2]?.stderr).toContain('the config leaves automations out');
+  });
+
+  it('asks the service for nothing where nothing is stored', async () => {
+    const config = await configured(kinds[0].sink);
+    const result = await cli(['audit', 'newsletter/lists', '--config', config]);
+    expect(result.code).toBe(1);
+    expect(result.stderr).toContain('There is no sink');
+    expect(await leftFolders()).toEqual([]);
+  });
+
+  it('leaves no copy behind when it is interrupted, not even when that is pressed twice', async () => {
+    await service.close();
+    service = await startCliService({ latencyMs: 40 });
+    const config = await synced(kinds[0].sink, '    include: [lists]\n');
+    const whole = (await readFile(config, 'utf8')).replace('    include: [lists]\n', '');
+    await writeFile(config, whole);
+    for (const presses of [1, 2]) {
+      const running = startCli(['audit', 'newsletter/list_members', '--config', config], {
+        cwd: folder.path,
+        env: { SECRET: cliSecret, LOG_LEVEL: 'debug', TMPDIR: folder.path },
+      });
+      await running.until('page committed');
+      const made = (await readdir(folder.path)).find((name) => name.startsWith('connector-sync-audit-'));
+      expect((await stat(join(folder.path, made ?? ''))).mode & 0o777).toBe(0o700);
+      for (let press = 0; press < presses; press += 1) running.child.kill('SIGINT');
+      expect((await running.result).code).toBe(130);
+      expect((await readdir(folder.path)).filter((name) => name.includes('audit'))).toEqual([]);
+    }
+  });
+});
+
+async function configured(sink: string, more = ''): Promise<string> {
+  const config = await writeCliConfig(folder, service.url);
+  const text = await readFile(config, 'utf8');
+  await writeFile(
+    config,
+    text.replace(/main: \{[^}]*\}/, `main: ${sink}`).replace('    id: c-news\n', `    id: c-news\n${more}`),
+  );
+  return config;
+}
+
+async function synced(sink: string, more = ''): Promise<string> {
+  const config = await configured(sink, more);
+  const result = await cli(['sync', 'newsletter', '--config', config]);
+  expect(result.code).toBe(0);
+  return config;
+}
+
+function cli(args: readonly string[]): Promise<CliResult> {
+  return callCli(args, { cwd: folder.path, env: { SECRET: cliSecret } });
+}
+
+function tamper({ file }: { readonly file: string }, work: (db: Database.Database) => void): void {
+  const db = new Database(join(folder.path, file));
+  work(db);
+  db.close();
+}
+
+/** Each file with what is in it. What SQLite itself puts beside a file that is being read is none of the sink's. */
+async function filesBelow(path: string): Promise<ReadonlyMap<string, string>> {
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile() && !/-(wal|shm)$/.test(entry.name));
+  return new Map(
+    await Promise.all(
+      files.map(async ({ parentPath, name }) => {
+        const content = await readFile(join(parentPath, name));
+        return [join(parentPath, name), createHash('sha256').update(content).digest('hex')] as const;
+      }),
+    ),
+  );
+}
+
+async function leftFolders(): Promise<readonly string[]> {
+  return (await readdir(folder.path)).filter((name) => name.startsWith('connector-sync-audit-'));
+}

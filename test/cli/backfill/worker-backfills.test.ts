@@ -1,0 +1,145 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { openApp, type App } from '../../../src/app.ts';
+import { writeRequest } from '../../../src/cli/backfill/backfill-request.ts';
+import { workerBackfills } from '../../../src/cli/worker-backfills.ts';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
+import type { RunBackfill } from '../../../src/jobs/run-connector.ts';
+import type { SampleAccount } from '../../../src/service/sample/sample-account.ts';
+import { loadSettings } from '../../../src/settings/load-settings.ts';
+import { openLog } from '../../../src/telemetry/log.ts';
+import { openMetrics } from '../../../src/telemetry/metrics.ts';
+import { text as textOf } from '../../service/served-api.ts';
+import { openCliWorld, type CliWorld } from '../../support/cli-world.ts';
+import { startRedis } from '../../support/redis.ts';
+import { jsonLines, startCli } from '../../support/run-cli.ts';
+
+const newsletter = 'newsletter' as ConnectorName;
+const text = writeRequest({
+  entities: ['list_members' as EntityName],
+  span: {
+    sinceMs: Date.parse('2022-01-01T00:00:00Z'),
+    untilMs: Date.parse('2025-01-01T00:00:00Z'),
+    length: { kind: 'months', months: 12 },
+  },
+});
+
+describe('a worker’s backfill', () => {
+  let world: CliWorld;
+  let app: App;
+  let backfill: RunBackfill;
+  let runs: number;
+  let failing = '';
+
+  const wrap = (account: SampleAccount): SampleAccount => ({
+    get: (entity, params) => account.get(entity, params),
+    list: (entity, params) => {
+      if (failing !== '' && textOf(params['since_last_changed']).startsWith(failing))
+        throw new Error('out of order');
+      return account.list(entity, params);
+    },
+  });
+
+  beforeEach(async () => {
+    world = await openCliWorld({ wrap, settings: '    include: [lists, list_members]\n' });
+    runs = 0;
+    failing = '';
+    const settings = loadSettings({ file: world.config, env: world.env });
+    app = openApp({ settings, clock: systemClock, command: 'a test' });
+    backfill = workerBackfills({
+      app,
+      metrics: openMetrics({ version: '1', sample: () => Promise.reject(new Error('nothing to sample')) }),
+      log: openLog({ level: 'fatal', write: () => undefined }),
+      clock: systemClock,
+      nextRun: () => Promise.resolve(null),
+      onRunEnd: () => undefined,
+    });
+  });
+
+  afterEach(async () => {
+    await app[Symbol.asyncDispose]();
+    await world[Symbol.asyncDispose]();
+  });
+
+  /** One job; `yieldAfter` windows it is asked to give way. */
+  function job(yieldAfter = Number.POSITIVE_INFINITY): ReturnType<RunBackfill> {
+    let windows = 0;
+    return backfill(text, newsletter, {
+      signal: new AbortController().signal,
+      onEvent: ({ kind }) => {
+        runs += kind === 'run-started' ? 1 : 0;
+      },
+      shouldYield: () => Promise.resolve((windows += 1) >= yieldAfter),
+    });
+  }
+
+  it('gives way between windows, goes on where it stopped, and says when it is done', async () => {
+    expect(await job(1)).toMatchObject({ outcome: 'ok', isDone: false });
+    expect(runs).toBe(1);
+    expect(await job()).toMatchObject({ outcome: 'ok', isDone: true, error: null, resumeAt: null });
+    expect(runs).toBe(3);
+    expect(await job()).toMatchObject({ outcome: 'ok', run: null, isDone: true });
+    expect(runs).toBe(3);
+  });
+
+  it('passes over a window that had to leave something out, and tries it again in the next backfill', async () => {
+    failing = '2023-12-31';
+    expect(await job(1)).toMatchObject({ outcome: 'degraded', isDone: false });
+    expect(await job(1)).toMatchObject({ outcome: 'ok', isDone: false });
+    expect(await job()).toMatchObject({ outcome: 'ok', isDone: true });
+    expect(runs).toBe(3);
+    failing = '';
+    expect(await job()).toMatchObject({ outcome: 'ok', isDone: true });
+    expect(runs).toBe(4);
+  }, 60_000);
+
+  it('refuses a text that no command has written', async () => {
+    const request = {
+      signal: new AbortController().signal,
+      onEvent: () => undefined,
+      shouldYield: () => Promise.resolve(false),
+    };
+    for (const foreign of ['', 'list_members', '{"entities":[]}', text.replace('2022', 'then')])
+      await expect(backfill(foreign, newsletter, request)).rejects.toMatchObject({ code: 'INTERNAL' });
+  });
+});
+
+describe('backfill --queue', () => {
+  it('leaves the windows to a worker, once', async () => {
+    await using redis = await startRedis();
+    await using world = await openCliWorld({
+      redisUrl: redis.url,
+      settings: '    include: [lists, list_members]\n',
+    });
+    const args = ['backfill', 'newsletter', '--select', 'list_members', '--since', '2022-01-01'];
+    const span = [...args, '--until', '2025-01-01', '--window', '12mo'];
+    const nobody = await world.cli(...span, '--queue');
+    expect(nobody).toMatchObject({ code: 2, stderr: expect.stringContaining('nobody would take') as string });
+    await world.json('sync', 'newsletter', '--select', 'lists');
+    const [queued] = await world.json(...span, '--queue');
+    expect(queued).toEqual({
+      connector: 'newsletter',
+      isNew: true,
+      backfill: {
+        entities: ['list_members'],
+        since: '2022-01-01T00:00:00.000Z',
+        until: '2025-01-01T00:00:00.000Z',
+        window: '12mo',
+      },
+    });
+    expect((await world.cli(...span, '--queue')).code).toBe(5);
+
+    const worker = startCli(['worker', '--config', world.config], { cwd: world.folder, env: world.env });
+    await worker.until('"job":"backfill","end":"done"');
+    worker.child.kill('SIGTERM');
+    expect((await worker.result).code).toBe(0);
+    const kinds = jsonLines(await world.cli('runs', '--json'))[0]?.['runs'] as readonly {
+      readonly kind: string;
+    }[];
+    expect(kinds.filter(({ kind }) => kind === 'backfill')).toHaveLength(3);
+    expect(await world.cli(...span)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('0 windows') as string,
+    });
+  }, 60_000);
+});

@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { openApp } from '../../src/app.ts';
+import { openServedLedgers } from '../../src/cli/open-served-ledgers.ts';
+import { readLedger } from '../../src/cli/read-ledger.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { openSink } from '../../src/sinks/registry.ts';
+import { Bench, identity, report, type SinkKind } from '../contracts/sink/fixture.ts';
+import { makeCliFolder, writeCliConfig, type CliFolder } from '../support/cli-config.ts';
+
+let folder: CliFolder;
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+afterEach(() => folder[Symbol.asyncDispose]());
+
+it('takes the newest sync for what was due last, whatever other runs came after it', async () => {
+  const file = await writeCliConfig(folder, 'http://127.0.0.1:9');
+  const settings = loadSettings({ file, env: { SECRET: 'secret' } });
+  const name = 'newsletter' as ConnectorName;
+  const connector = settings.connectors.get(name);
+  if (connector === undefined) throw new Error('The config has a newsletter');
+
+  const sink = await openSink(connector.sink, { clock: systemClock });
+  const lease = await sink.acquire(identity({ connector: name }));
+  const bench = new Bench({} as SinkKind);
+  for (const [run, kind] of [
+    ['s1', 'sync'],
+    ['b1', 'backfill'],
+    ['f1', 'refetch'],
+  ] as const) {
+    const plan = bench.plan(run, { kind, window: kind === 'sync' ? '' : kind });
+    await sink.startRun(lease, plan);
+    await sink.finish(lease, plan.run, report({ lease, run: plan.run }, { connector: name, kind }));
+  }
+  await sink[Symbol.asyncDispose]();
+  await bench.close();
+
+  await using app = openApp({ settings, clock: systemClock, command: 'test' });
+  using ledgers = await openServedLedgers(app, [connector]);
+  expect(readLedger(connector).lastRun).toMatchObject({ run: 's1', state: 'ok' });
+  expect(ledgers.ledger.lastRun(name)).toMatchObject({ run: 's1', state: 'ok' });
+});

@@ -1,0 +1,144 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { declarationOf } from '../../src/cli/tables/drift-text.ts';
+import { listingOf } from '../../src/service/sample/listing.ts';
+import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { cliSecret, makeCliFolder, writeCliConfig, type CliFolder } from '../support/cli-config.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+
+const odd = 'red \u001b[31m\u202e';
+let folder: CliFolder;
+let service: Service;
+let config: string;
+let edit: ((record: JsonObject) => JsonObject) | null = null;
+
+beforeAll(async () => {
+  folder = await makeCliFolder();
+  service = await startService({
+    port: 0,
+    clientId: 'local',
+    clientSecret: cliSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: ['email-marketing', 'workspace-notes'].map((definitionName, index) => ({
+      connectorId: index === 0 ? 'c-news' : 'c-wiki',
+      workspace: 'default',
+      definitionName,
+      seed: 1,
+      size: 'tiny',
+      wrap: drifting,
+    })),
+  });
+  config = await writeCliConfig(folder, service.url);
+});
+
+afterAll(async () => {
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+function drifting(account: SampleAccount): SampleAccount {
+  return {
+    list: (entity, params) => {
+      const listing = account.list(entity, params);
+      if (entity !== 'automations' || edit === null) return listing;
+      return listingOf(listing.slice(0, Number.POSITIVE_INFINITY).map(edit), listing.metadata);
+    },
+    get: (entity, params) => account.get(entity, params),
+  };
+}
+
+const cli = (args: readonly string[]): Promise<CliResult> =>
+  callCli(['--config', config, ...args], { cwd: folder.path, env: { SECRET: cliSecret } });
+
+describe('schema diff', () => {
+  it('says that nothing was synced yet, and makes no sink', async () => {
+    const result = await cli(['schema', 'diff']);
+    expect(result.code).toBe(0);
+    expect(result.stdout).toBe(
+      'newsletter: nothing synced yet (sink main)\nwiki: nothing synced yet (sink main)\n',
+    );
+    expect(existsSync(join(folder.path, 'main.db'))).toBe(false);
+  });
+
+  it('says that there is none', async () => {
+    await cli(['sync', 'newsletter', '--select', 'automations']);
+    const result = await cli(['schema', 'diff', 'newsletter']);
+    expect(result).toMatchObject({ code: 0, stdout: 'newsletter: no drift (email-marketing, sink main)\n' });
+    expect(jsonLines(await cli(['schema', 'diff', 'newsletter', '--json']))).toEqual([
+      { connectors: [{ connector: 'newsletter', definition: 'email-marketing', isSynced: true, drift: [] }] },
+    ]);
+  });
+
+  it('lists every field with its types, where it is, since when, and a line to declare it', async () => {
+    edit = (record) => ({ ...record, nickname: 'x', emails_sent: 'many', [odd]: 1 });
+    await cli(['sync', 'newsletter', '--select', 'automations']);
+    const result = await cli(['schema', 'diff', 'newsletter']);
+    expect(result.code).toBe(0);
+    const [heading, ...table] = result.stdout.trimEnd().split('\n');
+    expect(heading).toBe(
+      'newsletter: 3 fields that email-marketing does not describe (sink main); the last column can be pasted below "fields:"',
+    );
+    expect(
+      table.map((line) =>
+        line
+          .trim()
+          .replaceAll(/\s{2,}/g, ' | ')
+          .replace(/\d{4}-.*Z-\w+/, 'then'),
+      ),
+    ).toEqual([
+      'entity | field | came as | is | kept in | first seen | run | to declare it',
+      'automations | emails_sent | string | does not fit integer | _extra | then',
+      'automations | nickname | string | undeclared | _extra | then | nickname: string',
+      'automations | red \ufffd[31m\ufffd | integer | undeclared | _extra | then',
+    ]);
+    const [document] = jsonLines(await cli(['schema', 'diff', '--json']));
+    expect(document).toMatchObject({
+      connectors: [
+        {
+          connector: 'newsletter',
+          drift: [
+            { entity: 'automations', field: 'emails_sent', kind: 'misfit', line: null },
+            { field: 'nickname', types: ['string'], place: 'extra', line: 'nickname: string' },
+            { field: odd, types: ['integer'], line: null },
+          ],
+        },
+        { connector: 'wiki', isSynced: true, drift: [] },
+      ],
+    });
+  });
+
+  it('knows only connectors of the config', async () => {
+    const result = await cli(['schema', 'diff', 'nobody']);
+    expect(result.code).toBe(2);
+    expect(result.stderr).toContain('Expected one of the connectors newsletter, wiki, got "nobody".');
+  });
+});
+
+describe('the line that declares a field', () => {
+  const undeclared = { kind: 'undeclared' } as const;
+
+  it.each([
+    [['string'], 'nick: string'],
+    [['null', 'boolean'], 'nick: boolean'],
+    [['integer', 'number'], 'nick: number'],
+    [['integer', 'string'], 'nick: any'],
+    [['null'], 'nick: any'],
+  ] as const)('says of %j: %s', (types, line) => {
+    expect(declarationOf({ ...undeclared, field: 'nick', types })).toBe(line);
+  });
+
+  it.each(['null', 'yes', 'off'])('quotes the name %s, which YAML would read as something else', (field) => {
+    expect(declarationOf({ ...undeclared, field, types: ['object'] })).toBe(`'${field}': object`);
+  });
+
+  it.each(['Nick', '_own', 'a b', '*', 'constructor', ''])(
+    'is missing for %j, which nothing could declare',
+    (field) => {
+      expect(declarationOf({ ...undeclared, field, types: ['string'] })).toBeNull();
+    },
+  );
+});
