@@ -5,7 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vit
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { RunReport, Sink } from '../../src/sinks/sink.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import type { Sink } from '../../src/sinks/sink.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { pagedRows } from '../support/hostile/paged-rows.ts';
 import { apiError, success, throttled } from '../support/hostile/replies.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { RunReport } from '../../src/sinks/sink.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { pagedRows, type TokenBend } from '../support/hostile/paged-rows.ts';

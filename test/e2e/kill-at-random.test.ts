@@ -57,8 +57,14 @@ interface Ended {
 }
 
 /** Runs one sync as a user would; kills it `afterMs` behind the start of its run, unless that is null. */
-async function sync(config: string, connector: string, afterMs: number | null): Promise<Ended> {
-  const child = spawn(process.execPath, [program, 'sync', connector, '--json', '--config', config], {
+async function sync(
+  config: string,
+  connector: string,
+  afterMs: number | null,
+  flags: readonly string[] = [],
+): Promise<Ended> {
+  const args = [program, 'sync', connector, ...flags, '--json', '--config', config];
+  const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
   });
@@ -125,7 +131,7 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
       if (!firstChain.has(connector)) firstChain.set(connector, so);
 
       const beforeAnother = calls;
-      await sync(config, connector, null);
+      await sync(config, connector, null, ['--full']);
       undisturbed.set(connector, calls - beforeAnother);
       const definition = builtInDefinition(connector);
       const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>

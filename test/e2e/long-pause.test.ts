@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { OnRunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { RunReport } from '../../src/sinks/sink.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { apiError, held, success, throttled } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
@@ -214,6 +214,11 @@ describe('a service that asks for a long pause', () => {
             return await sink.commit(lease, pages);
           },
           setAside: (lease, walk, why) => sink.setAside(lease, walk, why),
+          findLeftovers: (lease) => sink.findLeftovers(lease),
+          left: (lease) => sink.left(lease),
+          deletes: sink.deletes,
+          repair: sink.repair,
+          drift: sink.drift,
           finish: (lease, id, ended) => sink.finish(lease, id, ended),
           pause: (connector, why) => sink.pause(connector, why),
           resume: (connector) => sink.resume(connector),

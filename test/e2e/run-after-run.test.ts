@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import type { RunReport } from '../../src/sinks/sink.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { apiError, held, success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
@@ -104,7 +104,12 @@ describe('the run after a run that did not end well', () => {
       const reading = (variants: readonly Params[]) => {
         const entities = new Map(chosenEntities(mailing, ['lists', 'list_members']));
         const { name } = entityNamed(mailing, 'list_members');
-        entities.set(name, { variants, parents: [entityNamed(mailing, 'lists').name] });
+        entities.set(name, {
+          variants,
+          parents: [entityNamed(mailing, 'lists').name],
+          fullEveryMs: 7 * 86_400_000,
+          onSchemaChange: 'keepExtra',
+        });
         return { entities };
       };
       await run([], { ...reading([{ status: 'subscribed' }]), signal: stop.signal });

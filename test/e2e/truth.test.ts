@@ -59,6 +59,8 @@ function everything(definition: Definition): ChosenEntities {
   if (definition.entities.has('comments' as EntityName)) {
     entities.set('comments' as EntityName, {
       variants: [{}],
+      fullEveryMs: 7 * 86_400_000,
+      onSchemaChange: 'keepExtra',
       parents: ['pages' as EntityName, 'blocks' as EntityName],
     });
   }

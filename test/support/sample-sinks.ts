@@ -3,6 +3,7 @@ import type { EntityTable } from '../../src/core/records.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { SinkOptions } from '../../src/sinks/registry.ts';
 import type { Row } from './expected-rows.ts';
+import { sameRow } from './same-row.ts';
 import { jsonlRows, sqliteRows } from './stored-rows.ts';
 
 export interface SampleSink {
@@ -54,7 +55,7 @@ export function differencesFrom(
       for (const [key, row] of expected) {
         const found = stored.get(key);
         if (found === undefined) lost += 1;
-        else if (sortedJson(found) !== sortedJson(row)) different += 1;
+        else if (!sameRow(found, row)) different += 1;
         else continue;
         example ??= `${one.entity} ${key}`;
       }
@@ -69,11 +70,3 @@ export function differencesFrom(
 }
 
 export const noDifferences: Differences = { lost: 0, superfluous: 0, different: 0, example: null };
-
-function sortedJson(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === 'object' && member !== null && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).toSorted(([left], [right]) => (left < right ? -1 : 1)))
-      : member,
-  );
-}

@@ -1,3 +1,4 @@
+import type { Deletes } from '../../src/sinks/deletes.ts';
 import type { Sink } from '../../src/sinks/sink.ts';
 import type { Source } from '../../src/source/source.ts';
 
@@ -52,9 +53,36 @@ export function stopAtStep(stopAt: number): {
       pause: (connector, pause) => sink.pause(connector, pause),
       resume: (connector) => sink.resume(connector),
       requestCancel: (run, at) => sink.requestCancel(run, at),
+      findLeftovers: (lease) => around('findLeftovers', () => sink.findLeftovers(lease)),
+      left: (lease) => around('left', () => sink.left(lease)),
+      deletes: stoppableDeletes(sink.deletes, around),
+      repair: sink.repair,
+      drift: sink.drift,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
       [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
     }),
     reached: () => ({ steps, last }),
+  };
+}
+
+function stoppableDeletes(
+  deletes: Deletes,
+  around: <T>(name: string, call: () => Promise<T>) => Promise<T>,
+): Deletes {
+  return {
+    sweep: (lease, run, limit) => around('sweep', () => deletes.sweep(lease, run, limit)),
+    suspectParents: (lease, run, confirmable) =>
+      around('suspectParents', () => deletes.suspectParents(lease, run, confirmable)),
+    endedBelow: (lease, run) => around('endedBelow', () => deletes.endedBelow(lease, run)),
+    missing: (lease, run) => around('missing', () => deletes.missing(lease, run)),
+    allow: (lease, run, entity) => around('allow', () => deletes.allow(lease, run, entity)),
+    toConfirm: (lease, run, entity, limit) =>
+      around('toConfirm', () => deletes.toConfirm(lease, run, entity, limit)),
+    judge: (lease, run, entity, judgements) =>
+      around('judge', () => deletes.judge(lease, run, entity, judgements)),
+    tombstone: (lease, run, entity, which, limit) =>
+      around('tombstone', () => deletes.tombstone(lease, run, entity, which, limit)),
+    tombstoneOrphans: (lease, run, limit) =>
+      around('tombstoneOrphans', () => deletes.tombstoneOrphans(lease, run, limit)),
   };
 }

@@ -4,9 +4,11 @@ import type { ConnectorId, ConnectorName, EntityName } from '../../src/core/name
 import { Secret } from '../../src/core/secret.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
+import type { RunOptions } from '../../src/engine/run-options.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openSink, type SinkOptions } from '../../src/sinks/registry.ts';
-import type { ConnectorIdentity, RunReport, Sink } from '../../src/sinks/sink.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import type { ConnectorIdentity, Sink } from '../../src/sinks/sink.ts';
 import type { ApiLimits } from '../../src/source/api/api-limits.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
 import { openApiSource } from '../../src/source/api/open-api-source.ts';
@@ -26,6 +28,7 @@ export interface SyncOnce {
   readonly onEvent?: OnRunEvent;
   readonly signal?: AbortSignal;
   readonly limits?: Partial<ApiLimits>;
+  readonly run?: Partial<RunOptions>;
   /** Stand between the engine and its source or sink (to stop it at a step, to change what it sees). */
   readonly wrapSource?: (source: Source) => Source;
   readonly wrapSink?: (sink: Sink) => Sink;
@@ -39,6 +42,8 @@ export function allEntities(definition: Definition): ChosenEntities {
       {
         variants: [{}],
         parents: entity.parents.filter(({ byDefault }) => byDefault).map((parent) => parent.entity),
+        fullEveryMs: 7 * 86_400_000,
+        onSchemaChange: 'keepExtra',
       },
     ]),
   );
@@ -81,6 +86,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     address: { kind: 'id', id: options.connectorId as ConnectorId },
     concurrency: 4,
     requestsPerSecond: 10_000,
+    maxCalls: options.run?.maxCalls ?? null,
     onEvent,
     signal,
   });
@@ -95,6 +101,7 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     clock,
     onEvent,
     signal,
+    ...(options.run === undefined ? {} : { run: options.run }),
   });
 }
 

@@ -1,0 +1,160 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { listingOf } from '../../src/service/sample/listing.ts';
+import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { text } from '../service/served-api.ts';
+import { entityNamed, testCredentials } from '../support/sync-once.ts';
+import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
+import { sampleSinks } from '../support/sample-sinks.ts';
+import { sameRow } from '../support/same-row.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+
+const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const connector = 'newsletter';
+const year = ['--since', '2024-01-01', '--until', '2025-01-01', '--window', '1mo'];
+
+let folder: string;
+let service: Service;
+/** Members that changed in that year are in no list, as if the service had lost them for a while. */
+let isHiding = false;
+let memberCalls = 0;
+
+const hiding = (account: SampleAccount): SampleAccount => ({
+  get: (entity, params) => account.get(entity, params),
+  list: (entity, params) => {
+    const listing = account.list(entity, params);
+    if (entity === 'list_members') memberCalls += 1;
+    if (!isHiding || entity !== 'list_members') return listing;
+    const all = listing.slice(0, Number.POSITIVE_INFINITY);
+    return listingOf(
+      all.filter(({ last_changed }) => !text(last_changed).startsWith('2024')),
+      listing.metadata,
+    );
+  },
+});
+
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'backfill-'));
+  service = await startSampleService('small', { latencyMs: 10, wrap: hiding });
+  isHiding = false;
+  memberCalls = 0;
+});
+
+afterEach(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+interface Ended {
+  readonly code: number | null;
+  readonly stdout: readonly { readonly kind?: string; readonly continues?: string | null }[];
+  readonly stderr: string;
+}
+
+/** Runs the program as a user would; kills it `afterMs` behind the start of its first run, unless that is null. */
+async function run(args: readonly string[], afterMs: number | null = null): Promise<Ended> {
+  const config = path.join(folder, 'config.yaml');
+  const child = spawn(process.execPath, [program, ...args, '--json', '--config', config], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
+  });
+  const stdout: Ended['stdout'][number][] = [];
+  let stderr = '';
+  let isKilling = false;
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  createInterface({ input: child.stdout }).on('line', (text) => {
+    const line = JSON.parse(text) as Ended['stdout'][number];
+    stdout.push(line);
+    if (line.kind !== 'run-started' || afterMs === null || isKilling) return;
+    isKilling = true;
+    setTimeout(() => child.kill('SIGKILL'), afterMs);
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, stderr };
+}
+
+describe.each(Object.entries(sampleSinks))('a backfill of twelve months into %s', (type, sink) => {
+  it(`killed again and again brings exactly what the syncs have missed, and leaves what they know as it is (seed ${seed})`, async () => {
+    const random = seededRandom(seed);
+    const { path: file, directory = '' } = { path: undefined, directory: undefined, ...sink.options(folder) };
+    const place = file === undefined ? `directory: ${directory}` : `path: ${file}`;
+    writeFileSync(
+      path.join(folder, 'config.yaml'),
+      `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }
+sinks: { test: { type: ${type}, ${place}, durability: normal } }
+connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: test, rateLimit: { requestsPerSecond: 1000 } } }
+`,
+    );
+    const { table } = entityNamed(builtInDefinition('email-marketing'), 'list_members');
+    const truth = sampleRows('email-marketing', 'small').get('list_members') ?? new Map();
+    const ledger = file ?? path.join(directory, '_ledger.db');
+    const members = ['--select', 'list_members'];
+
+    isHiding = true;
+    expect((await run(['sync', connector, ...members])).code).toBe(0);
+    isHiding = false;
+    expect((await run(['sync', connector, ...members])).code).toBe(0);
+    // A read of changes does not look back that far: this is what a backfill is for.
+    const missing = truth.size - sink.rows(folder, connector, table).size;
+    expect(missing).toBeGreaterThan(100);
+    const living = partitions(ledger, "backfill = ''");
+
+    let kills = 0;
+    let wentOn = 0;
+    for (;;) {
+      const { code, stdout, stderr } = await run(
+        ['backfill', connector, ...members, ...year],
+        random() * 500,
+      );
+      wentOn += stdout.filter(({ kind, continues }) => kind === 'run-started' && continues !== null).length;
+      if (code !== null) {
+        expect({ seed, code, stderr }).toEqual({ seed, code: 0, stderr });
+        break;
+      }
+      kills += 1;
+      expect(kills).toBeLessThan(200);
+    }
+
+    const stored = sink.rows(folder, connector, table);
+    const wrong = [...truth].filter(([key, row]) => {
+      const found = stored.get(key);
+      return found === undefined || !sameRow(found, row);
+    });
+    expect({ seed, wrong: wrong.length, rows: stored.size }).toEqual({ seed, wrong: 0, rows: truth.size });
+    expect(partitions(ledger, "backfill = ''")).toEqual(living);
+    expect(partitions(ledger, "backfill <> ''")).toEqual([]);
+    expect(finishedWindows(ledger)).toHaveLength(12);
+
+    const before = memberCalls;
+    expect((await run(['backfill', connector, ...members, ...year])).code).toBe(0);
+    expect(memberCalls).toBe(before);
+    expect(kills).toBeGreaterThan(0);
+    console.log(`${type}: ${missing} members, ${kills} kills, ${wentOn} windows gone on with (seed ${seed})`);
+  }, 300_000);
+});
+
+function partitions(file: string, where: string): readonly unknown[] {
+  return read(file, `SELECT * FROM _sync_partitions WHERE ${where} ORDER BY id`);
+}
+
+function finishedWindows(file: string): readonly unknown[] {
+  return read(file, 'SELECT DISTINCT window FROM _sync_windows');
+}
+
+function read(file: string, sql: string): readonly unknown[] {
+  const db = new Database(file, { readonly: true });
+  try {
+    return db.prepare(sql).all();
+  } finally {
+    db.close();
+  }
+}

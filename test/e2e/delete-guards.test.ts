@@ -1,0 +1,149 @@
+import Database from 'better-sqlite3';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import { editAccount, type EditedAccount } from '../service/edited-account.ts';
+import { text } from '../service/served-api.ts';
+import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { entityNamed } from '../support/sync-once.ts';
+
+const sinks = ['sqlite', 'jsonl'] as const;
+const members = entityNamed(builtInDefinition('email-marketing'), 'list_members').table;
+const automations = entityNamed(builtInDefinition('email-marketing'), 'automations').table;
+
+async function openEdited(sink: (typeof sinks)[number]): Promise<[RevisionWorld, EditedAccount]> {
+  let account: EditedAccount | null = null;
+  const world = await openRevisionWorld({
+    definitionName: 'email-marketing',
+    sink,
+    size: { members: 400 },
+    wrap: (other) => (account = editAccount(other)),
+  });
+  if (account === null) throw new Error('the account was not wrapped');
+  return [world, account];
+}
+
+function removeMembers(world: RevisionWorld, account: EditedAccount, count: number): void {
+  const ids = [...(world.truth().get('list_members')?.values() ?? [])].map(({ columns }) =>
+    text(columns['id']),
+  );
+  for (const id of ids.slice(0, count)) account.remove('list_members', id);
+}
+
+const deletes = (report: RunReport, entity: string) => {
+  const one = report.entities.find((each) => each.entity === entity);
+  return { deleted: one?.deleted, withheld: one?.withheld, why: one?.withheldBecause };
+};
+
+describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
+  it('keeps the rows and ends with 6 until they are allowed to go', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    removeMembers(world, account, 120);
+
+    const guarded = await world.sync({ isFull: true });
+    expect(deletes(guarded, 'list_members')).toEqual({ deleted: 0, withheld: 120, why: 'share' });
+    expect(exitCodeOfReport(guarded)).toBe(6);
+    expect(world.stored(members).size).toBe(400);
+
+    // It stays so, also when the list is read by its changes only.
+    const again = await world.sync();
+    expect(deletes(again, 'list_members')).toEqual({ deleted: 0, withheld: 120, why: 'share' });
+    expect(exitCodeOfReport(again)).toBe(6);
+
+    const allowed = await world.sync({ allowDeletes: true });
+    expect(deletes(allowed, 'list_members')).toEqual({ deleted: 120, withheld: 0, why: null });
+    expect(exitCodeOfReport(allowed)).toBe(0);
+    expect(world.stored(members).size).toBe(280);
+  }, 60_000);
+
+  it('goes on below the limit without being asked', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    removeMembers(world, account, 80);
+    const report = await world.sync({ isFull: true });
+    expect(deletes(report, 'list_members')).toEqual({ deleted: 80, withheld: 0, why: null });
+    expect(exitCodeOfReport(report)).toBe(0);
+  }, 60_000);
+});
+
+describe.each(sinks)('when an entity comes back empty (%s)', (sink) => {
+  it('is untouched the first time, and a second run that agrees deletes', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    const had = world.stored(automations).size;
+    expect(had).toBeGreaterThan(0);
+    account.hide((entity) => entity === 'automations');
+
+    const once = await world.sync();
+    expect(deletes(once, 'automations')).toEqual({ deleted: 0, withheld: had, why: 'empty' });
+    expect(exitCodeOfReport(once)).toBe(6);
+    expect(world.stored(automations).size).toBe(had);
+
+    const twice = await world.sync();
+    expect(deletes(twice, 'automations')).toEqual({ deleted: had, withheld: 0, why: null });
+    expect(world.stored(automations).size).toBe(0);
+  }, 60_000);
+
+  it('is as it was when it comes back', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    const had = world.stored(automations).size;
+    account.hide((entity) => entity === 'automations');
+    await world.sync();
+    account.hide(() => false);
+    const report = await world.sync();
+    expect(deletes(report, 'automations')).toEqual({ deleted: 0, withheld: 0, why: null });
+    expect(report.entities.find(({ entity }) => entity === 'automations')?.counts.updated).toBe(0);
+    expect(world.stored(automations).size).toBe(had);
+  }, 60_000);
+});
+
+describe('a record that comes back', () => {
+  it('is revived under its row, as a change that a warehouse sees', async () => {
+    const [world, account] = await openEdited('sqlite');
+    await using _world = world;
+    await world.sync();
+    const [id = ''] = [...(world.truth().get('list_members')?.values() ?? [])].map(({ columns }) =>
+      text(columns['id']),
+    );
+    account.remove('list_members', id);
+    await world.sync({ isFull: true });
+    const deleted = rowOf(world, id);
+    expect(deleted._deleted_at).not.toBeNull();
+
+    account.restore('list_members', id);
+    const report = await world.sync({ isFull: true });
+    const revived = rowOf(world, id);
+    expect(report.entities.find(({ entity }) => entity === 'list_members')?.counts.updated).toBe(1);
+    expect(revived).toMatchObject({ _row: deleted._row, _deleted_at: null });
+    expect(revived._seq).toBeGreaterThan(deleted._seq);
+  }, 60_000);
+});
+
+interface MarkedRow {
+  readonly _row: number;
+  readonly _seq: number;
+  readonly _deleted_at: string | null;
+}
+
+function rowOf(world: RevisionWorld, id: string): MarkedRow {
+  const db = new Database(path.join(world.folder, 'test.db'), { readonly: true });
+  try {
+    const row = db
+      .prepare<[string], MarkedRow>(
+        'SELECT _row, _seq, _deleted_at FROM email_marketing__list_members WHERE id = ?',
+      )
+      .get(id);
+    if (row === undefined) throw new Error(`no member ${id}`);
+    return row;
+  } finally {
+    db.close();
+  }
+}

@@ -1,0 +1,189 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
+import type { EntityTable } from '../../src/core/records.ts';
+import type { OnSchemaChange } from '../../src/engine/chosen-entities.ts';
+import { withEvolved } from '../../src/engine/prepare/known-schema.ts';
+import { listingOf } from '../../src/service/sample/listing.ts';
+import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import type { DriftRow } from '../../src/sinks/drift.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
+import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
+import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
+import { sampleSinks } from '../support/sample-sinks.ts';
+import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+
+const mailing = builtInDefinition('email-marketing');
+const automations = entityNamed(mailing, 'automations');
+const activity = entityNamed(mailing, 'email_activity');
+type SinkType = keyof typeof sampleSinks;
+
+let folder: string;
+let service: Service;
+/** Entity -> what the service does to each of its records from now on. */
+const edits = new Map<string, (record: JsonObject, index: number) => JsonObject>();
+
+beforeEach(async () => {
+  folder = mkdtempSync(path.join(tmpdir(), 'drift-'));
+  edits.clear();
+  service = await startSampleService('tiny', { wrap: edited });
+});
+
+afterEach(async () => {
+  await service.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function edited(account: SampleAccount): SampleAccount {
+  return {
+    list: (entity, params) => {
+      const listing = account.list(entity, params);
+      const edit = edits.get(entity);
+      if (edit === undefined) return listing;
+      return listingOf(listing.slice(0, Number.POSITIVE_INFINITY).map(edit), listing.metadata);
+    },
+    get: (entity, params) => account.get(entity, params),
+  };
+}
+
+/** Activity is read in full by every run, so that each sees all of it. */
+async function sync(type: SinkType, onSchemaChange: OnSchemaChange): Promise<RunReport> {
+  const chosen = chosenEntities(mailing, ['automations', 'lists', 'campaigns', 'email_activity']);
+  return await syncOnce({
+    baseUrl: service.url,
+    definition: mailing,
+    connectorId: 'mailing',
+    sink: sampleSinks[type].options(folder),
+    entities: new Map([...chosen].map(([name, one]) => [name, { ...one, onSchemaChange }])),
+    run: { isFull: true },
+  });
+}
+
+function of(report: RunReport, entity: string): EntityReport {
+  const found = report.entities.find((one) => one.entity === entity);
+  if (found === undefined) throw new Error(`nothing is reported of ${entity}`);
+  return found;
+}
+
+const written = (report: RunReport): number =>
+  report.entities.reduce((sum, { counts }) => sum + counts.inserted + counts.updated, 0);
+
+function drift(type: SinkType, entity: string): readonly DriftRow[] {
+  using history = openHistory(sampleSinks[type].options(folder));
+  return history.drift(mailing.name as ConnectorName).filter((row) => row.entity === entity);
+}
+
+const rows = (type: SinkType, table: EntityTable) => [
+  ...sampleSinks[type].rows(folder, mailing.name, table).values(),
+];
+
+const addField = (name: string) => (record: JsonObject, index: number) => ({
+  ...record,
+  [name]: `v${index}`,
+});
+
+describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%s)', (type) => {
+  it('has it kept in _extra by default', async () => {
+    await sync(type, 'keepExtra');
+    edits.set('automations', addField('nickname'));
+    const report = await sync(type, 'keepExtra');
+    const all = rows(type, automations.table).length;
+    expect(report.outcome).toBe('ok');
+    expect(of(report, 'automations').counts).toMatchObject({ updated: all });
+    expect(rows(type, automations.table).every(({ extra }) => extra?.['nickname'] !== undefined)).toBe(true);
+    expect(drift(type, 'automations')).toMatchObject([
+      { field: 'nickname', types: ['string'], kind: 'undeclared', place: 'extra', firstRun: report.run },
+    ]);
+  });
+
+  it('has it moved into a column of its own, and the next sync of unchanged records writes no row', async () => {
+    edits.set('automations', addField('nickname'));
+    edits.set('email_activity', ({ activity: events, ...record }) => ({
+      ...record,
+      activity: (events as readonly JsonObject[]).map((event) => ({ ...event, device: 'phone' })),
+    }));
+    await sync(type, 'evolve');
+    const before = sequenceOf(type);
+    const second = await sync(type, 'evolve');
+    expect([second.outcome, written(second)]).toEqual(['ok', 0]);
+    expect(sequenceOf(type)).toBe(before);
+    expect(drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'column' }]);
+    const events = activity.explodedTable?.entity ?? '';
+    expect(drift(type, events)).toMatchObject([{ field: 'device', place: 'column' }]);
+
+    edits.set('automations', (record, index) => ({ ...record, nickname: `w${index}` }));
+    const third = await sync(type, 'evolve');
+    const wider = withEvolved(automations.table, { evolved: [{ name: 'nickname', type: 'string' }] });
+    expect(of(third, 'automations').counts).toMatchObject({ updated: rows(type, wider).length });
+    expect(rows(type, wider).map(({ columns, extra }) => [columns['nickname'], extra])).toEqual(
+      rows(type, wider).map((_, index) => [`w${index}`, null]),
+    );
+  });
+
+  it('has its records kept out with quarantine, and let in by a run that accepts them', async () => {
+    await sync(type, 'quarantine');
+    edits.set('automations', (record, index) => (index === 0 ? { ...record, nickname: 'x' } : record));
+    const second = await sync(type, 'quarantine');
+    expect(of(second, 'automations').counts).toMatchObject({ quarantined: 1, updated: 0 });
+    expect(second.failures).toMatchObject([{ entity: 'automations', code: 'QUARANTINE_LIMIT' }]);
+    expect(drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'quarantine' }]);
+    expect(of(await sync(type, 'quarantine'), 'automations').counts.quarantined).toBe(1);
+
+    expect(of(await sync(type, 'keepExtra'), 'automations').counts).toMatchObject({
+      quarantined: 0,
+      updated: 1,
+    });
+    const after = await sync(type, 'quarantine');
+    expect(of(after, 'automations').counts.quarantined).toBe(0);
+    expect(after.outcome).toBe('ok');
+  });
+
+  it('fails that entity with fail: nothing of the page is stored, the others are read, and the run says what to do', async () => {
+    await sync(type, 'fail');
+    const before = rows(type, automations.table);
+    edits.set('automations', addField('nickname'));
+    edits.set('lists', (record) => ({ ...record, name: 'renamed' }));
+    const report = await sync(type, 'fail');
+    expect(report.outcome).toBe('degraded');
+    expect(report.failures).toMatchObject([
+      { entity: 'automations', code: 'SCHEMA_CHANGED', recovery: 'skip-entity' },
+    ]);
+    expect(report.failures[0]?.message).toContain('the new field "nickname" (a string)');
+    expect(rows(type, automations.table)).toEqual(before);
+    expect(of(report, 'lists').counts.updated).toBeGreaterThan(0);
+    expect(of(report, 'email_activity').counts.fetched).toBeGreaterThan(0);
+
+    expect((await sync(type, 'keepExtra')).outcome).toBe('ok');
+    expect((await sync(type, 'fail')).outcome).toBe('ok');
+  });
+
+  it('is told by quarantine and fail that a declared field came as something else, too', async () => {
+    await sync(type, 'fail');
+    edits.set('automations', (record) => ({ ...record, emails_sent: 'many' }));
+    expect((await sync(type, 'fail')).failures).toMatchObject([{ code: 'SCHEMA_CHANGED' }]);
+    const refused = of(await sync(type, 'quarantine'), 'automations').counts;
+    expect([refused.quarantined, refused.updated]).toEqual([refused.fetched, 0]);
+    await sync(type, 'keepExtra');
+    expect((await sync(type, 'fail')).outcome).toBe('ok');
+    expect(drift(type, 'automations')).toMatchObject([
+      { field: 'emails_sent', kind: 'misfit', types: ['string'], place: 'extra' },
+    ]);
+  });
+});
+
+/** The sink's change counter: it grows with every row that is written. */
+function sequenceOf(type: SinkType): number {
+  const options = sampleSinks[type].options(folder);
+  const file = options.type === 'sqlite' ? options.path : path.join(options.directory, '_ledger.db');
+  const db = new Database(file, { readonly: true });
+  try {
+    return db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck().get() ?? -1;
+  } finally {
+    db.close();
+  }
+}

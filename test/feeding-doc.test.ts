@@ -1,0 +1,41 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterAll, describe, expect, it } from 'vitest';
+import { openCliWorld } from './support/cli-world.ts';
+import { callCli, jsonLines } from './support/run-cli.ts';
+
+const document = readFileSync('docs/feeding-a-warehouse.md', 'utf8');
+const empty = mkdtempSync(join(tmpdir(), 'feeding-doc-'));
+
+afterAll(() => rmSync(empty, { recursive: true }));
+
+describe('docs/feeding-a-warehouse.md', () => {
+  const commands = [...document.matchAll(/(?:^ *|`)connector-sync ([^`\n]+)/gm)].map(([, text = '']) => text);
+
+  it.each([...new Set(commands)])('names a command that the program understands: %s', async (text) => {
+    // A config that is missing is found out after the arguments have been understood.
+    const result = await callCli(['--json', '--config', '/nowhere.yaml', ...text.split(' ')], { cwd: empty });
+    expect(jsonLines(result)).toMatchObject([{ error: { code: 'CONFIG_INVALID' } }]);
+  });
+
+  it('asks a SQLite sink for what it has, and names what export says', async () => {
+    await using world = await openCliWorld({ settings: '    include: [lists, list_members]\n' });
+    await world.json('sync', 'newsletter');
+    const [, sql = ''] = /```sql\n([^]*?)```/.exec(document) ?? [];
+    const statements = sql.split('\n').filter((line) => line.startsWith('SELECT'));
+    expect(statements).toHaveLength(4);
+    const db = new Database(join(world.folder, 'main.db'), { readonly: true });
+    for (const statement of statements) expect(() => db.prepare(statement).all()).not.toThrow();
+    db.close();
+    const { stderr } = await world.cli('export', 'newsletter/lists', '--json');
+    const end = JSON.parse(stderr) as Record<string, unknown>;
+    const [, table = ''] = /\n(\| member[^]*?)\n\n/.exec(document) ?? [];
+    const named = [...table.matchAll(/`(\w+)`/g)]
+      .map(([, name = '']) => name)
+      .filter((name) => name !== 'null' && name !== 'ok');
+    expect(named.length).toBeGreaterThan(5);
+    expect(named.filter((name) => !(name in end))).toEqual([]);
+  });
+});

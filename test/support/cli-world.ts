@@ -1,0 +1,105 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { revisingAccount, type RevisingAccount } from '../../src/service/sample/revising-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/service/sample/sample-account.ts';
+import { startService } from '../../src/service/start-service.ts';
+import { cliSecret, makeCliFolder } from './cli-config.ts';
+import { callCli, jsonLines, type CliResult } from './run-cli.ts';
+
+export interface CliWorldOptions {
+  readonly sink?: 'sqlite' | 'jsonl';
+  readonly size?: SampleSize;
+  readonly latencyMs?: number;
+  /** Stands between the service and the newsletter's account. */
+  readonly wrap?: (account: SampleAccount) => SampleAccount;
+  /** More of the newsletter's settings, as YAML below it. */
+  readonly settings?: string;
+  /** Of a Redis that workers share. */
+  readonly redisUrl?: string;
+}
+
+/** A local service whose accounts can be moved from revision to revision, a config for it, and the program. */
+export interface CliWorld extends AsyncDisposable {
+  readonly folder: string;
+  readonly config: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly newsletter: RevisingAccount;
+  readonly wiki: RevisingAccount;
+  moveTo(revision: number): void;
+  cli(...args: readonly string[]): Promise<CliResult>;
+  /** The lines of standard output as JSON, of a command that must end with 0. */
+  json(...args: readonly string[]): Promise<readonly Record<string, unknown>[]>;
+}
+
+export const cliWorldSeed = 5;
+
+export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWorld> {
+  const {
+    sink = 'sqlite',
+    size = 'tiny',
+    latencyMs = 0,
+    wrap = (account) => account,
+    settings = '',
+    redisUrl,
+  } = options;
+  const folder = await makeCliFolder();
+  const account = (definitionName: string): RevisingAccount =>
+    revisingAccount({ definitionName, seed: cliWorldSeed, size });
+  const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
+  const served = { workspace: 'default', seed: cliWorldSeed, size };
+  const service = await startService({
+    port: 0,
+    clientId: 'local',
+    clientSecret: cliSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    latencyMs,
+    accounts: [
+      { ...served, connectorId: 'c-news', definitionName: 'email-marketing', account: newsletter, wrap },
+      { ...served, connectorId: 'c-wiki', definitionName: 'workspace-notes', account: wiki },
+    ],
+  });
+  const config = join(folder.path, 'sync.yaml');
+  const place = sink === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
+  writeFileSync(
+    config,
+    `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}" }
+sinks: { main: { type: ${sink}, ${place}, durability: normal } }
+connectors:
+  newsletter:
+    definition: email-marketing
+    id: c-news
+    sink: main
+    rateLimit: { requestsPerSecond: 1000 }
+${settings}  wiki:
+    definition: workspace-notes
+    id: c-wiki
+    sink: main
+    rateLimit: { requestsPerSecond: 1000 }
+${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
+  );
+  const env = { SECRET: cliSecret };
+  const cli = (...args: readonly string[]): Promise<CliResult> =>
+    callCli([...args, '--config', config], { cwd: folder.path, env });
+  return {
+    folder: folder.path,
+    config,
+    env,
+    newsletter,
+    wiki,
+    moveTo: (revision) => {
+      newsletter.moveTo(revision);
+      wiki.moveTo(revision);
+    },
+    cli,
+    json: async (...args) => {
+      const result = await cli(...args, '--json');
+      if (result.code !== 0) throw new Error(`ended with ${result.code}: ${result.stdout}${result.stderr}`);
+      return jsonLines(result);
+    },
+    [Symbol.asyncDispose]: async () => {
+      await service.close();
+      await folder[Symbol.asyncDispose]();
+    },
+  };
+}

@@ -1,0 +1,210 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { systemClock } from '../../src/core/clock.ts';
+import type { EntityName } from '../../src/core/names.ts';
+import type { EntityTable, Params } from '../../src/core/records.ts';
+import type { RunOptions } from '../../src/engine/run-options.ts';
+import { revisingAccount } from '../../src/service/sample/revising-account.ts';
+import {
+  createSampleAccount,
+  type SampleAccount,
+  type SampleSize,
+} from '../../src/service/sample/sample-account.ts';
+import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import { expectedRows, type Row } from './expected-rows.ts';
+import { builtInDefinition, sampleConnectors, sampleSeed, startSampleService } from './sample-service.ts';
+import { sampleSinks } from './sample-sinks.ts';
+import { allEntities, syncOnce, type SyncOnce } from './sync-once.ts';
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+/** Table name -> key -> row. */
+export type Rows = ReadonlyMap<string, ReadonlyMap<string, Row>>;
+
+/** A sample account that is moved from revision to revision, a service before it and a sink behind it. */
+export interface RevisionWorld extends AsyncDisposable {
+  readonly folder: string;
+  readonly url: string;
+  readonly definitionName: string;
+  moveTo(revision: number): void;
+  /** Called before every call is answered; what it throws is the answer. Null: nothing in the way. */
+  obstruct(obstacle: ((entity: string, params: Params) => void) | null): void;
+  /** One run of everything, as a person would make it. */
+  sync(run?: Partial<RunOptions>, options?: Partial<SyncOnce>): Promise<RunReport>;
+  /** What the account holds now, and, of what happened once and stays, has held. */
+  truth(): Rows;
+  /** In the trash: not listed any more, and `get` still returns it. */
+  isTrashed(entity: string, id: string): boolean;
+  /** What a reader of the sink finds, without what is deleted. */
+  stored(table: EntityTable): ReadonlyMap<string, Row>;
+  /** Calls since the last time this was asked, by entity. */
+  takeCalls(): ReadonlyMap<string, number>;
+  /** Rows of the ledger that seem to be gone and are not deleted yet: entity -> keys. */
+  pending(): ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+export async function openRevisionWorld(options: {
+  readonly definitionName: string;
+  readonly sink: keyof typeof sampleSinks;
+  readonly size?: SampleSize;
+  /** Lies over the account: what else tests change about it. */
+  readonly wrap?: (account: SampleAccount) => SampleAccount;
+}): Promise<RevisionWorld> {
+  const { definitionName, size = 'small', wrap = (account) => account } = options;
+  const sink = sampleSinks[options.sink];
+  const definition = builtInDefinition(definitionName);
+  const folder = mkdtempSync(path.join(tmpdir(), 'revisions-'));
+  const revising = revisingAccount({ definitionName, seed: sampleSeed, size });
+  const account = wrap(revising);
+  let calls = new Map<string, number>();
+  let laterMs = 0;
+  let obstacle: ((entity: string, params: Params) => void) | null = null;
+  const met = (entity: string, params: Params): void => {
+    calls.set(entity, (calls.get(entity) ?? 0) + 1);
+    obstacle?.(entity, params);
+  };
+  const connectorId = sampleConnectors.find(([, name]) => name === definitionName)?.[0] ?? '';
+  const service = await startSampleService(size, {
+    wrap: (other) =>
+      // The service has both accounts; the one under test takes the place of its own.
+      isOf(other, definitionName, size)
+        ? {
+            list: (entity, params) => {
+              met(entity, params);
+              return account.list(entity, params);
+            },
+            get: (entity, params) => {
+              met(entity, params);
+              return account.get(entity, params);
+            },
+          }
+        : other,
+  });
+  const kept = new Map<string, Map<string, Row>>();
+
+  let known: Rows | null = null;
+  const truth = (): Rows => {
+    // What lies over the account may change it at any time; the account itself changes only by moving on.
+    if (known !== null && options.wrap === undefined) return known;
+    const now = trueRows(definitionName, account);
+    known = new Map(
+      [...now].map(([table, rows]) => {
+        const entity = definition.entities.get(table as EntityName) ?? ownerOf(definitionName, table);
+        if (entity?.deletes !== 'never') return [table, rows];
+        const all = kept.get(table) ?? new Map<string, Row>();
+        for (const [key, row] of rows) all.set(key, row);
+        kept.set(table, all);
+        return [table, new Map(all)];
+      }),
+    );
+    return known;
+  };
+  truth();
+
+  return {
+    folder,
+    url: service.url,
+    definitionName,
+    moveTo: (revision) => {
+      revising.moveTo(revision);
+      known = null;
+      // Fields that change all the time are stored again after a day.
+      laterMs += 25 * 60 * 60 * 1000;
+      truth();
+    },
+    obstruct: (next) => {
+      obstacle = next;
+    },
+    sync: (run = {}, more = {}) =>
+      syncOnce({
+        baseUrl: service.url,
+        definition,
+        connectorId,
+        sink: sink.options(folder),
+        // By age alone nothing becomes due: a test says when it wants a full read.
+        entities: new Map(
+          [...allEntities(definition)].map(([name, chosen]) => [
+            name,
+            { ...chosen, fullEveryMs: 1000 * dayMs },
+          ]),
+        ),
+        clock: { ...systemClock, now: () => Date.now() + laterMs },
+        run,
+        ...more,
+      }),
+    truth,
+    isTrashed: (entity, id) => {
+      const param = idParams[entity];
+      return param !== undefined && account.get(entity, { [param]: id })?.['in_trash'] === true;
+    },
+    stored: (table) => sink.rows(folder, definitionName, table),
+    takeCalls: () => {
+      const taken = calls;
+      calls = new Map();
+      return taken;
+    },
+    pending: () => {
+      using history = openHistory(sink.options(folder));
+      const pending = new Map<string, Set<string>>();
+      for (const { entity, keyText } of history.missing(definitionName as never, 100_000)) {
+        pending.set(entity, (pending.get(entity) ?? new Set()).add(keyText));
+      }
+      return pending;
+    },
+    [Symbol.asyncDispose]: async () => {
+      await service.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+const idParams: Readonly<Record<string, string>> = {
+  pages: 'page_id',
+  data_sources: 'data_source_id',
+  blocks: 'block_id',
+};
+
+/** Table name -> key -> row of what an account holds; comments below single blocks are not asked for. */
+export function trueRows(
+  definitionName: string,
+  account: Parameters<typeof sampleTruth>[0],
+): Map<string, ReadonlyMap<string, Row>> {
+  const tables = new Map<string, ReadonlyMap<string, Row>>();
+  for (const entity of builtInDefinition(definitionName).entities.values()) {
+    const { rows, exploded } = expectedRows(entity, sampleTruth(account, entity.name));
+    tables.set(entity.name, entity.name === 'comments' ? ofPages(rows) : rows);
+    if (entity.explodedTable !== null) tables.set(entity.explodedTable.entity, exploded);
+  }
+  return tables;
+}
+
+function ofPages(comments: ReadonlyMap<string, Row>): ReadonlyMap<string, Row> {
+  return new Map(
+    [...comments].filter(([, { columns }]) => {
+      const { parent } = columns;
+      return typeof parent === 'object' && parent !== null && 'page_id' in parent;
+    }),
+  );
+}
+
+function ownerOf(definitionName: string, table: string) {
+  return [...builtInDefinition(definitionName).entities.values()].find(
+    ({ explodedTable }) => explodedTable?.entity === table,
+  );
+}
+
+/** Two accounts of one seed are told apart by what they can list. */
+function isOf(account: Parameters<typeof sampleTruth>[0], definitionName: string, size: SampleSize): boolean {
+  const root = definitionName === 'email-marketing' ? 'lists' : 'users';
+  const own = createSampleAccount({ definitionName, seed: sampleSeed, size });
+  try {
+    return (
+      JSON.stringify(account.list(root, {}).slice(0, 1)) === JSON.stringify(own.list(root, {}).slice(0, 1))
+    );
+  } catch {
+    return false;
+  }
+}
