@@ -85,56 +85,53 @@ function tablesOf(definitionName: string): readonly EntityTable[] {
   );
 }
 
-describe.each(Object.keys(sampleSinks) as (keyof typeof sampleSinks)[])(
-  'ten revisions of %s into %s',
-  (sink) => {
-    it.each(sampleConnectors.map(([, name]) => name))(
-      '%s: equals the account after every sync, but for deletes that only a full one sees',
-      async (definitionName) => {
-        await using world = await openRevisionWorld({ definitionName, sink });
-        const lines: string[] = [];
-        expect((await world.sync()).outcome).toBe('ok');
-        const full = sum(world.takeCalls());
-        expect(compare(world)).toEqual({ lost: [], different: [], undeleted: [] });
+describe.each(Object.keys(sampleSinks) as (keyof typeof sampleSinks)[])('ten revisions into %s', (sink) => {
+  it.each(sampleConnectors.map(([, name]) => name))(
+    '%s: equals the account after every sync, but for deletes that only a full one sees',
+    async (definitionName) => {
+      await using world = await openRevisionWorld({ definitionName, sink });
+      const lines: string[] = [];
+      expect((await world.sync()).outcome).toBe('ok');
+      const full = sum(world.takeCalls());
+      expect(compare(world)).toEqual({ lost: [], different: [], undeleted: [] });
 
-        for (let revision = 1; revision <= revisions; revision += 1) {
-          world.moveTo(revision);
-          const report = await world.sync();
-          expect({ revision, outcome: report.outcome, failures: report.failures }).toEqual({
-            revision,
-            outcome: 'ok',
-            failures: [],
-          });
-          const calls = world.takeCalls();
-          const after = compare(world);
-          expect({ revision, lost: after.lost, different: after.different }).toEqual({
-            revision,
-            lost: [],
-            different: [],
-          });
-          const unexpected = after.undeleted.filter(({ why }) => why === 'no reason');
-          expect({ revision, unexpected }).toEqual({ revision, unexpected: [] });
-          lines.push(lineOf(revision, calls, report.entities, after));
+      for (let revision = 1; revision <= revisions; revision += 1) {
+        world.moveTo(revision);
+        const report = await world.sync();
+        expect({ revision, outcome: report.outcome, failures: report.failures }).toEqual({
+          revision,
+          outcome: 'ok',
+          failures: [],
+        });
+        const calls = world.takeCalls();
+        const after = compare(world);
+        expect({ revision, lost: after.lost, different: after.different }).toEqual({
+          revision,
+          lost: [],
+          different: [],
+        });
+        const unexpected = after.undeleted.filter(({ why }) => why === 'no reason');
+        expect({ revision, unexpected }).toEqual({ revision, unexpected: [] });
+        lines.push(lineOf(revision, calls, report.entities, after));
 
-          if (!fullAt.has(revision)) continue;
-          const whole = await world.sync({ isFull: true });
-          expect({ revision, outcome: whole.outcome }).toEqual({ revision, outcome: 'ok' });
-          world.takeCalls();
-          const { lost, different, undeleted } = compare(world);
-          expect({
-            revision,
-            lost,
-            different,
-            undeleted: undeleted.filter(({ why }) => why !== 'in the trash'),
-          }).toEqual({ revision, lost: [], different: [], undeleted: [] });
-          expect(whole.entities.reduce((rows, { withheld }) => rows + withheld, 0)).toBe(0);
-        }
-        console.log([`${definitionName} into ${sink}, ${full} calls for everything:`, ...lines].join('\n'));
-      },
-      400_000,
-    );
-  },
-);
+        if (!fullAt.has(revision)) continue;
+        const whole = await world.sync({ isFull: true });
+        expect({ revision, outcome: whole.outcome }).toEqual({ revision, outcome: 'ok' });
+        world.takeCalls();
+        const { lost, different, undeleted } = compare(world);
+        expect({
+          revision,
+          lost,
+          different,
+          undeleted: undeleted.filter(({ why }) => why !== 'in the trash'),
+        }).toEqual({ revision, lost: [], different: [], undeleted: [] });
+        expect(whole.entities.reduce((rows, { withheld }) => rows + withheld, 0)).toBe(0);
+      }
+      console.log([`${definitionName} into ${sink}, ${full} calls for everything:`, ...lines].join('\n'));
+    },
+    400_000,
+  );
+});
 
 function lineOf(
   revision: number,
