@@ -59,7 +59,14 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
     isIncremental: isReadIncrementally(entity, chosen),
     fullBefore: instant(nowMs - (chosen?.fullEveryMs ?? 0)),
     isDeletable: entity.deletes !== 'never',
+    mayMove: entity.deletes === 'confirm' && entity.actions.has('get') && !isKeyedByParent(entity),
   };
+}
+
+/** Part of the key comes from the parent: below another one it would be another record. */
+function isKeyedByParent({ key, parents, recursive }: Entity): boolean {
+  const isKeyed = parents.every(({ inject }) => key.some((name) => inject.has(name)));
+  return isKeyed && recursive === null;
 }
 
 function keepMs(chosen: ChosenEntities): number {

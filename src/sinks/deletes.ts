@@ -40,7 +40,10 @@ export interface Deletes {
     which: TombstoneChoice,
     limit: number,
   ): Promise<number>;
-  /** The next batch of rows below tombstoned records, of entities in the plan; empty: none is left. */
+  /**
+   * The next batch of rows below tombstoned records, of entities in the plan; empty: none is left. Rows that may have moved are
+   * noted for a `get` instead (0 rows).
+   */
   tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 
@@ -60,8 +63,10 @@ export interface EntityMissing {
   readonly allowed: number;
   /** Of them: missed by two full walks or more, of different chains. */
   readonly missedTwice: number;
-  /** Of them: still waiting for a `get`. */
+  /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;
+  /** Not among `missing`: rows below vanished records that may have moved elsewhere, which a `get` must say. */
+  readonly orphans: number;
   /** Of them: still waiting for another full walk. */
   readonly toWalk: number;
   /** Full walks of this chain met no row of the entity at all, and everything live is missing. */

@@ -99,6 +99,11 @@ export interface EntityReading {
   readonly fullBefore: Instant;
   /** False: rows of it stay when the record that led to them is gone. */
   readonly isDeletable: boolean;
+  /**
+   * Records may move from below one record to below another, and `get` can be asked for them: what lay below a vanished
+   * record is asked for before it counts as gone with it.
+   */
+  readonly mayMove: boolean;
 }
 
 export interface RunPlan {

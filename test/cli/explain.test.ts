@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
@@ -6,11 +7,12 @@ import { jsonLines } from '../support/run-cli.ts';
 let world: CliWorld;
 const refused = new Set<unknown>();
 
-/** The service fails for these lists. */
+/** The service does not let these lists be seen. */
 const wrap = (account: SampleAccount): SampleAccount => ({
   get: (entity, params) => account.get(entity, params),
   list: (entity, params) => {
-    if (entity === 'list_members' && refused.has(params['list_id'])) throw new Error('out of order');
+    if (entity === 'list_members' && refused.has(params['list_id']))
+      throw new ApiError(403, 'You may not see this list.');
     return account.list(entity, params);
   },
 });

@@ -113,7 +113,7 @@ connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: te
     for (;;) {
       const { code, stdout, stderr } = await run(
         ['backfill', connector, ...members, ...year],
-        random() * 500,
+        100 + random() * 700,
       );
       wentOn += stdout.filter(({ kind, continues }) => kind === 'run-started' && continues !== null).length;
       if (code !== null) {

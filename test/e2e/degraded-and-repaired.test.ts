@@ -33,7 +33,7 @@ async function openEdited(definitionName: string, sink: (typeof sinks)[number]):
 const impatient = () => ({ clock: instantClock(Date.now()), limits: { retries: 1 } });
 
 function idsOf(world: RevisionWorld, entity: string): string[] {
-  return [...(world.truth().get(entity)?.values() ?? [])].map(({ columns }) => text(columns['id']));
+  return [...world.truthOf(entity).values()].map(({ columns }) => text(columns['id']));
 }
 
 function tableOf(world: RevisionWorld, entity: string): EntityTable {
@@ -141,7 +141,7 @@ describe.each(sinks)('a run into %s in which parts of a workspace fail', (sink) 
 
 function membersByList(world: RevisionWorld): [string, number][] {
   const counts = new Map<string, number>();
-  for (const { columns } of world.truth().get('list_members')?.values() ?? []) {
+  for (const { columns } of world.truthOf('list_members').values()) {
     const list = text(columns['list_id']);
     counts.set(list, (counts.get(list) ?? 0) + 1);
   }
@@ -151,7 +151,7 @@ function membersByList(world: RevisionWorld): [string, number][] {
 /** Of people who are in no other list: an edit of the account goes by a member's id, which is the same in all. */
 function memberIds(world: RevisionWorld, list: string): string[] {
   const listsById = new Map<string, string[]>();
-  for (const { columns } of world.truth().get('list_members')?.values() ?? []) {
+  for (const { columns } of world.truthOf('list_members').values()) {
     const id = text(columns['id']);
     listsById.set(id, [...(listsById.get(id) ?? []), text(columns['list_id'])]);
   }
@@ -159,7 +159,5 @@ function memberIds(world: RevisionWorld, list: string): string[] {
 }
 
 function hasBlocks(world: RevisionWorld, page: string): boolean {
-  return [...(world.truth().get('blocks')?.values() ?? [])].some(
-    ({ columns }) => columns['page_id'] === page,
-  );
+  return [...world.truthOf('blocks').values()].some(({ columns }) => columns['page_id'] === page);
 }

@@ -26,9 +26,7 @@ async function openEdited(sink: (typeof sinks)[number]): Promise<[RevisionWorld,
 }
 
 function removeMembers(world: RevisionWorld, account: EditedAccount, count: number): void {
-  const ids = [...(world.truth().get('list_members')?.values() ?? [])].map(({ columns }) =>
-    text(columns['id']),
-  );
+  const ids = [...world.truthOf('list_members').values()].map(({ columns }) => text(columns['id']));
   for (const id of ids.slice(0, count)) account.remove('list_members', id);
 }
 
@@ -110,9 +108,7 @@ describe('a record that comes back', () => {
     const [world, account] = await openEdited('sqlite');
     await using _world = world;
     await world.sync();
-    const [id = ''] = [...(world.truth().get('list_members')?.values() ?? [])].map(({ columns }) =>
-      text(columns['id']),
-    );
+    const [id = ''] = [...world.truthOf('list_members').values()].map(({ columns }) => text(columns['id']));
     account.remove('list_members', id);
     await world.sync({ isFull: true });
     const deleted = rowOf(world, id);

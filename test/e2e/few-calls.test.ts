@@ -13,7 +13,7 @@ function sum(calls: ReadonlyMap<string, number>): number {
 }
 
 function everyHundredth(world: RevisionWorld, entity: string): string[] {
-  const ids = [...(world.truth().get(entity)?.values() ?? [])].map(({ columns }) => text(columns['id']));
+  const ids = [...world.truthOf(entity).values()].map(({ columns }) => text(columns['id']));
   return ids.filter((_, index) => index % 100 === 50);
 }
 

@@ -17,7 +17,7 @@ import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed, startSampleService } from './sample-service.ts';
 import { sampleSinks } from './sample-sinks.ts';
-import { allEntities, syncOnce, type SyncOnce } from './sync-once.ts';
+import { allEntities, entityNamed, syncOnce, type SyncOnce } from './sync-once.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
 
@@ -36,6 +36,8 @@ export interface RevisionWorld extends AsyncDisposable {
   sync(run?: Partial<RunOptions>, options?: Partial<SyncOnce>): Promise<RunReport>;
   /** What the account holds now, and, of what happened once and stays, has held. */
   truth(): Rows;
+  /** The same of one entity alone, as it is now. */
+  truthOf(entity: string): ReadonlyMap<string, Row>;
   /** In the trash: not listed any more, and `get` still returns it. */
   isTrashed(entity: string, id: string): boolean;
   /** What a reader of the sink finds, without what is deleted. */
@@ -136,6 +138,7 @@ export async function openRevisionWorld(options: {
         ...more,
       }),
     truth,
+    truthOf: (entity) => expectedRows(entityNamed(definition, entity), sampleTruth(account, entity)).rows,
     isTrashed: (entity, id) => {
       const param = idParams[entity];
       return param !== undefined && account.get(entity, { [param]: id })?.['in_trash'] === true;

@@ -7,7 +7,7 @@ import { compileReadConfirmed } from './read-confirmed.ts';
 import type { SweepContext } from './sweep-run.ts';
 
 /** Calls that one run spends on asking for rows that seem to be gone; the rest waits for the next. */
-const mostGetsPerRun = 200;
+export const mostGetsPerRun = 200;
 /** So many at a time are asked for and then judged in one transaction; entities take turns. */
 const batchRows = 20;
 /** Questions of one entity in a row without an answer: its others would get none either. */
@@ -31,9 +31,13 @@ interface Answer {
 
 /**
  * Asks for missing rows by `get`, entity by entity in turns, and stores what that said. A question without an answer
- * leaves its row as it is. Throws what must end the run, after what was answered has been stored.
+ * leaves its row as it is. Gives the calls that are left. Throws what must end the run, after what was answered has been stored.
  */
-export async function confirmMissing(context: SweepContext, entities: readonly Entity[]): Promise<void> {
+export async function confirmMissing(
+  context: SweepContext,
+  entities: readonly Entity[],
+  gets: number,
+): Promise<number> {
   let asking = entities.map((entity): Asking => ({
     entity,
     read: compileReadConfirmed(entity, context.policies.get(entity.name)),
@@ -41,7 +45,7 @@ export async function confirmMissing(context: SweepContext, entities: readonly E
     unansweredInARow: 0,
     withdrawn: new Set(),
   }));
-  let getsLeft = mostGetsPerRun;
+  let getsLeft = gets;
   while (asking.length > 0 && getsLeft > 0) {
     const again: Asking[] = [];
     for (const one of asking) {
@@ -52,6 +56,7 @@ export async function confirmMissing(context: SweepContext, entities: readonly E
     }
     asking = again;
   }
+  return getsLeft;
 }
 
 /** Those without an answer would come first again. */

@@ -7,7 +7,7 @@ import type { Source } from '../../source/source.ts';
 import type { SchemaPolicies } from '../prepare/schema-policy.ts';
 import type { RunOptions } from '../run-options.ts';
 import type { MissingStanding, RunTally } from '../run-tally.ts';
-import { confirmMissing } from './confirm-missing.ts';
+import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 import { guardDeletes, type DeleteVerdict } from './guard-deletes.ts';
 
 export interface SweepContext {
@@ -27,6 +27,9 @@ export interface SweepContext {
 
 /** Rows of one transaction: some tens of milliseconds. */
 const batchRows = 1000;
+
+/** Of rows that turn up only while the sweep is under way: what lay below vanished records. */
+const nothingWithheld: DeleteVerdict = { withheldBecause: null, passing: [] };
 
 interface JudgedEntity {
   readonly missing: EntityMissing;
@@ -48,20 +51,29 @@ export async function sweepRun(context: SweepContext): Promise<void> {
 
   await sink.deletes.suspectParents(lease, run, confirmable(definition));
   const judged = await judgeEntities(context);
-  const toConfirm = judged
-    .filter(({ missing, verdict }) => verdict.withheldBecause === null && missing.toConfirm > 0)
-    .flatMap(({ missing }): readonly Entity[] | Entity => definition.entities.get(missing.entity) ?? []);
-  await confirmMissing(context, toConfirm);
+  const withheld = new Set(
+    judged.filter(({ verdict }) => verdict.withheldBecause !== null).map(({ missing }) => missing.entity),
+  );
+  const asked = (found: readonly EntityMissing[]): readonly Entity[] =>
+    found
+      .filter(({ entity, toConfirm }) => toConfirm > 0 && !withheld.has(entity))
+      .flatMap(({ entity }): readonly Entity[] | Entity => definition.entities.get(entity) ?? []);
+  const getsLeft = await confirmMissing(context, asked(judged.map(({ missing }) => missing)), mostGetsPerRun);
   for (const { missing, verdict } of judged) {
     for (const which of verdict.passing) await tombstoneAll(context, missing.entity, which);
   }
   await tombstoneOrphans(context);
+  await confirmOrphans(
+    context,
+    asked((await sink.deletes.missing(lease, run)).filter(({ orphans }) => orphans > 0)),
+    getsLeft,
+  );
   tally.endedBelow(await sink.deletes.endedBelow(lease, run));
 
-  const after = await sink.deletes.missing(lease, run);
-  for (const { missing, verdict } of judged) {
-    const { entity } = missing;
-    tally.missing(entity, standingOf(after.find((left) => left.entity === entity) ?? null, verdict));
+  const after = new Map((await sink.deletes.missing(lease, run)).map((left) => [left.entity, left]));
+  for (const entity of new Set([...judged.map(({ missing }) => missing.entity), ...after.keys()])) {
+    const verdict = judged.find(({ missing }) => missing.entity === entity)?.verdict ?? nothingWithheld;
+    tally.missing(entity, standingOf(after.get(entity) ?? null, verdict));
   }
 }
 
@@ -70,6 +82,17 @@ function confirmable({ entities }: Definition): readonly EntityName[] {
   return [...entities.values()]
     .filter(({ actions, deletes }) => actions.has('get') && deletes !== 'never')
     .map(({ name }) => name);
+}
+
+/** What may have moved away from below vanished records is asked for, and may have had something below itself. */
+async function confirmOrphans(
+  context: SweepContext,
+  entities: readonly Entity[],
+  gets: number,
+): Promise<void> {
+  if (entities.length === 0 || gets === 0) return;
+  await confirmMissing(context, entities, gets);
+  await tombstoneOrphans(context);
 }
 
 async function judgeEntities(context: SweepContext): Promise<readonly JudgedEntity[]> {
@@ -100,7 +123,8 @@ async function judgeEntities(context: SweepContext): Promise<readonly JudgedEnti
 function standingOf(missing: EntityMissing | null, { withheldBecause }: DeleteVerdict): MissingStanding {
   const all = missing?.missing ?? 0;
   const withheld = withheldBecause === null ? 0 : all - (missing?.allowed ?? 0);
-  return { withheld, pending: all - withheld, withheldBecause: withheld > 0 ? withheldBecause : null };
+  const pending = all - withheld + (missing?.orphans ?? 0);
+  return { withheld, pending, withheldBecause: withheld > 0 ? withheldBecause : null };
 }
 
 async function tombstoneAll(

@@ -33,4 +33,4 @@ ORDER BY connector, entity`;
 /** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
 const missedRows = `SELECT m.connector, m.entity, count(*) AS missing
   FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
-  WHERE m.missed > 0 AND p.gone = 0 GROUP BY m.connector, m.entity`;
+  WHERE m.missed > 0 AND p.gone IN (0, 2) GROUP BY m.connector, m.entity`;

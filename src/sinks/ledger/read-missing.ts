@@ -51,4 +51,4 @@ SELECT m.entity, m.row, m.since AS missingSince, m.missed AS missedWalks, t.key,
   iif(m.needs = 'walk' AND m.missed >= 2, 'nothing', m.needs) AS needs
 FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
   JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity`;
-const isMissing = 'm.missed > 0 AND p.gone = 0';
+const isMissing = 'm.missed > 0 AND p.gone IN (0, 2)';

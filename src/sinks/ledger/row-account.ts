@@ -10,6 +10,8 @@ export interface RowAccount {
     row: number,
     place: { readonly partition: number; readonly origin: number },
   ): void;
+  /** Nothing leads to the partition any more: what is met elsewhere lives there. */
+  isGone(partition: number): boolean;
   /** Whether any row of the entity is noted as missing: only then meeting a row can end that. */
   isAnyMissing(connector: ConnectorName, entity: EntityName): boolean;
   /** The row exists after all: whatever walks have missed it does not count any more. */
@@ -25,6 +27,7 @@ export function prepareRowAccount(db: Database.Database): RowAccount {
      ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin
      WHERE origin <> excluded.origin`,
   );
+  const isThere = db.prepare<[number], number>('SELECT 1 FROM _sync_partitions WHERE id = ? AND gone = 0');
   const dropAlso = db.prepare<[string, string, number]>(
     'DELETE FROM _sync_also WHERE connector = ? AND entity = ? AND row = ?',
   );
@@ -42,6 +45,7 @@ export function prepareRowAccount(db: Database.Database): RowAccount {
   return {
     meetElsewhere: (connector, entity, row, { partition, origin }) =>
       void also.run(connector, entity, row, partition, origin),
+    isGone: (partition) => isThere.get(partition) === undefined,
     isAnyMissing: (connector, entity) => isAnyMissing.get(connector, entity) !== undefined,
     endMissing: (connector, entity, row) => void endMissing.run(connector, entity, row),
     forget: (connector, entity, row) => {

@@ -73,14 +73,14 @@ function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Clas
   };
 }
 
-/** A row without a home, or one that is only being revived, gets this one; any other keeps its own. */
+/** A row without a home, or one that is only being revived, gets this one; any other keeps its own as long as that is there. */
 function meetElsewhere(
   { ledger, held, current }: Commit,
   entity: EntityName,
   { row, home, deletedAt }: StoredRow,
   partition: number,
 ): void {
-  if (home === null || deletedAt !== null) {
+  if (home === null || deletedAt !== null || ledger.rows.isGone(home)) {
     current.tables.get(entity)?.table.setHome(row, partition);
   } else {
     ledger.rows.meetElsewhere(held.connector, entity, row, { partition, origin: current.origin });

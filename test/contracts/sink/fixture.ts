@@ -149,7 +149,13 @@ export const sealed: Seal = { proof, watermark: null, absence: null };
 
 /** How an entity is read: by default in full, when that was a week ago. */
 export function reading(change: Partial<EntityReading> = {}): EntityReading {
-  return { isIncremental: false, fullBefore: instant(start - 7 * dayMs), isDeletable: true, ...change };
+  return {
+    isIncremental: false,
+    fullBefore: instant(start - 7 * dayMs),
+    isDeletable: true,
+    mayMove: false,
+    ...change,
+  };
 }
 
 export function counts(change: Partial<PageCounts>): PageCounts {

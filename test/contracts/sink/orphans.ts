@@ -115,6 +115,40 @@ export function orphans(kind: SinkKind): void {
     );
   });
 
+  test('asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it', async () => {
+    const moving = {
+      ...plan,
+      reading: new Map(all.map((one) => [one, reading({ mayMove: one === blocks })])),
+    };
+    const { sink, lease, sweep } = await useRuns(bench(), moving);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    expect(await hand.tombstone(all, 1)).toMatchObject({ pages: 1, blocks: 0 });
+    expect(ids()['blocks'], 'b1 may be on another page by now').toEqual(['b1', 'b2', 'b3', 'b4']);
+    expect(await hand.missing(blocks)).toMatchObject({
+      missing: 0,
+      orphans: 2,
+      toConfirm: 2,
+      isEmpty: false,
+    });
+    const { run } = hand.started;
+    const asked = await sink.deletes.toConfirm(lease, run, blocks, 9);
+    expect(asked.map(({ keyText }) => keyText)).toEqual(['["b1"]', '["b2"]']);
+    await sink.deletes.judge(lease, run, blocks, [
+      { row: asked[0]?.row ?? 0, verdict: 'there', record: null, isUnlisted: false },
+      { row: asked[1]?.row ?? 0, verdict: 'gone' },
+    ]);
+    expect(await hand.tombstone(all, 1)).toMatchObject({ comments: 1 });
+    expect(await hand.missing(blocks)).toBeUndefined();
+    await hand.finish();
+    // It has moved to a page that is read by now, and goes with that page's next full walk.
+    const later: World = { p2: { b3: ['c4'], b4: [] }, p3: { b1: ['c1', 'c2'] } };
+    await (await sweep('r3', showing(later))).finish();
+    expect(ids()['blocks']).toEqual(['b1', 'b3', 'b4']);
+    const last = await sweep('r4', showing({ ...later, p3: {} }));
+    expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
+  });
+
   test('counts rows below a vanished record neither as missing nor as live', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();

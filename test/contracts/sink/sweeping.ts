@@ -55,6 +55,7 @@ export function sweeping(kind: SinkKind): void {
       allowed: 0,
       missedTwice: 0,
       toConfirm: 0,
+      orphans: 0,
       toWalk: 0,
       isEmpty: false,
     });

@@ -110,6 +110,7 @@ export function fakeDeletes(
       allowed: count((row) => row.isAllowed),
       missedTwice: count((row) => row.missed >= 2),
       toConfirm: count((row) => row.needs === 'get'),
+      orphans: 0,
       toWalk: count((row) => row.needs === 'walk' && row.missed < 2),
       isEmpty: more.empty === entity,
     };

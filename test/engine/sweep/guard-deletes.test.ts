@@ -15,6 +15,7 @@ function found(more: Partial<EntityMissing>): EntityMissing {
     allowed: 0,
     missedTwice: 0,
     toConfirm: 0,
+    orphans: 0,
     toWalk: 0,
     isEmpty: false,
     ...more,

@@ -34,7 +34,7 @@ export function countMissing(commit: Commit, counting: Counting): readonly Entit
     .map(({ wasSwept, ...counts }) => {
       const { entity, missing } = counts;
       const live = counting.live(held.connector, entity) - orphans(commit, counting.gone, entity);
-      const isEmpty = wasSwept === 1 && missing >= live && !current.seen.isAnySeen(entity);
+      const isEmpty = wasSwept === 1 && missing > 0 && missing >= live && !current.seen.isAnySeen(entity);
       return { ...counts, live, isEmpty };
     });
 }

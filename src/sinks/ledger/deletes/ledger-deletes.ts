@@ -47,7 +47,7 @@ export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConn
     tombstone: async (lease, run, entity, which, limit) =>
       inLease(lease, run, (commit) => tombstoneMissing(commit, { missing, below }, { entity, which, limit })),
     tombstoneOrphans: async (lease, run, limit) =>
-      inLease(lease, run, (commit) => tombstoneOrphans(commit, { gone, below }, limit)),
+      inLease(lease, run, (commit) => tombstoneOrphans(commit, { missing, gone, below }, limit)),
   };
 }
 

@@ -38,6 +38,8 @@ export interface MissingCounts extends Omit<EntityMissing, 'live' | 'isEmpty'> {
 export interface MissingRows {
   /** Once a chain, however often. */
   note(note: MissingNote): void;
+  /** A row below a vanished record that may be elsewhere; nothing is withdrawn where it is. */
+  noteOrphan(note: Omit<MissingNote, 'needs'>): void;
   get(connector: ConnectorName, entity: EntityName, row: number): NotedRow | undefined;
   counts(connector: ConnectorName, origin: number): readonly MissingCounts[];
   allow(connector: ConnectorName, entity: EntityName): void;
@@ -61,6 +63,8 @@ export interface MissingRows {
 }
 
 const counted = 'm.missed > 0 AND p.gone = 0';
+/** `gone` 2: the partition is below a vanished record, and its rows are noted as orphans. */
+const isOrphan = 'm.missed > 0 AND p.gone = 2';
 const withPartition = '_sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition';
 const columns = 'm.row, m.partition, m.is_vouched_for AS isVouchedFor';
 
@@ -76,18 +80,27 @@ export function prepareMissingRows(db: Database.Database): MissingRows {
   const get = db.prepare<[string, string, number], NotedRow>(
     `SELECT ${columns} FROM _sync_missing AS m WHERE connector = ? AND entity = ? AND row = ?`,
   );
+  const noteOrphan = db.prepare<Omit<MissingNote, 'needs'>>(
+    `INSERT INTO _sync_missing
+       (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
+     VALUES (:connector, :entity, :row, :partition, :origin, 1, :now, 'get', 0, 1)
+     ON CONFLICT (connector, entity, row) DO UPDATE SET partition = excluded.partition, missed = max(missed, 1),
+       needs = 'get', is_vouched_for = 1`,
+  );
   const counts = db.prepare<[number, string], MissingCounts>(
-    `SELECT m.entity, count(*) AS missing, sum(m.is_allowed) AS allowed, sum(m.missed >= 2) AS missedTwice,
-       sum(m.needs = 'get') AS toConfirm, sum(m.needs = 'walk' AND m.missed < 2) AS toWalk,
-       max(m.origin = ?) AS wasSwept
-     FROM ${withPartition} WHERE m.connector = ? AND ${counted} GROUP BY m.entity`,
+    `SELECT m.entity, sum(p.gone = 0) AS missing, sum(p.gone = 0 AND m.is_allowed) AS allowed,
+       sum(p.gone = 0 AND m.missed >= 2) AS missedTwice, sum(m.needs = 'get') AS toConfirm,
+       sum(m.needs = 'walk' AND m.missed < 2) AS toWalk, sum(p.gone = 2) AS orphans,
+       max(p.gone = 0 AND m.origin = ?) AS wasSwept
+     FROM ${withPartition} WHERE m.connector = ? AND (${counted} OR ${isOrphan}) GROUP BY m.entity`,
   );
   const allow = db.prepare<[string, string]>(
     'UPDATE _sync_missing SET is_allowed = 1 WHERE connector = ? AND entity = ? AND missed > 0',
   );
   const toConfirm = db.prepare<[string, string, string, number], ToConfirm>(
     `SELECT m.row, m.since, m.is_vouched_for AS isVouchedFor, p.params, p.inject FROM ${withPartition}
-     WHERE m.connector = ? AND m.entity = ? AND ${counted} AND m.needs = 'get' AND m.asked_run IS NOT ?
+     WHERE m.connector = ? AND m.entity = ? AND (${counted} OR ${isOrphan}) AND m.needs = 'get'
+       AND m.asked_run IS NOT ?
      ORDER BY m.asked_at NULLS FIRST, m.row LIMIT ?`,
   );
   const ask = db.prepare<[string, string, string, string, number]>(
@@ -112,6 +125,7 @@ export function prepareMissingRows(db: Database.Database): MissingRows {
   );
   return {
     note: (noted) => void note.run(noted),
+    noteOrphan: (noted) => void noteOrphan.run(noted),
     get: (connector, entity, row) => get.get(connector, entity, row),
     counts: (connector, origin) => counts.all(origin, connector),
     allow: (connector, entity) => void allow.run(connector, entity),

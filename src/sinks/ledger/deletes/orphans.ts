@@ -3,18 +3,23 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import type { RecordTable } from '../record-store.ts';
+import type { MissingRows } from './missing-rows.ts';
 import { tombstoneRow, type PartitionsBelow } from './tombstone-row.ts';
 
 interface GonePartition {
   readonly id: number;
   readonly entity: EntityName;
+  /** Rows up to here have been looked at, and stay. */
+  readonly sweptTo: number;
 }
 
 /** Partitions below tombstoned records, and who else shows their rows. */
 export interface GonePartitions {
   next(connector: ConnectorName, entities: readonly EntityName[]): GonePartition | undefined;
   all(connector: ConnectorName): readonly GonePartition[];
-  /** Its rows are gone too, or stay: nothing is left to do. */
+  /** Rows up to this one have been looked at. */
+  moveTo(id: number, row: number): void;
+  /** Its rows are gone too, or stay, or wait for a `get`: nothing is left to do. */
   settle(id: number): void;
   /** Another partition that shows the row and that something leads to. */
   otherHome(connector: ConnectorName, entity: EntityName, row: number): number | undefined;
@@ -24,10 +29,11 @@ export interface GonePartitions {
 export function prepareGonePartitions(db: Database.Database): GonePartitions {
   const gone = 'FROM _sync_partitions INDEXED BY _sync_partitions_gone WHERE connector = ? AND gone = 1';
   const next = db.prepare<[string, string], GonePartition>(
-    `SELECT id, entity ${gone} AND entity IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
+    `SELECT id, entity, swept_to AS sweptTo ${gone} AND entity IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`,
   );
-  const all = db.prepare<[string], GonePartition>(`SELECT id, entity ${gone}`);
-  const settle = db.prepare<[number]>('UPDATE _sync_partitions SET gone = 2 WHERE id = ?');
+  const all = db.prepare<[string], GonePartition>(`SELECT id, entity, swept_to AS sweptTo ${gone}`);
+  const settle = db.prepare<[number]>('UPDATE _sync_partitions SET gone = 2, swept_to = 0 WHERE id = ?');
+  const moveTo = db.prepare<[number, number]>('UPDATE _sync_partitions SET swept_to = ? WHERE id = ?');
   const dropGuests = db.prepare<[number]>('DELETE FROM _sync_also WHERE partition = ?');
   const otherHome = db
     .prepare<[string, string, number], number>(
@@ -42,6 +48,7 @@ export function prepareGonePartitions(db: Database.Database): GonePartitions {
   return {
     next: (connector, entities) => next.get(connector, JSON.stringify(entities)),
     all: (connector) => all.all(connector),
+    moveTo: (id, row) => void moveTo.run(row, id),
     settle: (id) => {
       dropGuests.run(id);
       settle.run(id);
@@ -52,13 +59,14 @@ export function prepareGonePartitions(db: Database.Database): GonePartitions {
 }
 
 interface Orphaning {
+  readonly missing: MissingRows;
   readonly gone: GonePartitions;
   readonly below: PartitionsBelow;
 }
 
 /**
  * Up to `limit` steps (a row or a partition each) of tombstoning what lies below tombstoned records, at any depth. A batch
- * that only found new homes says so with 0 rows: empty means that none is left.
+ * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
  */
 export function tombstoneOrphans(
   commit: Commit,
@@ -80,40 +88,54 @@ export function tombstoneOrphans(
 
 function emptyPartition(
   commit: Commit,
-  { gone, below }: Orphaning,
-  { id, entity }: GonePartition,
+  orphaning: Orphaning,
+  { id, entity, sweptTo }: GonePartition,
   limit: number,
 ): { readonly steps: number; readonly rows: number } {
   const { current } = commit;
   const table = current.tables.get(entity)?.table;
   const isDeletable = current.reading.get(entity)?.isDeletable === true;
-  const live = table === undefined || !isDeletable ? [] : table.liveRows(id, 0, limit);
+  const live = table === undefined || !isDeletable ? [] : table.liveRows(id, sweptTo, limit);
   let rows = 0;
   for (const { row } of live) {
-    rows += table !== undefined && endRow(commit, { gone, below }, { entity, table, row }) ? 1 : 0;
+    rows += table !== undefined && endRow(commit, orphaning, { entity, table, row, partition: id }) ? 1 : 0;
   }
-  if (live.length < limit) {
-    gone.settle(id);
+  const last = live.at(-1);
+  if (last === undefined || live.length < limit) {
+    orphaning.gone.settle(id);
+  } else {
+    orphaning.gone.moveTo(id, last.row);
   }
   return { steps: live.length, rows };
 }
 
-/** True when the row was tombstoned; false when it has another home. */
+interface OrphanedRow {
+  readonly entity: EntityName;
+  readonly table: RecordTable;
+  readonly row: number;
+  readonly partition: number;
+}
+
+/** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
 function endRow(
-  commit: Commit,
-  { gone, below }: Orphaning,
-  { entity, table, row }: { readonly entity: EntityName; readonly table: RecordTable; readonly row: number },
+  { ledger, held, current, stamp }: Commit,
+  { missing, gone, below }: Orphaning,
+  { entity, table, row, partition }: OrphanedRow,
 ): boolean {
-  const { connector } = commit.held;
+  const { connector } = held;
   const home = gone.otherHome(connector, entity, row);
   if (home !== undefined) {
     table.setHome(row, home);
     gone.dropPlace(connector, entity, row, home);
     return false;
   }
+  if (current.reading.get(entity)?.mayMove === true) {
+    missing.noteOrphan({ connector, entity, row, partition, origin: current.origin, now: stamp.now });
+    return false;
+  }
   const stored = table.row(row);
   if (stored !== undefined) {
-    tombstoneRow(commit, below, entity, stored);
+    tombstoneRow({ ledger, held, current, stamp }, below, entity, stored);
   }
   return stored !== undefined;
 }
