@@ -3,6 +3,8 @@ import type { Command } from 'commander';
 import { Secret } from '../core/secret.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import type { ServedAccount } from '../service/local-connectors.ts';
+import { maxSampleRevision } from '../service/sample/revision-time.ts';
+import type { Service } from '../service/start-service.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { usage } from './usage-error.ts';
@@ -13,6 +15,7 @@ interface ServeFlags {
   readonly size: string;
   readonly members?: string;
   readonly seed: string;
+  readonly revision: string;
 }
 
 interface Credentials {
@@ -32,14 +35,19 @@ export function addServe(program: Command, enter: Enter): void {
     .option('--size <size>', 'of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with so many members')
     .option('--seed <n>', 'the same seed makes the same records', '1')
+    .option('--revision <n>', `days that have changed the records, 0 to ${maxSampleRevision}`, '0')
     .addHelpText(
       'after',
       `
 Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; where they are not set, new ones are made up
 and printed.
 
-Example:
-  $ connector-sync serve --port 8787 --members 100000`,
+On each day of --revision about one record in a hundred comes, changes or goes. To see what a sync makes of that: serve, sync,
+end the service, serve with the next revision and the same port and seed, sync again.
+
+Examples:
+  $ connector-sync serve --port 8787 --members 100000
+  $ connector-sync serve --revision 1`,
     )
     .action((flags: ServeFlags) => enter((context) => runServe(context, flags)));
 }
@@ -50,6 +58,7 @@ async function runServe(context: CommandContext, flags: ServeFlags): Promise<Exi
   const credentials = credentialsFrom(context);
   const size = sizeOf(flags);
   const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const port = wholeNumber('--port', flags.port, 65_535);
   // Loaded only where something is served: a server's code would slow the start of every other command.
   const { startService } = await import('../service/start-service.ts');
@@ -60,8 +69,15 @@ async function runServe(context: CommandContext, flags: ServeFlags): Promise<Exi
     clientSecret: credentials.clientSecret.reveal(),
     definitions: loadDefinitions([builtInDefinitionsFolder]),
     accounts: [
-      { connectorId: 'sample-newsletter', workspace, definitionName: 'email-marketing', seed, size },
-      { connectorId: 'sample-wiki', workspace, definitionName: 'workspace-notes', seed, size },
+      {
+        connectorId: 'sample-newsletter',
+        workspace,
+        definitionName: 'email-marketing',
+        seed,
+        size,
+        revision,
+      },
+      { connectorId: 'sample-wiki', workspace, definitionName: 'workspace-notes', seed, size, revision },
     ],
   }).catch((error: unknown) => {
     throw portTaken(error, flags);
@@ -72,11 +88,11 @@ async function runServe(context: CommandContext, flags: ServeFlags): Promise<Exi
     url: service.url,
     workspace,
     connectors: service.connectors,
+    revision,
     clientId: credentials.clientId,
     ...(secretText === null ? {} : { clientSecret: secretText }),
   });
-  for (const line of announcement(service.url, service.connectors, credentials.clientId, secretText))
-    terminal.print(line);
+  for (const line of announcement(service, revision, credentials.clientId, secretText)) terminal.print(line);
   if (!credentials.isGenerated) context.scrubber.register(credentials.clientSecret);
   await aborted(signal);
   return exitCodes.ok;
@@ -100,14 +116,14 @@ function credentialsFrom({ env }: CommandContext): Credentials {
 }
 
 function announcement(
-  url: string,
-  connectors: readonly string[],
+  { url, connectors }: Service,
+  revision: number,
   clientId: string,
   secret: string | null,
 ): readonly string[] {
   return [
     `Serving the Connector Execution API at ${url}`,
-    `  connectors: ${connectors.join(', ')} (workspace ${workspace})`,
+    `  connectors: ${connectors.join(', ')} (workspace ${workspace}), revision ${revision}`,
     secret === null
       ? '  credentials: from CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET'
       : `  credentials, made up for this run: client id ${clientId}, client secret ${secret}`,
@@ -122,7 +138,9 @@ function announcement(
     '    newsletter: { definition: email-marketing, id: sample-newsletter, sink: main }',
     '    wiki: { definition: workspace-notes, id: sample-wiki, sink: main }',
     '',
-    'Ctrl-C ends it.',
+    ...(revision < maxSampleRevision
+      ? [`Ctrl-C ends it. With --revision ${revision + 1} some records will have come, changed or gone.`]
+      : ['Ctrl-C ends it.']),
   ];
 }
 

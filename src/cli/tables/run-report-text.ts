@@ -40,7 +40,10 @@ export function runReportText(
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
   const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
-  const rows = [...report.entities.map(entityRow), ['total', ...numbers(total, deleted, pages), '', '', '']];
+  const rows = [
+    ...report.entities.map((entity) => entityRow(entity, report)),
+    ['total', ...numbers(total, deleted, pages), '', '', ''],
+  ];
   return [
     heading(report),
     ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
@@ -81,7 +84,7 @@ function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
   ].join(', ');
 }
 
-function entityRow(entity: EntityReport): readonly string[] {
+function entityRow(entity: EntityReport, report: RunReport): readonly string[] {
   const { counts, pages, proofs } = entity;
   const kinds = Object.entries(proofs).filter(([, walks]) => walks > 0);
   const walks = kinds.reduce((sum, [, ended]) => sum + ended, 0);
@@ -91,8 +94,19 @@ function entityRow(entity: EntityReport): readonly string[] {
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     walks === 0 ? '' : count(walks),
     kinds.map(([kind]) => kind).join(', '),
-    notes(entity),
+    wasQuiet(entity, report) ? 'nothing new to read' : notes(entity),
   ];
+}
+
+/** A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents. */
+function wasQuiet({ counts, pages, setAside, entity }: EntityReport, report: RunReport): boolean {
+  return (
+    report.kind === 'sync' &&
+    report.outcome === 'ok' &&
+    report.continues === null &&
+    counts.fetched + pages + setAside === 0 &&
+    report.left.every((part) => part.entity !== entity)
+  );
 }
 
 function numbers(

@@ -5,6 +5,9 @@ export interface TableColumn {
   readonly align: 'left' | 'right';
 }
 
+/** Blanks between two columns. */
+export const columnGap = 2;
+
 /** Aligned text without rules, two spaces between columns; cells are made inert. A column without any content is left out. */
 export function textTable(
   columns: readonly TableColumn[],
@@ -20,7 +23,7 @@ export function textTable(
   const line = (texts: readonly string[]): string =>
     used
       .map(({ column }, at) => aligned(texts[at] ?? '', widths[at] ?? 0, column.align))
-      .join('  ')
+      .join(' '.repeat(columnGap))
       .trimEnd();
   return [
     line(used.map(({ column }) => column.title)),
@@ -33,6 +36,7 @@ function aligned(text: string, width: number, align: TableColumn['align']): stri
   return align === 'left' ? text + padding : padding + text;
 }
 
-function lengthOf(text: string): number {
+/** In characters, as a terminal shows them. */
+export function lengthOf(text: string): number {
   return Array.from(text).length;
 }

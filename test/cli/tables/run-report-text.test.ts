@@ -26,6 +26,29 @@ describe('the text of a run', () => {
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
+  it('never wraps for the sake of a proof: one that is too long goes below its row', () => {
+    const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
+    const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
+    const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80);
+    expect(lines[3]).toBe('      single, keyset; 5 only for what changed');
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
+  it('says of an entity that a whole run had no reason to ask for that nothing in it was new', () => {
+    const quiet = { counts: noCounts, pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } };
+    const note = 'nothing new to read';
+    expect(runReportText(report(quiet), null).join('\n')).toContain(note);
+    const others = [
+      report(),
+      report({ ...quiet, setAside: 1 }),
+      { ...report(quiet), outcome: 'interrupted' as const },
+      { ...report(quiet), continues: 'r0' as RunReport['run'] },
+      { ...report(quiet), kind: 'refetch' as const },
+      { ...report(quiet), left: [{ entity: entity('email_activity_events'), partitions: 1 }] },
+    ];
+    for (const other of others) expect(runReportText(other, null).join('\n')).not.toContain(note);
+  });
+
   it('counts one as one, and says that waits are a sum over parallel calls', () => {
     expect(runReportText(report(), null).at(-1)).toBe(
       '  1 call, 2 retries, 46.0 s of waiting over parallel calls, 1 KiB',
