@@ -18,6 +18,11 @@ export function toTheSecond(ms: number): Instant {
   return instant(ms).replace(/\.\d+Z$/, 'Z');
 }
 
+/** `2026-11-21T15:30Z`: for tables that a narrow terminal should hold. */
+export function toTheMinute(at: Instant): string {
+  return at.replace(/^(\d{4}-\d\d-\d\dT\d\d:\d\d):.*$/, '$1Z');
+}
+
 /** `2026-11-21T15:30:00Z (12m ago)`. */
 export function longAgo(at: Instant, nowMs: number): string {
   const ms = Date.parse(at);

@@ -9,6 +9,7 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { textTable } from './tables/text-table.ts';
+import { wrapped } from './tables/wrapped.ts';
 import { tellWaits } from './tell-waits.ts';
 
 interface DiscoverFlags {
@@ -100,7 +101,8 @@ function showDefinition({ terminal }: CommandContext, definition: Definition): E
   terminal.print(
     `${definition.name} (${definition.title}), ${counted(entities.length, 'entity', 'entities')}`,
   );
-  for (const entity of entities) for (const line of entityText(entity)) terminal.print(line);
+  const lines = entities.flatMap(entityText).flatMap((line) => wrapped(line, terminal.columns()));
+  for (const line of lines) terminal.print(line);
   return exitCodes.ok;
 }
 

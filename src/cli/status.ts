@@ -9,12 +9,13 @@ import type {
 } from '../sinks/ledger-reader.ts';
 import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
+import { toTheMinute } from './about-time.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { jsonText } from './json-text.ts';
 import { loadConfig } from './load-config.ts';
-import { textTable } from './tables/text-table.ts';
+import { fittingTable } from './tables/fitting-table.ts';
 
 interface ShownStatus {
   readonly connector: ConnectorSettings;
@@ -52,7 +53,9 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
       quarantine: quarantine.map(({ record: _record, ...row }) => row),
     })),
   });
-  for (const one of shown) for (const line of statusText(one, context.program)) context.terminal.print(line);
+  const { program, terminal } = context;
+  const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
+  for (const line of lines) terminal.print(line);
   return exitCodes.ok;
 }
 
@@ -68,7 +71,7 @@ function readStatus(connector: ConnectorSettings): ShownStatus {
   };
 }
 
-function statusText(shown: ShownStatus, program: string): readonly string[] {
+function statusText(shown: ShownStatus, program: string, width: number | null): readonly string[] {
   const { connector, status, failures } = shown;
   const sink = `sink ${connector.sink.name}`;
   if (status === null) {
@@ -89,12 +92,16 @@ function statusText(shown: ShownStatus, program: string): readonly string[] {
     count(entity.due),
     entity.quarantined === 0 ? '' : count(entity.quarantined),
     // Rows exploded out of another entity's records have no walks of their own.
-    entity.lastSealedAt ?? (entity.partitions === 0 ? '' : 'never'),
+    entity.lastSealedAt === null
+      ? entity.partitions === 0
+        ? ''
+        : 'never'
+      : toTheMinute(entity.lastSealedAt),
   ]);
   return [
     `${connector.name}: ${last}, ${sink}`,
     ...pauseText(shown),
-    ...textTable(columns, rows).map((line) => `  ${line}`),
+    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
     ...failures.map(
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,

@@ -3,6 +3,7 @@ import { isReservedName } from '../../definitions/read-yaml.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/drift.ts';
 import { counted } from '../../telemetry/progress-text.ts';
+import { toTheMinute } from '../about-time.ts';
 import { fittingTable } from './fitting-table.ts';
 
 /** Words that YAML reads as something else than a name, unless they are quoted. */
@@ -22,8 +23,7 @@ export function driftText(
     row.types.join(', '),
     row.kind === 'misfit' ? `does not fit ${typeIn(definition, row)}` : 'undeclared',
     places[row.place],
-    row.firstSeenAt,
-    row.firstRun,
+    toTheMinute(row.firstSeenAt),
     declarationOf(row) ?? '',
   ]);
   return [
@@ -66,6 +66,5 @@ const columns = [
   { title: 'is', align: 'left' },
   { title: 'kept in', align: 'left' },
   { title: 'first seen', align: 'left' },
-  { title: 'run', align: 'left' },
   { title: 'to declare it', align: 'left' },
 ] as const;

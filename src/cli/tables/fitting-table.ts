@@ -1,10 +1,11 @@
 import { printable } from '../../telemetry/printable.ts';
+import { wrapped } from './wrapped.ts';
 import { columnGap, lengthOf, textTable, type TableColumn } from './text-table.ts';
 
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
  * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is too
- * long for the column before (proof).
+ * long for the column before (proof). Where not even the numbers fit, each row is told as a sentence.
  */
 export function fittingTable(
   columns: readonly TableColumn[],
@@ -19,7 +20,27 @@ export function fittingTable(
   const shownColumns = shown.flatMap((index) => columns[index] ?? []);
   const shownRows = rows.map((row) => shown.map((index) => row[index] ?? ''));
   const withoutZeros = textTable(shownColumns, shownRows);
-  return fits(withoutZeros, width) ? withoutZeros : withTextsBelow(shownColumns, shownRows, width);
+  if (fits(withoutZeros, width)) return withoutZeros;
+  const numbers = shownColumns.findLastIndex(({ align }) => align === 'right') + 1;
+  return numbers > 0 && !fits(textTable(shownColumns.slice(0, numbers), shownRows), width)
+    ? sentences(shownColumns, shownRows, width)
+    : withTextsBelow(shownColumns, shownRows, width);
+}
+
+/** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit goes on below. */
+function sentences(
+  columns: readonly TableColumn[],
+  rows: readonly (readonly string[])[],
+  width: number,
+): readonly string[] {
+  return rows.flatMap(([name = '', ...cells]) => {
+    const facts = cells.flatMap((cell, index) => {
+      const { title, align } = columns[index + 1] ?? { title: '', align: 'left' };
+      if (isNothing(cell)) return [];
+      return [align === 'right' ? `${title} ${printable(cell)}` : printable(cell)];
+    });
+    return wrapped(`${printable(name)}: ${facts.join(', ')}`, width);
+  });
 }
 
 function withTextsBelow(

@@ -6,6 +6,7 @@ import { jsonText } from '../json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
 import type { TableColumn } from './text-table.ts';
+import { wrapped } from './wrapped.ts';
 
 const shownFailures = 10;
 const indent = '  ';
@@ -53,7 +54,7 @@ export function runReportText(
     ...(report.resumeAt === null
       ? []
       : [`${indent}! the service asked to wait until ${report.resumeAt}; run it again then`]),
-    ...leftLines(report).map((line) => `${indent}${line}`),
+    ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
   ];

@@ -34,6 +34,17 @@ describe('the text of a run', () => {
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
+  it('tells a row as a sentence where its numbers alone are too wide', () => {
+    const counts = { ...noCounts, fetched: 3340, inserted: 34, updated: 13, unchanged: 3223, duplicate: 70 };
+    const lines = runReportText(report({ counts, deleted: 27, incremental: 5 }), 80);
+    expect(lines.slice(1, 4)).toEqual([
+      '  email_activity_events: read 3,340, inserted 34, updated 13, unchanged 3,223,',
+      '      duplicate 70, deleted 27, pages 12, walks 12, seam,',
+      '      5 only for what changed',
+    ]);
+    expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
+  });
+
   it('says of an entity that a whole run had no reason to ask for that nothing in it was new', () => {
     const quiet = { counts: noCounts, pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } };
     const note = 'nothing new to read';
