@@ -66,8 +66,8 @@ export interface App extends AsyncDisposable {
   ): Promise<ApiSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
-  /** What a sync would read, without a call. */
-  plan(connector: ConnectorSettings, globs: EntityGlobs): PlannedSync;
+  /** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
+  plan(connector: ConnectorSettings, globs: EntityGlobs, isFull?: boolean): PlannedSync;
   /** The id of a sink, which is made where there is none. Throws what `openSink` throws. */
   sinkId(sink: SinkSettings): Promise<string>;
 }
@@ -131,12 +131,13 @@ export function openApp(options: AppOptions): App {
         signal: AbortSignal.any([signal, cancel.signal]),
       });
     },
-    plan: (connector, globs) => {
+    plan: (connector, globs, isFull = false) => {
       const { definition } = connector;
       const selection = selectEntities(definition, connector.entities, globs);
       using history = openExistingHistory(connector.sink);
       const status = history === null ? null : statusOf(history, connector.name);
-      return { ...selection, estimates: estimateCalls({ definition, entities: selection.entities, status }) };
+      const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
+      return { ...selection, estimates };
     },
     sinkId: async (settings) => {
       await using sink = await openSink(settings, { clock });

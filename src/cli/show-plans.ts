@@ -16,9 +16,13 @@ export interface ChosenConnector {
 export function showPlans(
   app: App,
   chosen: readonly ChosenConnector[],
+  isFull: boolean,
   { terminal }: CommandContext,
 ): ExitCode {
-  const plans = chosen.map(({ connector, globs }) => ({ connector, plan: app.plan(connector, globs) }));
+  const plans = chosen.map(({ connector, globs }) => ({
+    connector,
+    plan: app.plan(connector, globs, isFull),
+  }));
   terminal.printJson({
     connectors: plans.map(({ connector, plan }) => ({
       connector: connector.name,

@@ -80,7 +80,7 @@ async function runSync(
   const command = 'connector-sync sync';
   if (flags.dryRun === true) {
     await using app = openApp({ settings, clock: context.clock, command });
-    return showPlans(app, chosen, context);
+    return showPlans(app, chosen, flags.full === true, context);
   }
   await using budgets = await openConfiguredBudgets(settings, context);
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };

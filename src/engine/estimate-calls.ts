@@ -1,6 +1,7 @@
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import type { EntityReport } from '../sinks/run-report.ts';
 import { isReadIncrementally, type ChosenEntities } from './chosen-entities.ts';
 
 export interface CallEstimate {
@@ -28,9 +29,9 @@ export function estimateCalls(options: {
     const partial = options.isFull === true ? null : partialEstimate(entity, options.entities, known);
     if (partial !== null) return [partial];
     const last = options.status?.lastRun;
-    const pages = last?.report?.entities.find((report) => report.entity === name)?.pages ?? 0;
-    if (last?.state === 'ok' && last.continues === null && pages > 0) {
-      return [{ entity: name, calls: pages, basis: 'as in the last run' }];
+    const report = last?.report?.entities.find((one) => one.entity === name);
+    if (last?.state === 'ok' && last.continues === null && isAllOf(report, known)) {
+      return [{ entity: name, calls: report.pages, basis: 'as in the last run' }];
     }
     if (known === undefined || known.lastSealedAt === null) {
       return [
@@ -48,10 +49,21 @@ export function estimateCalls(options: {
       {
         entity: name,
         calls: callsFor(entity, known.rows, known.partitions),
-        basis: `${known.rows} rows in ${known.partitions} partitions at the last read`,
+        basis: `${counted(known.rows, 'row')} in ${counted(known.partitions, 'partition')} at the last read`,
       },
     ];
   });
+}
+
+/** Whether a run read every partition, and none of them for changes only. */
+function isAllOf(report: EntityReport | undefined, known: EntityStatus | undefined): report is EntityReport {
+  if (report === undefined || report.pages === 0 || report.incremental > 0) return false;
+  const walks = Object.values(report.proofs).reduce((sum, ended) => sum + ended, 0);
+  return walks >= (known?.partitions ?? 0);
+}
+
+function counted(value: number, one: string): string {
+  return `${value.toLocaleString('en-US')} ${one}${value === 1 ? '' : 's'}`;
 }
 
 /** Null where everything will be read. */

@@ -87,6 +87,14 @@ describe('sync', () => {
     expect(run.stdout).not.toContain('newsletter');
   });
 
+  it('plans by what is asked for: only what changed, or everything', async () => {
+    const url = await withService();
+    await sync(url, ['--select', 'lists', 'list_members']);
+    const basis = 'only what changed since the last read';
+    expect((await sync(url, ['newsletter', '--dry-run'])).stdout).toMatch(RegExp(`list_members .* ${basis}`));
+    expect((await sync(url, ['newsletter', '--dry-run', '--full'])).stdout).not.toContain(basis);
+  });
+
   it('excludes over connectors of different types, and refuses what matches nowhere', async () => {
     const url = await withService();
     const some = await sync(url, ['--dry-run', '--json', '--exclude', 'users', 'list_members']);

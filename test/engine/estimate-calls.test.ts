@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { ConnectorName, EntityName } from '../../src/core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../../src/core/names.ts';
+import { noCounts } from '../../src/core/records.ts';
 import { estimateCalls } from '../../src/engine/estimate-calls.ts';
-import type { ConnectorStatus, EntityStatus } from '../../src/sinks/ledger-reader.ts';
+import type { ConnectorStatus, EntityStatus, RunSummary } from '../../src/sinks/ledger-reader.ts';
+import type { EntityReport } from '../../src/sinks/run-report.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities } from '../support/sync-once.ts';
 
@@ -17,7 +19,12 @@ const known = (entity: string, rows: number, partitions: number): EntityStatus =
   lastSealedAt: at,
 });
 
-function estimate(name: string, entity: EntityStatus, isFull: boolean) {
+function estimate(
+  name: string,
+  entity: EntityStatus,
+  isFull: boolean,
+  last: Partial<EntityReport> | null = null,
+) {
   const definition = builtInDefinition(name);
   const status: ConnectorStatus = {
     connector: name as ConnectorName,
@@ -25,13 +32,45 @@ function estimate(name: string, entity: EntityStatus, isFull: boolean) {
     connectorId: 'c',
     baseUrl: 'http://test',
     lastHolder: { pid: 1, host: 'h', command: 'c', since: at },
-    lastRun: null,
+    lastRun: last === null ? null : runWith(entity.entity, last),
     entities: [entity],
   };
   const found = estimateCalls({ definition, entities: allEntities(definition), status, isFull }).find(
     (one) => one.entity === entity.entity,
   );
   return { calls: found?.calls, basis: found?.basis };
+}
+
+function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
+  const run = 'r1' as RunId;
+  const report: EntityReport = {
+    entity,
+    counts: noCounts,
+    pages: 0,
+    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
+    setAside: 0,
+    unordered: 0,
+    extraFields: 0,
+    depthLimited: 0,
+    foreign: 0,
+    incremental: 0,
+    deleted: 0,
+    withheld: 0,
+    pending: 0,
+    withdrawn: 0,
+    withheldBecause: null,
+    isWhole: true,
+    ...more,
+  };
+  const times = { startedAt: at, finishedAt: at };
+  const counters = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
+  const rest = { failures: [], failuresOmitted: 0, error: null, resumeAt: null, left: [] };
+  const base = { run, kind: 'sync' as const, connector: 'c' as ConnectorName, continues: null, ...times };
+  return {
+    ...base,
+    state: 'ok',
+    report: { ...base, outcome: 'ok', entities: [report], ...counters, ...rest },
+  };
 }
 
 describe('the calls that a run will need', () => {
@@ -43,7 +82,7 @@ describe('the calls that a run will need', () => {
     });
     expect(estimate('email-marketing', members, true)).toEqual({
       calls: 58,
-      basis: '50000 rows in 7 partitions at the last read',
+      basis: '50,000 rows in 7 partitions at the last read',
     });
   });
 
@@ -54,5 +93,17 @@ describe('the calls that a run will need', () => {
       basis: 'only what changed: below pages with changes',
     });
     expect(estimate('workspace-notes', blocks, true).calls).toBe(49);
+  });
+
+  it('are those of the last run where it read the same, not where it read a part of it', () => {
+    const blocks = known('blocks', 900, 40);
+    const proofs = { single: 0, seam: 0, token: 60, keyset: 0 };
+    const asLast = { calls: 77, basis: 'as in the last run' };
+    expect(estimate('workspace-notes', blocks, true, { pages: 77, proofs })).toEqual(asLast);
+    const few = { pages: 4, proofs: { ...proofs, token: 4 } };
+    expect(estimate('workspace-notes', blocks, true, few).calls).toBe(49);
+    const members = known('list_members', 50_000, 7);
+    const changes = { pages: 9, proofs: { ...proofs, token: 0, keyset: 7 }, incremental: 7 };
+    expect(estimate('email-marketing', members, true, changes).calls).toBe(58);
   });
 });
