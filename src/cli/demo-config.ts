@@ -10,16 +10,27 @@ export const demoVariables = {
   secret: 'CONNECTOR_SYNC_DEMO_SECRET',
 } as const;
 
-export const demoAccounts: readonly ServedAccount[] = [
-  {
-    connectorId: 'demo-newsletter',
-    workspace: 'demo',
-    definitionName: 'email-marketing',
-    seed: 1,
-    size: 'small',
-  },
-  { connectorId: 'demo-wiki', workspace: 'demo', definitionName: 'workspace-notes', seed: 1, size: 'small' },
-];
+/** `revision`: how many days have changed the accounts. */
+export function demoAccounts(revision: number): readonly ServedAccount[] {
+  return [
+    {
+      connectorId: 'demo-newsletter',
+      workspace: 'demo',
+      definitionName: 'email-marketing',
+      seed: 1,
+      size: 'small',
+      revision,
+    },
+    {
+      connectorId: 'demo-wiki',
+      workspace: 'demo',
+      definitionName: 'workspace-notes',
+      seed: 1,
+      size: 'small',
+      revision,
+    },
+  ];
+}
 
 export interface DemoSchedule {
   /** As a config file has it: six fields, seconds first. */

@@ -8,7 +8,7 @@ export const demoQueries: readonly DemoQuery[] = [
   {
     question: 'How many members are there, by status?',
     sql: `SELECT status, count(*) AS members FROM newsletter__list_members
- GROUP BY status ORDER BY members DESC`,
+ WHERE _deleted_at IS NULL GROUP BY status ORDER BY members DESC`,
   },
   {
     question: 'Which campaigns were opened and clicked most?',
@@ -17,6 +17,7 @@ export const demoQueries: readonly DemoQuery[] = [
        sum(events.action = 'click') AS clicks
   FROM newsletter__email_activity_events AS events
   JOIN newsletter__campaigns AS campaigns ON campaigns.id = events.campaign_id
+ WHERE campaigns._deleted_at IS NULL
  GROUP BY campaigns.id ORDER BY opens DESC, campaigns.id LIMIT 3`,
   },
   {
@@ -24,6 +25,7 @@ export const demoQueries: readonly DemoQuery[] = [
     sql: `SELECT pages.id AS page, count(*) AS blocks, max(blocks.depth) AS depth
   FROM wiki__blocks AS blocks
   JOIN wiki__pages AS pages ON pages.id = blocks.page_id
+ WHERE pages._deleted_at IS NULL AND blocks._deleted_at IS NULL
  GROUP BY pages.id ORDER BY blocks DESC, pages.id LIMIT 3`,
   },
 ];

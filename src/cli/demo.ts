@@ -1,17 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { openApp } from '../app.ts';
+import { openApp, openExistingHistory } from '../app.ts';
 import type { ColumnValue } from '../core/records.ts';
 import type { Service } from '../service/start-service.ts';
+import { maxSampleRevision } from '../service/sample/revision-time.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
-import { counted, duration } from '../telemetry/progress-text.ts';
+import { counted } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { demoQueries, type DemoQuery } from './demo-queries.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { demoSettings } from './demo-settings.ts';
+import { firstReports, totalsText } from './demo-totals.ts';
 import { localRedisUrl } from './find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './load-config.ts';
@@ -20,11 +22,19 @@ import { startDemoService } from './start-demo-service.ts';
 import { syncShown } from './sync-shown.ts';
 import { rowsWritten } from './tables/run-report-text.ts';
 import { textTable } from './tables/text-table.ts';
+import { wholeNumber } from './whole-number.ts';
 
 interface DemoFlags {
   readonly directory: string;
   readonly port: string;
+  readonly revision: string;
   readonly scheduled?: boolean;
+}
+
+interface DemoRuns {
+  readonly reports: readonly RunReport[];
+  /** What reading everything for the first time took; empty where this was the first time. */
+  readonly first: readonly RunReport[];
 }
 
 interface DemoAnswer extends DemoQuery {
@@ -39,12 +49,14 @@ export function addDemo(program: Command, enter: Enter): void {
     )
     .option('--directory <path>', 'where the database goes', './connector-sync-demo')
     .option('--port <n>', 'of the local service; 0 for any free port', '0')
+    .option('--revision <n>', `days that have changed the accounts, 0 to ${maxSampleRevision}`, '0')
     .option('--scheduled', 'instead: a worker that syncs every five seconds, three times; needs a Redis')
     .addHelpText(
       'after',
       `
 Examples:
   $ connector-sync demo && connector-sync demo   the second run has nothing to write
+  $ connector-sync demo --revision 1             a day later: what came, changed or went since
   $ connector-sync demo --scheduled              schedules fire and runs appear, by themselves
 
 The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
@@ -61,14 +73,15 @@ is started for it and ended with it.`,
 async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
   const { terminal, clock } = context;
   logLevel(context.env);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const startedMs = clock.now();
   const directory = resolve(context.cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
-  await using service = await startDemoService(flags.port, secret);
+  await using service = await startDemoService(flags.port, secret, revision);
   terminal.print(
-    `A local service answers at ${service.url}\nwith sample accounts of ${counted(service.connectors.length, 'connector')}.\n`,
+    `A local service answers at ${service.url}\nwith sample accounts of ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, revision ${revision}`}.\n`,
   );
-  const reports = await syncAll(context, directory, service, secret);
+  const { reports, first } = await syncAll(context, directory, service, secret);
   if (context.signal.aborted) {
     terminal.note(
       'Stopped; everything committed so far is kept. Run the same command again to go on from there.',
@@ -85,9 +98,9 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   const ms = clock.now() - startedMs;
   terminal.printJson({ kind: 'demo', database, written, ms, answers });
   const lines = [
-    totalsLine(reports, written, ms),
+    ...totalsText(reports, first, ms),
     ...answers.flatMap(answerText),
-    ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory)),
+    ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
   ];
   for (const line of lines) terminal.print(line);
   return gravestExitCode(reports.map(exitCodeOfReport));
@@ -98,7 +111,7 @@ async function syncAll(
   directory: string,
   service: Service,
   secret: string,
-): Promise<readonly RunReport[]> {
+): Promise<DemoRuns> {
   const settings = await demoSettings(context, {
     directory,
     service,
@@ -118,19 +131,9 @@ async function syncAll(
     reports.push(await syncShown(app, connector, { select: [], exclude: [] }, context));
     context.terminal.print('');
   }
-  return reports;
-}
-
-function totalsLine(reports: readonly RunReport[], written: number, ms: number): string {
-  const read = reports
-    .flatMap(({ entities }) => entities)
-    .reduce((sum, { counts }) => sum + counts.fetched, 0);
-  const calls = reports.reduce((sum, report) => sum + report.calls, 0);
-  const verdict =
-    written === 0
-      ? '0 rows written, because nothing has changed since the last run'
-      : `${counted(written, 'row')} written`;
-  return `${counted(read, 'record')} read in ${counted(calls, 'call')} over HTTP, ${verdict}, all in ${duration(ms)}.`;
+  const [sink] = Array.from(settings.connectors.values(), (connector) => connector.sink);
+  using history = sink === undefined ? null : openExistingHistory(sink);
+  return { reports, first: history === null ? [] : firstReports(history, reports) };
 }
 
 function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
@@ -150,12 +153,25 @@ function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
 }
 
 /** What it is for above each command: side by side they would not fit a narrow terminal. */
-function nextSteps({ program }: CommandContext, database: string, directory: string): readonly string[] {
+function nextSteps(
+  { program }: CommandContext,
+  database: string,
+  directory: string,
+  revision: number,
+): readonly string[] {
   const config = shellWord(join(directory, 'connector-sync.yaml'));
+  const demo =
+    directory === 'connector-sync-demo'
+      ? `${program} demo`
+      : `${program} demo --directory ${shellWord(directory)}`;
+  const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
   const steps = [
     ['Every entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
     ['What is stored, and when it was read:', `${program} status --config ${config}`],
-    ['Again: nothing has changed, so nothing is written:', `${program} demo`],
+    ['Again: nothing has changed, so nothing is written:', again],
+    ...(revision < maxSampleRevision
+      ? [['A day later: some records have come, changed or gone:', `${demo} --revision ${revision + 1}`]]
+      : []),
     ['A config for connectors of your own:', `${program} init`],
   ];
   return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];

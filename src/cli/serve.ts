@@ -8,6 +8,7 @@ import type { Service } from '../service/start-service.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { usage } from './usage-error.ts';
+import { wholeNumber } from './whole-number.ts';
 
 interface ServeFlags {
   readonly host: string;
@@ -148,12 +149,6 @@ function sizeOf({ size, members }: ServeFlags): ServedAccount['size'] {
   if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
   if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
   return size;
-}
-
-function wholeNumber(flag: string, text: string, max: number): number {
-  const value = Number(text);
-  if (text !== '' && Number.isInteger(value) && value >= 0 && value <= max) return value;
-  throw usage(`${flag}: expected a whole number from 0 to ${max}, got "${text}".`);
 }
 
 function portTaken(error: unknown, { host, port }: ServeFlags): unknown {

@@ -3,8 +3,12 @@ import type { Service } from '../service/start-service.ts';
 import { demoAccounts } from './demo-config.ts';
 import { usage } from './usage-error.ts';
 
-/** The local service of the demo, with both sample accounts. Throws USAGE for a port that cannot be used. */
-export async function startDemoService(portText: string, clientSecret: string): Promise<Service> {
+/** The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that cannot be used. */
+export async function startDemoService(
+  portText: string,
+  clientSecret: string,
+  revision = 0,
+): Promise<Service> {
   const port = Number(portText);
   if (!Number.isInteger(port) || port < 0 || port > 65_535) {
     throw usage(`--port: expected a whole number from 0 to 65535, got "${portText}".`);
@@ -15,7 +19,7 @@ export async function startDemoService(portText: string, clientSecret: string): 
     clientId: 'demo',
     clientSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
-    accounts: demoAccounts,
+    accounts: demoAccounts(revision),
   }).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
     throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);

@@ -1,7 +1,8 @@
-import { stat } from 'node:fs/promises';
+import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { freePort } from '../support/redis.ts';
 import { callCli, jsonLines, runCli, startCli } from '../support/run-cli.ts';
 
 let folder: CliFolder;
@@ -14,7 +15,7 @@ afterEach(async () => {
   await folder[Symbol.asyncDispose]();
 });
 
-it('demo fills a database over HTTP, answers questions from it, and writes nothing the second time', async () => {
+it('demo fills a database over HTTP, answers questions from it, writes nothing the second time, and then what a day changed', async () => {
   const first = await runCli(['demo', '--directory', 'd'], { cwd: folder.path });
   expect(first.code).toBe(0);
   expect(first.stdout).toMatch(/^newsletter: ok in /m);
@@ -31,6 +32,12 @@ it('demo fills a database over HTTP, answers questions from it, and writes nothi
   const summary = jsonLines(second).at(-1);
   expect(summary).toMatchObject({ kind: 'demo', written: 0 });
   expect(summary?.['answers']).toHaveLength(3);
+
+  const later = await runCli(['demo', '--directory', 'd', '--revision', '1'], { cwd: folder.path });
+  expect(later.code).toBe(0);
+  expect(later.stdout).toMatch(/^\d+ rows written, \d+ marked as deleted, /m);
+  expect(later.stdout).toMatch(/^The first run read [\d,]+ records in \d+ calls\. /m);
+  expect(later.stdout).toContain('    npx connector-sync demo --directory d --revision 2\n');
 
   const status = await callCli(['status', '--config', join('d', 'connector-sync.yaml')], {
     cwd: folder.path,
@@ -66,3 +73,51 @@ it('serve never prints credentials that it was given', async () => {
   expect(stdout).toContain('credentials: from CONNECTOR_SYNC_CLIENT_ID');
   expect(stdout + stderr).not.toContain('given-by-the-user');
 });
+
+it('serve shows the accounts as later days leave them, so that a sync finds what changed and what is gone', async () => {
+  const port = String(await freePort());
+  const env = { CONNECTOR_SYNC_CLIENT_ID: 'me', CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user' };
+  await writeFile(join(folder.path, 'c.yaml'), configFor(port));
+  const reports = [];
+  for (const revision of ['0', '1']) {
+    const serve = ['serve', '--port', port, '--size', 'tiny', '--revision', revision];
+    const running = startCli(serve, { cwd: folder.path, env });
+    await running.until('Ctrl-C ends it');
+    const result = await callCli(['sync', '--config', 'c.yaml', '--full', '--json'], { cwd: folder.path });
+    reports.push(jsonLines(result).at(-1)?.['report']);
+    running.child.kill('SIGINT');
+    expect(await running.result).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining(`With --revision ${Number(revision) + 1} some records`) as string,
+    });
+  }
+  const later = reports[1] as { readonly entities: readonly Counted[] } | undefined;
+  const sum = (of: (entity: Counted) => number): number =>
+    (later?.entities ?? []).reduce((total, entity) => total + of(entity), 0);
+  expect(sum(({ counts }) => counts.inserted)).toBeGreaterThan(0);
+  expect(sum(({ counts }) => counts.updated)).toBeGreaterThan(0);
+  expect(sum(({ counts }) => counts.unchanged)).toBeGreaterThan(0);
+  expect(sum(({ deleted }) => deleted)).toBeGreaterThan(0);
+});
+
+it.each(['201', '-1', '1.5', '0x1', ''])('serve refuses %j as a revision', async (revision) => {
+  const result = await callCli(['serve', `--revision=${revision}`], { cwd: folder.path });
+  expect(result.code).toBe(2);
+  expect(result.stderr).toContain(
+    `--revision: expected a whole number from 0 to 200, got ${JSON.stringify(revision)}.`,
+  );
+});
+
+interface Counted {
+  readonly counts: { readonly inserted: number; readonly updated: number; readonly unchanged: number };
+  readonly deleted: number;
+}
+
+function configFor(port: string): string {
+  return `
+api: { baseUrl: 'http://127.0.0.1:${port}', clientId: me, clientSecret: given-by-the-user }
+sinks: { main: { type: sqlite, path: ./s.db } }
+connectors:
+  newsletter: { definition: email-marketing, id: sample-newsletter, sink: main, rateLimit: { requestsPerSecond: 1000 } }
+`;
+}

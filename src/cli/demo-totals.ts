@@ -1,0 +1,52 @@
+import type { LedgerReader } from '../sinks/ledger-reader.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import { count, counted, duration } from '../telemetry/progress-text.ts';
+import { rowsWritten } from './tables/run-report-text.ts';
+
+/** More than the ledger keeps. */
+const mostRuns = 1000;
+
+/** What the demo's runs took and wrote, beside what reading everything for the first time took. */
+export function totalsText(
+  reports: readonly RunReport[],
+  first: readonly RunReport[],
+  ms: number,
+): readonly string[] {
+  const [now, then] = [costsOf(reports), costsOf(first)];
+  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
+  const deleted = reports
+    .flatMap(({ entities }) => entities)
+    .reduce((sum, entity) => sum + entity.deleted, 0);
+  const verdict =
+    written + deleted === 0
+      ? '0 rows written, because nothing has changed since the last run'
+      : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
+  return [
+    `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
+    `${verdict}, all in ${duration(ms)}.`,
+    ...(first.length === 0
+      ? []
+      : [
+          `The first run read ${count(then.records)} records in ${counted(then.calls, 'call')}. Where the service can tell`,
+          'what has changed, this one asked for that alone; the rest it read and compared.',
+        ]),
+  ];
+}
+
+function costsOf(reports: readonly RunReport[]): { readonly records: number; readonly calls: number } {
+  const entities = reports.flatMap((report) => report.entities);
+  return {
+    records: entities.reduce((sum, { counts }) => sum + counts.fetched, 0),
+    calls: reports.reduce((sum, report) => sum + report.calls, 0),
+  };
+}
+
+/** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
+export function firstReports(history: LedgerReader, reports: readonly RunReport[]): readonly RunReport[] {
+  const first = reports.flatMap(({ connector }) => {
+    const oldest = history.runs({ connector, kind: 'sync', limit: mostRuns }).at(-1);
+    return oldest?.state === 'ok' && oldest.report !== null ? [oldest.report] : [];
+  });
+  const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
+  return isEarlier && first.length === reports.length ? first : [];
+}
