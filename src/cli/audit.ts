@@ -61,6 +61,8 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   const isEqual = differences.missing.count + differences.extra.count + differences.changed.count === 0;
   terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
   for (const line of auditText(name, audit, differences)) terminal.print(line);
+  if (differences.extra.count > 0)
+    terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
   return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
 }
 

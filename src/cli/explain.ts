@@ -4,6 +4,7 @@ import { entityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { explanationText } from './explain/explanation-text.ts';
 import { explainRow, type Explanation } from './explain/explain-row.ts';
+import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { loadConfig } from './load-config.ts';
 import { openExistingRecords } from './open-existing-records.ts';
 import { parseRecordKey } from './record-key.ts';
@@ -35,7 +36,15 @@ function runExplain(context: CommandContext, name: string, keyTexts: readonly st
   const key = parseRecordKey(target.table, keyTexts);
   using reader = openExistingRecords(target.connector.sink);
   const found: Explanation | null = reader === null ? null : explainRow(reader, target, key.keyText);
-  terminal.printJson({ target: name, key: key.keyText, isStored: found !== null, ...found });
+  terminal.printJson({
+    target: name,
+    key: key.keyText,
+    isStored: found !== null,
+    ...found,
+    ...(found === null
+      ? {}
+      : { changedBy: withoutReport(found.changedBy), lastSync: withoutReport(found.lastSync) }),
+  });
   if (found === null) {
     terminal.print(
       `${name} ${key.keyText}: is not stored in sink ${target.connector.sink.name}. "${program} get" shows whether the service has it, "${program} status" what was read.`,
@@ -44,4 +53,11 @@ function runExplain(context: CommandContext, name: string, keyTexts: readonly st
   }
   for (const line of explanationText(target, key.keyText, found, program)) terminal.print(line);
   return exitCodes.ok;
+}
+
+/** What a run did to everything else is not asked for here: `runs <id>` tells that. */
+function withoutReport(run: RunSummary | null): object | null {
+  if (run === null) return null;
+  const { report: _report, ...rest } = run;
+  return rest;
 }

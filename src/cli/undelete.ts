@@ -68,12 +68,12 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
   );
   const rows = [...revived.values()].reduce((sum, one) => sum + one, 0);
   terminal.printJson({ connector: name, of: id, run: report?.run ?? null, rows, entities: revived });
-  for (const [entity, one] of revived) terminal.print(`  ${entity}: ${count(one)}`);
   terminal.print(
     rows === 0
       ? `${name}: run ${id} has marked nothing as deleted that is still as it left it.`
       : `${name}: ${counted(rows, 'delete')} taken back (run ${report?.run ?? ''})`,
   );
+  for (const [entity, one] of revived) terminal.print(`  ${entity}: ${count(one)}`);
   return exitCodes.ok;
 }
 

@@ -91,6 +91,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
     for (const key of [lost, gone]) expect(result.stdout).toContain(`    ${key}\n`);
     expect(result.stdout).toContain(`changed: stored with other content: 1\n    ${other}\n`);
     expect(result.stdout).toContain('extra: stored and not at the service: 1\n    ["zz-new\ufffd"]\n');
+    expect(result.stdout).toContain('connector-sync explain newsletter/campaigns --key');
     expect(await filesBelow(folder.path)).toEqual(before);
   });
 

@@ -48,6 +48,7 @@ describe.each(['sqlite', 'jsonl'] as const)('explain over a %s sink', (sink) => 
     await world.cli('sync', 'newsletter');
     const [member] = await rows('newsletter/list_members');
     const explained = await explain('newsletter/list_members', member);
+    expect(explained.changedBy).not.toHaveProperty('report');
     expect(explained).toMatchObject({
       isStored: true,
       reason: { kind: 'full', isMet: true },

@@ -75,7 +75,7 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
     case 'marker':
       return `its listing was not read: the record that leads to it came with the change value of the last reading (${printable(partition?.marker ?? '')})`;
     case 'not-led-to':
-      return 'its listing was not read: nothing that the last sync met leads to it, and it is not yet old enough to be read in full';
+      return 'its listing was not read: nothing that the last sync met leads to it. That is so below a record that has not changed, and below one that is still there but not listed any more (in the trash)';
   }
 }
 

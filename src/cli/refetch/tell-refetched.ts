@@ -49,5 +49,5 @@ const texts: Readonly<Record<Result, (entity: string) => string>> = {
     `deleted: the service has no such record; what hangs on it goes with the next sync of ${entity}`,
   'not-stored': () => 'the service has no such record, and none is stored that could be deleted',
   missing: () =>
-    'the service has no such record; nothing was changed. --allow-deletes marks the stored one as deleted.',
+    'the service has no such record; nothing was changed. With --allow-deletes a stored one is marked as deleted.',
 };
