@@ -3,6 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { WorkerEvent } from '../jobs/worker-event.ts';
+import { maxSampleRevision } from '../service/sample/revision-time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { duration } from '../telemetry/progress-text.ts';
 import { openLog } from '../telemetry/log.ts';
@@ -16,6 +17,7 @@ import { logLevel } from './load-config.ts';
 import { shellWord } from './program-name.ts';
 import { endText } from './run-end-text.ts';
 import { startDemoService } from './start-demo-service.ts';
+import { wholeNumber } from './whole-number.ts';
 import type { EndedRun } from './worker-runs.ts';
 
 const cron = '*/5 * * * * *';
@@ -24,14 +26,15 @@ const runsOfEach = 3;
 /** A worker as any other, in front of a person: ends by itself after three runs of each connector, or with Ctrl-C. */
 export async function runScheduledDemo(
   context: CommandContext,
-  flags: { readonly directory: string; readonly port: string },
+  flags: { readonly directory: string; readonly port: string; readonly revision: string },
 ): Promise<ExitCode> {
   const { terminal, env, cwd } = context;
   const level = logLevel(env) ?? 'error';
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const directory = resolve(cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
   const prefix = `connector-sync-demo-${randomBytes(4).toString('hex')}`;
-  await using service = await startDemoService(flags.port, secret);
+  await using service = await startDemoService(flags.port, secret, revision);
   await using redis = await findRedis({ env, prefix });
   const schedule = { cron, prefix };
   const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });

@@ -16,7 +16,11 @@ export function findRun(settings: Settings, id: string, program: string): FoundR
     return run === null ? [] : [{ run, sink }];
   }).flat();
   if (found !== undefined) return found;
-  throw usage(`Expected the id of a run, got "${id}". "${program} runs" lists them.`);
+  throw usage(
+    isRunId(id)
+      ? `No sink of the config has a run ${id}. "${program} runs" lists those that there are.`
+      : `Expected the id of a run, got "${id}". "${program} runs" lists them.`,
+  );
 }
 
 /** Each sink of the config that exists, once. */

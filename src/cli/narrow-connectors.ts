@@ -20,7 +20,7 @@ export function narrowConnectors(
 ): readonly NarrowedConnector[] {
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (connectors.some((connector) => matchesIn(connector, glob))) continue;
-    throw usage(`no entity matches "${glob}"; there are ${everyEntity(connectors).join(', ')}`);
+    throw usage(`No entity matches "${glob}"; there are ${everyEntity(connectors).join(', ')}.`);
   }
   const narrowed = connectors.map((connector) => ({ connector, globs: globsOf(connector, globs) }));
   if (narrowed.some((one) => one.globs !== null)) return narrowed;

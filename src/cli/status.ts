@@ -106,18 +106,18 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
-    ...missingText(status),
+    ...missingText(status, program),
     ...quarantineText(shown, status),
   ];
 }
 
 /** A row that is missing is still among the rows. */
-function missingText(status: ConnectorStatus): readonly string[] {
+function missingText(status: ConnectorStatus, program: string): readonly string[] {
   const missing = status.entities.reduce((sum, entity) => sum + entity.missing, 0);
   if (missing === 0) return [];
   const rows = `${counted(missing, 'row')} ${missing === 1 ? 'seems' : 'seem'} to be gone at the service`;
   return [
-    `  ${rows}: kept until that is certain, or until "sync --allow-deletes" where a guard withholds them`,
+    `  ${rows}: kept until that is certain, or until "${program} sync ${status.connector} --allow-deletes" where a guard withholds them`,
   ];
 }
 

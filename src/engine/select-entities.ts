@@ -21,7 +21,7 @@ export function selectEntities(
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (!names.some((name) => matches(glob, name))) {
-      throw new SyncError(`no entity matches "${glob}"; there are ${names.join(', ')}`, {
+      throw new SyncError(`No entity matches "${glob}"; there are ${names.join(', ')}.`, {
         code: 'USAGE',
         recovery: 'stop',
       });

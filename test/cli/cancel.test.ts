@@ -98,4 +98,7 @@ it('cancel ends with 2 for a run that there is not', async () => {
   const { code, stderr } = await cli('cancel', 'nope');
   expect(code).toBe(2);
   expect(stderr).toContain('Expected the id of a run, got "nope"');
+  const other = await cli('cancel', '20260101T000000000Z-00000000');
+  expect(other.code).toBe(2);
+  expect(other.stderr).toContain('No sink of the config has a run 20260101T000000000Z-00000000.');
 });

@@ -43,7 +43,7 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
     cwd: folder.path,
   });
   expect(status.stdout).toMatch(/^newsletter: last run ok/m);
-});
+}, 90_000);
 
 it('serve announces where it is and with which credentials, and ends with 0 when it is told to', async () => {
   const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--json'], { cwd: folder.path });

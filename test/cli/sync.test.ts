@@ -107,7 +107,7 @@ describe('sync', () => {
       sync(url, ['--exclude', '*']),
     ]);
     expect(nowhere.code).toBe(2);
-    expect(nowhere.stderr).toContain('no entity matches "userz"; there are');
+    expect(nowhere.stderr).toContain('No entity matches "userz"; there are');
     expect(nothing.code).toBe(2);
     expect(nothing.stderr).toContain('nothing is left to read');
   });
