@@ -118,7 +118,8 @@ function readSeq(line: string): number | null {
 
 /**
  * Rows whose last line is lost are written again as soon as they are met: hashes are forgotten, tombstones undone. Every
- * walk begins anew and in full, because one from a position or a watermark on would not meet them.
+ * walk begins anew and in full, because one from a position or a watermark on would not meet them; what lies below vanished
+ * records is met by none, and is looked through again.
  */
 function forgetRows(
   db: Database.Database,
@@ -137,7 +138,8 @@ function forgetRows(
     `UPDATE ${table} SET hash = '', deleted_at = NULL WHERE seq BETWEEN ? AND ?`,
   ).run(...lost);
   db.prepare<[string]>(
-    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
+    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL,
+       gone = iif(gone = 2, 1, gone)
      WHERE connector = ?`,
   ).run(connector);
 }

@@ -3,6 +3,7 @@ import type { EntityName, RunId } from '../../core/names.ts';
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
+import type { ForgottenPartition } from './retention.ts';
 import { inRun } from './transact.ts';
 
 /**
@@ -19,7 +20,9 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
       ledger.dueWork.dropSeen(held.connector, current.window);
       if (current.kind === 'sync') {
         noteWhole(ledger, held, current, stored);
-        ledger.retention.forgetPartitions(held.connector, current.keepPartitionsSince);
+        ledger.retention.forgetPartitions(held.connector, current.keepPartitionsSince, (partition) =>
+          isHome(current, partition),
+        );
       } else {
         endWindow(ledger, held, current, stored);
       }
@@ -33,6 +36,13 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
   }
+}
+
+/** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
+function isHome({ tables, reading }: CurrentRun, { id, entity }: ForgottenPartition): boolean {
+  const planned = tables.get(entity);
+  if (planned === undefined) return true;
+  return reading.get(entity)?.isDeletable === true && planned.table.liveRows(id, 0, 1).length > 0;
 }
 
 function endWindow(

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import { instant, type Instant } from '../../core/clock.ts';
-import type { ConnectorName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 
 /** Drops what is past its retention. */
 export interface Retention {
@@ -8,9 +8,19 @@ export interface Retention {
   forgetRuns(connector: ConnectorName, nowMs: number): void;
   /**
    * Partitions that nothing has led to or was read in since then, and windows of backfills that
-   * nobody went on with. What is due, or below a record whose deletion is not through, stays.
+   * nobody went on with. What is due stays, and so does the home of rows (`isHome`) until their deletion is through: when the
+   * record that led to them goes, they are found by it.
    */
-  forgetPartitions(connector: ConnectorName, since: Instant): void;
+  forgetPartitions(
+    connector: ConnectorName,
+    since: Instant,
+    isHome: (partition: ForgottenPartition) => boolean,
+  ): void;
+}
+
+export interface ForgottenPartition {
+  readonly id: number;
+  readonly entity: EntityName;
 }
 
 const dayMs = 24 * 60 * 60 * 1_000;
@@ -36,16 +46,20 @@ export function prepareRetention(db: Database.Database): Retention {
   const quarantine = db.prepare<[string, string]>(
     'DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?',
   );
-  const stale = `SELECT id FROM _sync_partitions INDEXED BY _sync_partitions_found
-    WHERE connector = :connector AND found_at < :since AND due_since IS NULL AND gone <> 1
-      AND (sealed_at IS NULL OR sealed_at < :since)
-      AND id NOT IN (SELECT base FROM _sync_partitions
-        WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)`;
+  const stale = db.prepare<[DoomedPartitions & Passed], StalePartition>(
+    `SELECT id, entity, gone, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
+     WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
+       AND due_since IS NULL AND gone <> 1
+       AND (sealed_at IS NULL OR sealed_at < :since)
+       AND id NOT IN (SELECT base FROM _sync_partitions
+         WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
+     ORDER BY found_at, id LIMIT 1000`,
+  );
   const abandoned = db.prepare<DoomedPartitions>(
     "DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since",
   );
-  const also = db.prepare<DoomedPartitions>(`DELETE FROM _sync_also WHERE partition IN (${stale})`);
-  const partitions = db.prepare<DoomedPartitions>(`DELETE FROM _sync_partitions WHERE id IN (${stale})`);
+  const also = db.prepare<[number]>('DELETE FROM _sync_also WHERE partition = ?');
+  const partition = db.prepare<[number]>('DELETE FROM _sync_partitions WHERE id = ?');
   return {
     forgetRuns: (connector, nowMs) => {
       const before = instant(nowMs - runDays * dayMs);
@@ -54,10 +68,17 @@ export function prepareRetention(db: Database.Database): Retention {
       runs.run(doomedRuns);
       quarantine.run(connector, instant(nowMs - quarantineDays * dayMs));
     },
-    forgetPartitions: (connector, since) => {
+    forgetPartitions: (connector, since, isHome) => {
       abandoned.run({ connector, since });
-      also.run({ connector, since });
-      partitions.run({ connector, since });
+      for (let passed: Passed | undefined = { foundAt: '', id: 0 }; passed !== undefined;) {
+        const batch = stale.all({ connector, since, ...passed });
+        for (const one of batch) {
+          if (one.gone !== 2 && isHome(one)) continue;
+          also.run(one.id);
+          partition.run(one.id);
+        }
+        passed = batch.at(-1);
+      }
     },
   };
 }
@@ -66,6 +87,16 @@ interface DoomedRuns {
   readonly connector: string;
   readonly oldestKept: number;
   readonly before: Instant;
+}
+
+interface Passed {
+  readonly foundAt: string;
+  readonly id: number;
+}
+
+interface StalePartition extends ForgottenPartition, Passed {
+  readonly id: number;
+  readonly gone: number;
 }
 
 interface DoomedPartitions {

@@ -158,12 +158,13 @@ export function finishing(kind: SinkKind): void {
     expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
   });
 
-  test('forgets partitions that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
+  test('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
     const sinkOf = await held(bench());
     const begin = async (run: string): Promise<RunOfLists> => RunOfLists.start(bench(), sinkOf, run);
     const first = await begin('r1');
-    const ids = ['read', 'aside', 'late', 'gone'];
+    const ids = ['empty', 'read', 'aside', 'late', 'gone'];
     await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
+    await first.read('empty');
     for (const id of ['read', 'late', 'gone']) await first.read(id, { records: [member(id)] });
     await first.setAside(bench(), 'aside');
     await first.finish('degraded');
@@ -171,7 +172,7 @@ export function finishing(kind: SinkKind): void {
     const ledger = new Database(kind.ledgerFile(bench().folder));
     ledger.exec(`UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%';
       UPDATE _sync_partitions SET sealed_at = '2026-04-01T00:00:00.000Z' WHERE params LIKE '%late%';
-      INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%read%';`);
+      INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%empty%';`);
     const kept = (): unknown =>
       ledger
         .prepare("SELECT json_extract(params, '$.list_id') FROM _sync_partitions ORDER BY id")
@@ -184,7 +185,7 @@ export function finishing(kind: SinkKind): void {
     expect(kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
     const third = await begin('r3');
     await third.finish('degraded');
-    expect(kept()).toEqual([null, 'aside', 'late', 'gone']);
+    expect(kept()).toEqual([null, 'read', 'aside', 'late', 'gone']);
     expect(ledger.prepare('SELECT count(*) FROM _sync_also').pluck().get()).toBe(0);
     ledger.close();
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);

@@ -4,7 +4,7 @@ import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import type { FoundPartition, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
-import { news, partition, reading, record, rootOf, type SinkKind } from './fixture.ts';
+import { counts, dayMs, news, partition, reading, record, rootOf, type SinkKind } from './fixture.ts';
 import { param, useRuns, type Shown } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
@@ -248,5 +248,54 @@ export function orphans(kind: SinkKind): void {
     const next = await sink.nextPartitions(lease, 9);
     expect(next.map(({ params }) => params['of'])).not.toContain(gone);
     expect(sink.history.missing(news, 9)).toEqual([]);
+  });
+
+  /** `p1` is met and leads to nothing. */
+  const rested = (one: Partition): Shown =>
+    one.entity === pages
+      ? { ...showing(full)(one), children: showing(without(full, 'p1'))(one).children ?? [] }
+      : showing(full)(one);
+  test.each<[string, boolean]>([
+    ['lies in the trash', true],
+    ['has led to nothing any more', false],
+  ])('goes with a record that %s for longer than partitions are kept', async (_what, isUnlisted) => {
+    const { sink, lease, sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const shown = isUnlisted ? showing(without(full, 'p1')) : rested;
+    const hand = await sweep('r2', (one) => ({ ...shown(one), absence: 'get' }));
+    const asked = await sink.deletes.toConfirm(lease, hand.started.run, pages, 9);
+    expect(asked).toHaveLength(isUnlisted ? 1 : 0);
+    const judgements = asked.map(({ row: number }) => ({
+      row: number,
+      verdict: 'there' as const,
+      record: null,
+      isUnlisted: true,
+    }));
+    await sink.deletes.judge(lease, hand.started.run, pages, judgements);
+    await hand.finish();
+    bench().clock.advance(31 * dayMs);
+    await (await sweep('r3', (one) => ({ ...shown(one), absence: 'get' }))).finish();
+    expect(ids(), 'what lies below it stays as it was').toMatchObject({ blocks: ['b1', 'b2', 'b3', 'b4'] });
+    const last = await sweep('r4', showing(without(full, 'p1')));
+    await last.tombstone(all);
+    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+  });
+
+  test('goes with a record that vanishes a second time', async () => {
+    const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    await hand.tombstone(all);
+    await hand.finish();
+    // It is back without what lies below it, of which a person fetches a part.
+    await (await sweep('r3', rested)).finish();
+    const refetch = await begin('r4', { kind: 'refetch', window: 'refetch', entities: [], roots: [] });
+    await sink.repair.storeRecord(lease, refetch.started.run, blocks, row(blocks, 'b1'));
+    refetch.count(blocks, counts({ fetched: 1, updated: 1 }));
+    await refetch.finish();
+    expect(ids()).toMatchObject({ pages: ['p1', 'p2', 'p3'], blocks: ['b1', 'b3', 'b4'] });
+    const last = await sweep('r5', showing(without(full, 'p1')));
+    await last.tombstone(all);
+    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'] });
   });
 }

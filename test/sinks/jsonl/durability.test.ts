@@ -148,6 +148,17 @@ test('deletions whose lines are lost are undone, counted as such, and written ag
   expect(linesOf('2-1.jsonl.open')).toMatchObject([{ id: '2', _op: 'delete', _run_id: 'r2' }]);
 });
 
+test('deletions below a vanished record whose lines are lost are made again, though nothing leads there', async () => {
+  await using sink = await deletedAndLost(1);
+  const ledger = new Database(join(folder, '_ledger.db'));
+  ledger.exec('UPDATE _sync_partitions SET gone = 2, due_since = NULL, ready = 0');
+  ledger.close();
+  const lease = await sink.acquire(identity());
+  const run = 'r2' as Started['run'];
+  await sink.startRun(lease, { ...plan(run), roots: [] });
+  expect(await sink.deletes.tombstoneOrphans(lease, run, 9)).toEqual([{ entity: members, rows: 2 }]);
+});
+
 test('after lost lines every walk begins anew and in full, whatever was known', async () => {
   await using sink = await deletedAndLost(3);
   const ledger = new Database(join(folder, '_ledger.db'));

@@ -6,7 +6,10 @@ import type { KeyedRow } from '../record-store.ts';
 
 /** The partitions that a record has led to. */
 export interface PartitionsBelow {
-  /** The record is gone: they are not walked any more, and what was known of them is forgotten but for who set them aside. */
+  /**
+   * The record is gone: they are not walked any more, and what was known of them is forgotten but for who set them aside. Also
+   * those that it has ended before: rows of theirs may have come back in another way than by a walk.
+   */
   end(connector: ConnectorName, entity: EntityName, keyText: string): void;
   /** Listings leave the record out although it exists (it is in the trash): what lies below rests until one shows it again. */
   rest(connector: ConnectorName, entity: EntityName, keyText: string): void;
@@ -31,7 +34,7 @@ export function preparePartitionsBelow(db: Database.Database): PartitionsBelow {
       `UPDATE _sync_partitions SET gone = 1, due_since = NULL, ready = 0, listed = 0, position = NULL, watermark = NULL,
          marker = NULL, found_marker = NULL, full_at = NULL, full_origin = NULL, sweep_origin = NULL, swept_to = 0,
          failure = NULL, failed_at = NULL
-       WHERE ${below} AND gone IN (0, 3) RETURNING id`,
+       WHERE ${below} AND gone <> 1 RETURNING id`,
     )
     .pluck();
   const rest = db
