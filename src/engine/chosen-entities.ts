@@ -19,6 +19,15 @@ export type OnSchemaChange = 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 /** The entities of a run, parents before children. */
 export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 
+/**
+ * Whether the settings say which of an entity's records are read. A record that a walk does not meet may then be one that the
+ * parameters hide, or one that has gone from one variant to another between their walks.
+ */
+export function isFiltered(chosen: Pick<ChosenEntity, 'variants'> | undefined): boolean {
+  const variants = chosen?.variants ?? [];
+  return variants.length > 1 || variants.some((variant) => Object.keys(variant).length > 0);
+}
+
 /** Steps from a root entity: deeper partitions start first, so that parents do not pile up children. */
 export function rankOf(definition: Definition, name: EntityName): number {
   const parents = definition.entities.get(name)?.parents ?? [];

@@ -31,11 +31,12 @@ export function afterPage(walk: Walk, standing: Standing, advance: Advance): Nex
         restartedBecause: null,
       };
     case 'end': {
-      const { entity, partition, isBackfill } = walk;
+      const { entity, partition, isBackfill, isFiltered } = walk;
+      const { state } = standing;
       return {
         kind: 'end',
         standing: { ...standing, position: advance.position },
-        seal: sealOf(entity, partition, { proof: advance.proof, state: standing.state, isBackfill }),
+        seal: sealOf(entity, partition, { proof: advance.proof, state, isBackfill, isFiltered }),
       };
     }
     case 'restart':

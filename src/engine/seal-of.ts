@@ -3,17 +3,26 @@ import type { Entity } from '../definitions/definition.ts';
 import type { Absence, Partition, Proof, Seal } from '../sinks/partition.ts';
 import type { WalkState } from './walk-state.ts';
 
+/** How the walk ended, and what it was made for. */
+interface Ended {
+  readonly proof: Proof;
+  readonly state: WalkState;
+  readonly isBackfill: boolean;
+  /** The settings say which records are read. */
+  readonly isFiltered: boolean;
+}
+
 /** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is. */
 export function sealOf(
   entity: Entity,
   partition: Partition,
-  { proof, state, isBackfill }: { proof: Proof; state: WalkState; isBackfill: boolean },
+  { proof, state, isBackfill, isFiltered }: Ended,
 ): Seal {
   const proven = { ...proof, isOrdered: proof.isOrdered && isOrderKept(entity, proof, state) };
   return {
     proof: proven,
     watermark: isBackfill ? null : watermarkOf(entity, proven, state),
-    absence: isBackfill ? null : absenceOf(entity, partition, proven, state),
+    absence: isBackfill ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
   };
 }
 
@@ -26,8 +35,15 @@ function watermarkOf({ incremental }: Entity, proof: Proof, { high }: WalkState)
   return incremental === null || !proof.isOrdered || high === null ? null : instant(high);
 }
 
-function absenceOf(entity: Entity, partition: Partition, proof: Proof, { refused }: WalkState): Absence {
+function absenceOf(
+  entity: Entity,
+  partition: Partition,
+  proof: Proof,
+  { state: { refused }, isFiltered }: Pick<Ended, 'state' | 'isFiltered'>,
+): Absence {
   if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
+  // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
+  if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
   // A record in quarantine may be one that is stored: it was there, and nobody could tell that it was.
   if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
   if (isGettable(entity, partition)) return 'get';

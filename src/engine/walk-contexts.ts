@@ -1,6 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import type { StartedRun } from '../sinks/sink.ts';
+import { isFiltered } from './chosen-entities.ts';
 import type { GroupCommits } from './group-commits.ts';
 import type { LargestPages } from './pagination/offset.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
@@ -64,6 +65,7 @@ export function walkContexts(
       inFlight,
       capMs: shared.capMs,
       isBackfill: window !== null,
+      isFiltered: isFiltered(chosen.get(name)),
       clock: options.clock,
       onEvent: (event) => {
         if (event.kind === 'page-committed') {

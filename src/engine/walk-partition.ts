@@ -28,6 +28,8 @@ export interface WalkContext {
   readonly capMs: number;
   /** The walks are bounded at both ends: what they do not meet may lie outside. */
   readonly isBackfill: boolean;
+  /** The settings say which of the entity's records are read. */
+  readonly isFiltered: boolean;
   readonly clock: Clock;
   readonly onEvent: OnRunEvent;
   readonly signal: AbortSignal;

@@ -53,7 +53,8 @@ export async function workRun(options: SyncOptions, underWay: RunUnderWay): Prom
   const { sink, source, definition, concurrency, onEvent } = options;
   // Backfills and the like bring records; what they do not meet says nothing.
   if (plan.kind === 'sync') {
-    const context = { sink, lease, run: started.run, source, definition, policies, options: run };
+    const { entities } = options;
+    const context = { sink, lease, run: started.run, source, definition, entities, policies, options: run };
     await sweepRun({ ...context, concurrency, tally, onEvent, signal }).catch(endNow);
     noteMissingRecords(tally, ending);
   }

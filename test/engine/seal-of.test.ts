@@ -11,7 +11,10 @@ const capMs = Date.UTC(2026, 4, 1);
 const walked: WalkState = { ...beginState(capMs), read: 9, high: capMs - 1000 };
 const ordered: Proof = { kind: 'seam', isOrdered: true };
 
-function seal(name: string, more: { proof?: Proof; state?: WalkState; mode?: Partition['mode'] } = {}) {
+function seal(
+  name: string,
+  more: { proof?: Proof; state?: WalkState; mode?: Partition['mode']; isFiltered?: boolean } = {},
+) {
   const definition = mailing.entities.has(entityName(name)) ? mailing : notes;
   const partition: Partition = {
     id: 1,
@@ -30,6 +33,7 @@ function seal(name: string, more: { proof?: Proof; state?: WalkState; mode?: Par
       proof: more.proof ?? ordered,
       state: more.state ?? walked,
       isBackfill,
+      isFiltered: more.isFiltered ?? false,
     });
 }
 
@@ -52,6 +56,9 @@ describe('the end of a full walk', () => {
     ['segment_members', { proof: unordered }, 'walk'],
     ['segment_members', { proof: unordered, state: refused }, null],
     ['automations', { state: refused }, null],
+    ['lists', { isFiltered: true }, 'get'],
+    ['list_members', { isFiltered: true }, 'get'],
+    ['segment_members', { isFiltered: true }, null],
     ['unsubscribes', {}, null],
     ['users', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
     ['comments', { proof: { kind: 'token', isOrdered: true } as const }, 'nothing'],

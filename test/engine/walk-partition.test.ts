@@ -55,6 +55,7 @@ async function walkMembers(
     inFlight: { bytes: 0, maxBytes: 1e6 },
     capMs,
     isBackfill: false,
+    isFiltered: false,
     clock: { now: () => capMs, sleep: () => Promise.resolve() },
     onEvent: ({ kind }) => {
       if (kind === 'page-dropped') dropped += 1;

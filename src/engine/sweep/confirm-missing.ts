@@ -40,7 +40,7 @@ export async function confirmMissing(
 ): Promise<number> {
   let asking = entities.map((entity): Asking => ({
     entity,
-    read: compileReadConfirmed(entity, context.policies.get(entity.name)),
+    read: compileReadConfirmed(entity, context.policies.get(entity.name), filtersOf(context, entity)),
     unanswered: new Set(),
     unansweredInARow: 0,
     withdrawn: new Set(),
@@ -57,6 +57,10 @@ export async function confirmMissing(
     asking = again;
   }
   return getsLeft;
+}
+
+function filtersOf({ entities }: SweepContext, { name }: Entity): ReadonlySet<string> {
+  return new Set(entities.get(name)?.variants.flatMap((variant) => Object.keys(variant)));
 }
 
 /** Those without an answer would come first again. */

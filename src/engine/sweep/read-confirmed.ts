@@ -8,11 +8,13 @@ import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema
 
 /**
  * Makes the function that reads what a `get` answered for a row that no listing showed. A record that is not the row
- * that was asked for, that its listing alone can place, or that a policy refuses, says only that something is there.
+ * that was asked for, that its listing alone can place, or that a policy refuses, says only that something is there. `filters`:
+ * parameters by which the settings choose among the entity's records.
  */
 export function compileReadConfirmed(
   entity: Entity,
   policy: SchemaPolicy = acceptEverything,
+  filters: ReadonlySet<string> = new Set(),
 ): (candidate: Candidate, answer: JsonValue) => Judgement {
   const prepare = compilePrepare({
     table: entity.table,
@@ -39,7 +41,12 @@ export function compileReadConfirmed(
     }
     const isUnlisted = meetsAny(entity.unlisted, answer);
     if (entity.recursive !== null) return standing(entity.recursive, candidate, answer, isUnlisted);
-    return { row, verdict: 'there', record: placed(candidate, answer), isUnlisted };
+    return {
+      row,
+      verdict: 'there',
+      record: placed(candidate, answer),
+      isUnlisted: isUnlisted || isHidden(filters, candidate, answer),
+    };
   };
 }
 
@@ -53,6 +60,13 @@ function standing(
   const place = isUnlisted ? 'in-none' : standingInTree(rules, answer, params[rules.param] ?? null);
   if (place === 'in-none') return { row, verdict: 'gone' };
   return { row, verdict: 'there', record: null, isUnlisted: place === 'elsewhere' };
+}
+
+/** It does not have, or does not show, what its partition's listing is filtered by. */
+function isHidden(filters: ReadonlySet<string>, { params }: Candidate, answer: JsonObject): boolean {
+  return Object.entries(params).some(
+    ([name, value]) => filters.has(name) && (!Object.hasOwn(answer, name) || answer[name] !== value),
+  );
 }
 
 function isOfKind({ only }: Entity, answer: JsonValue): boolean {

@@ -4,6 +4,7 @@ import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
 import type { Lease, Sink } from '../../sinks/sink.ts';
 import type { Source } from '../../source/source.ts';
+import type { ChosenEntities } from '../chosen-entities.ts';
 import type { SchemaPolicies } from '../prepare/schema-policy.ts';
 import type { RunOptions } from '../run-options.ts';
 import type { MissingStanding, RunTally } from '../run-tally.ts';
@@ -17,6 +18,7 @@ export interface SweepContext {
   readonly source: Pick<Source, 'get'>;
   readonly definition: Definition;
   readonly policies: SchemaPolicies;
+  readonly entities: ChosenEntities;
   readonly options: Pick<RunOptions, 'guards' | 'allowDeletes'>;
   /** Questions asked at a time. */
   readonly concurrency: number;

@@ -216,6 +216,21 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
+  test('knows of no other place where the settings do not have it read any more', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
+    await sweep('r2', shows(['1']), { roots: [one] });
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
+  });
+
+  test('gives the rows of a partition that the settings do not have read any more to the one that shows them', async () => {
+    const { sink, sweep } = await useRuns(bench(), both);
+    await (await sweep('r1', shows(['1', '2', '3']), { roots: [one] })).finish();
+    await (await sweep('r2', shows([], ['1', '2']), { roots: [two] })).finish();
+    await sweep('r3', shows([], ['1']), { roots: [two] });
+    expect(missingKeys(sink), 'what it never showed stays as it is').toEqual(['["a","2"]']);
+  });
+
   test('passes over a row that another kind of run has written while the chain lasted', async () => {
     const { sink, sweep, begin, lease } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3']))).finish();

@@ -148,6 +148,7 @@ export function simulatedSync(
       inFlight: { bytes: 0, maxBytes: 1e9 },
       capMs,
       isBackfill: false,
+      isFiltered: false,
       clock: { now: service.nowMs, sleep: () => Promise.resolve() },
       onEvent: () => undefined,
       signal: stop.signal,

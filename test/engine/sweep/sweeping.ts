@@ -64,6 +64,7 @@ export async function sweep(
     source: { get },
     definition: mailing,
     policies: new Map(),
+    entities: new Map(),
     options: { ...ordinaryRun, ...options },
     concurrency: 3,
     tally,

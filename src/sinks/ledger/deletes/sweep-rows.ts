@@ -56,9 +56,8 @@ function sweepHome(sweeping: Sweeping, swept: SweptPartition, table: RecordTable
 function moveOrMiss(sweeping: Sweeping, swept: SweptPartition, table: RecordTable, row: HomedRow): void {
   const { commit, partitions } = sweeping;
   const { connector } = commit.held;
-  const { origin } = commit.current;
   const place = partitions
-    .otherPlaces(connector, swept.entity, row.row, origin)
+    .otherPlaces(connector, swept.entity, row.row, commit.current)
     .find(({ hasShown }) => hasShown === 1);
   if (place !== undefined) {
     table.setHome(row.row, place.partition);
@@ -76,7 +75,7 @@ function missRow(
   { row, changedAt }: HomedRow,
 ): void {
   const { connector } = held;
-  const places = partitions.otherPlaces(connector, entity, row, current.origin);
+  const places = partitions.otherPlaces(connector, entity, row, current);
   const live = places.find(({ mayShow }) => mayShow === 1);
   for (const { partition, mayShow } of places) {
     if (mayShow === 0 || partition === live?.partition) {
@@ -116,7 +115,7 @@ function weakestPlace(home: Place, places: readonly OtherPlace[]): Place {
   return weakest;
 }
 
-/** What the partition showed of others' rows: not any more, or for good where their home is no more. */
+/** What the partition showed of others' rows: not any more, or for good where nothing leads to their home. */
 function sweepGuests(
   { commit: { held, current }, partitions }: Sweeping,
   { id, entity, sweptTo }: SweptPartition,
@@ -131,7 +130,7 @@ function sweepGuests(
       continue;
     }
     const home = table.row(row)?.home ?? null;
-    if (home !== null && !partitions.isThere(home)) {
+    if (home !== null && !partitions.isLedTo(home, current)) {
       table.setHome(row, id);
       partitions.dropPlace(connector, entity, row, id);
     }

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { CurrentRun } from '../ledger.ts';
 
 export type Needs = 'nothing' | 'get' | 'walk';
 
@@ -16,7 +17,7 @@ export interface SweptPartition {
 /** Another partition that has shown a row. */
 export interface OtherPlace {
   readonly partition: number;
-  /** 0 where the partition is no more, where nothing leads to it, or where this chain has walked it in full. */
+  /** 0 where nothing leads to the partition (any more), or where this chain has walked it in full. */
   readonly mayShow: number;
   /** What its full walk in this chain says of what it did not meet; null for any other. */
   readonly absence: Needs | null;
@@ -39,7 +40,7 @@ export interface SweptPartitions {
     connector: ConnectorName,
     entity: EntityName,
     row: number,
-    origin: number,
+    chain: SweepingChain,
   ): readonly OtherPlace[];
   dropPlace(connector: ConnectorName, entity: EntityName, row: number, partition: number): void;
   /** Rows that the partition has shown although it is not their home, behind row `after`. */
@@ -50,8 +51,19 @@ export interface SweptPartitions {
     after: number,
     limit: number,
   ): readonly Guest[];
-  isThere(partition: number): boolean;
+  /** Whether something leads to it: then it is, or will be, walked. */
+  isLedTo(partition: number, chain: SweepingChain): boolean;
 }
+
+/** Of the current run. */
+export type SweepingChain = Pick<CurrentRun, 'origin' | 'keepPartitionsSince'>;
+
+/**
+ * A root that this chain has not found is none of the settings' any more; what lies below a record may wait for long to be found
+ * again, but not for longer than what nothing leads to is kept.
+ */
+const isLed = `place.gone = 0 AND (place.due_since IS NOT NULL OR place.origin = :origin
+  OR place.parent_key IS NOT NULL AND place.found_at >= :since)`;
 
 export function prepareSweptPartitions(db: Database.Database): SweptPartitions {
   const next = db.prepare<[string, number, string], SweptPartition>(
@@ -63,11 +75,12 @@ export function prepareSweptPartitions(db: Database.Database): SweptPartitions {
   const finish = db.prepare<[string, number]>(
     'UPDATE _sync_partitions SET full_at = ?, sweep_origin = NULL, swept_to = 0 WHERE id = ?',
   );
-  const otherPlaces = db.prepare<[number, number, number, string, string, number], OtherPlace>(
-    `SELECT also.partition, also.origin = ? AS hasShown, coalesce(place.gone = 0 AND place.full_origin IS NOT ?, 0) AS mayShow,
-       iif(place.gone = 0 AND place.full_origin = ?, place.absence, NULL) AS absence
+  const otherPlaces = db.prepare<[BoundPlace], OtherPlace>(
+    `SELECT also.partition, also.origin = :origin AS hasShown,
+       coalesce(${isLed} AND place.full_origin IS NOT :origin, 0) AS mayShow,
+       iif(place.gone = 0 AND place.full_origin = :origin, place.absence, NULL) AS absence
      FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
-     WHERE also.connector = ? AND also.entity = ? AND also.row = ? ORDER BY also.partition`,
+     WHERE also.connector = :connector AND also.entity = :entity AND also.row = :row ORDER BY also.partition`,
   );
   const dropPlace = db.prepare<[string, string, number, number]>(
     'DELETE FROM _sync_also WHERE connector = ? AND entity = ? AND row = ? AND partition = ?',
@@ -76,16 +89,35 @@ export function prepareSweptPartitions(db: Database.Database): SweptPartitions {
     `SELECT row, origin FROM _sync_also INDEXED BY _sync_also_partition
      WHERE partition = ? AND connector = ? AND entity = ? AND row > ? ORDER BY row LIMIT ?`,
   );
-  const isThere = db.prepare<[number], number>('SELECT 1 FROM _sync_partitions WHERE id = ?').pluck();
+  const isLedTo = db
+    .prepare<[BoundChain & { readonly partition: number }], number>(
+      `SELECT 1 FROM _sync_partitions AS place WHERE id = :partition AND ${isLed}`,
+    )
+    .pluck();
   return {
     next: (connector, origin, entities) => next.get(connector, origin, JSON.stringify(entities)),
     moveTo: (id, sweptTo) => void moveTo.run(sweptTo, id),
     finish: (id, fullAt) => void finish.run(fullAt, id),
-    otherPlaces: (connector, entity, row, origin) =>
-      otherPlaces.all(origin, origin, origin, connector, entity, row),
+    otherPlaces: (connector, entity, row, chain) =>
+      otherPlaces.all({ connector, entity, row, ...boundChain(chain) }),
     dropPlace: (connector, entity, row, partition) => void dropPlace.run(connector, entity, row, partition),
     guests: (connector, entity, partition, after, limit) =>
       guests.all(partition, connector, entity, after, limit),
-    isThere: (partition) => isThere.get(partition) !== undefined,
+    isLedTo: (partition, chain) => isLedTo.get({ partition, ...boundChain(chain) }) !== undefined,
   };
+}
+
+interface BoundChain {
+  readonly origin: number;
+  readonly since: Instant;
+}
+
+interface BoundPlace extends BoundChain {
+  readonly connector: string;
+  readonly entity: string;
+  readonly row: number;
+}
+
+function boundChain({ origin, keepPartitionsSince }: SweepingChain): BoundChain {
+  return { origin, since: keepPartitionsSince };
 }

@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+import type { EntityName } from '../../src/core/names.ts';
+import type { Params } from '../../src/core/records.ts';
+import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
+import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import { listingOf } from '../../src/service/sample/listing.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import { text } from '../service/served-api.ts';
+import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { chosenEntities, entityNamed } from '../support/sync-once.ts';
+
+const definition = builtInDefinition('email-marketing');
+const sinks = ['sqlite', 'jsonl'] as const;
+
+/** An account in which records go from one status to another, each shown by the listings of its status alone. */
+function withStatuses(
+  account: SampleAccount,
+  statusOf: (entity: string, id: string) => string | null,
+): SampleAccount {
+  return {
+    list: (entity, params) => {
+      if (params['status'] === undefined) return account.list(entity, params);
+      const { status, ...others } = params;
+      const listing = account.list(entity, others);
+      const records = listing
+        .slice(0, Number.POSITIVE_INFINITY)
+        .map((record) => ({
+          ...record,
+          status: statusOf(entity, text(record['id'])) ?? record['status'] ?? null,
+        }))
+        .filter((record) => record.status === status);
+      return listingOf(records, listing.metadata);
+    },
+    get: (entity, params) => {
+      const record = account.get(entity, params);
+      return record === null
+        ? null
+        : { ...record, status: statusOf(entity, text(record['id'])) ?? record['status'] ?? null };
+    },
+  };
+}
+
+async function openMoving(sink: (typeof sinks)[number]) {
+  const statuses = new Map<string, string>();
+  const world = await openRevisionWorld({
+    definitionName: 'email-marketing',
+    sink,
+    wrap: (account) => withStatuses(account, (entity, id) => statuses.get(`${entity} ${id}`) ?? null),
+  });
+  return { world, statuses };
+}
+
+function only(name: string, variants: readonly Params[], parents: readonly string[] = []): ChosenEntities {
+  return new Map(
+    [...chosenEntities(definition, [...parents, name])].map(([one, chosen]) => [
+      one,
+      one === name ? { ...chosen, variants } : chosen,
+    ]),
+  );
+}
+
+const idsOf = (world: RevisionWorld, name: string): ReadonlySet<string> =>
+  new Set(
+    [...world.stored(entityNamed(definition, name).table).values()].map(({ columns }) => text(columns['id'])),
+  );
+
+const standing = (report: RunReport, name: string) => {
+  const found = report.entities.find(({ entity }) => entity === (name as EntityName));
+  return {
+    outcome: report.outcome,
+    deleted: found?.deleted,
+    withdrawn: found?.withdrawn,
+    pending: found?.pending,
+  };
+};
+const fine = { outcome: 'ok', deleted: 0, withdrawn: 0, pending: 0 };
+
+describe.each(sinks)('a record that a filter of the settings hides (%s)', (sink) => {
+  it.each<[string, readonly string[], string, string]>([
+    ['campaigns', [], 'save', 'sent'],
+    ['list_members', ['lists'], 'subscribed', 'unsubscribed'],
+  ])(
+    'is not deleted, and is no fault of the walk: %s',
+    async (name, parents, status, later) => {
+      const { world, statuses } = await openMoving(sink);
+      await using _world = world;
+      const entities = only(name, [{ status }], parents);
+      await world.sync({}, { entities });
+      const [id = ''] = idsOf(world, name);
+      const before = idsOf(world, name).size;
+      expect(before).toBeGreaterThan(1);
+
+      statuses.set(`${name} ${id}`, later);
+      for (let round = 0; round < 3; round += 1) {
+        expect(standing(await world.sync({ isFull: true }, { entities }), name), `${round}`).toEqual(fine);
+        expect(idsOf(world, name).has(id)).toBe(true);
+      }
+      const [row] = [...world.stored(entityNamed(definition, name).table).values()].filter(
+        ({ columns }) => columns['id'] === id,
+      );
+      expect(row?.columns['status'], 'as it is now').toBe(later);
+    },
+    60_000,
+  );
+});
+
+describe.each(sinks)('a record that goes from one filter to another while both are read (%s)', (sink) => {
+  it('is not deleted because neither walk has met it', async () => {
+    const { world, statuses } = await openMoving(sink);
+    await using _world = world;
+    const entities = only('campaigns', [{ status: 'sent' }, { status: 'save' }]);
+    await world.sync({}, { entities });
+    const drafts = [...world.stored(entityNamed(definition, 'campaigns').table).values()].filter(
+      ({ columns }) => columns['status'] === 'save',
+    );
+    const id = text(drafts[0]?.columns['id'] ?? null);
+    // Sent just after those that are sent have been read.
+    let sentRead = 0;
+    world.obstruct((entity, params) => {
+      if (entity !== 'campaigns') return;
+      if (params['status'] === 'sent') sentRead += 1;
+      else if (sentRead > 0) statuses.set(`campaigns ${id}`, 'sent');
+    });
+    await world.sync({}, { entities, concurrency: 1 });
+    expect(sentRead).toBeGreaterThan(0);
+    expect(statuses.size).toBe(1);
+    world.obstruct(null);
+    expect(idsOf(world, 'campaigns').has(id)).toBe(true);
+    expect(standing(await world.sync({}, { entities }), 'campaigns')).toEqual(fine);
+    expect(idsOf(world, 'campaigns').has(id)).toBe(true);
+  }, 60_000);
+});
