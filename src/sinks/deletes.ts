@@ -63,6 +63,8 @@ export interface EntityMissing {
   readonly allowed: number;
   /** Of them: missed by two full walks or more, of different chains. */
   readonly missedTwice: number;
+  /** Of them: `get` has returned them before, is asked again before they go, and nobody has allowed it. */
+  readonly vouchedFor: number;
   /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;
   /** Not among `missing`: rows below vanished records that may have moved elsewhere, which a `get` must say. */

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
+import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
-import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/service/sample/sample-account.ts';
 import { listingOf } from '../../src/service/sample/listing.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { text } from '../service/served-api.ts';
@@ -41,11 +42,12 @@ function withStatuses(
   };
 }
 
-async function openMoving(sink: (typeof sinks)[number]) {
+async function openMoving(sink: (typeof sinks)[number], size: SampleSize = 'small') {
   const statuses = new Map<string, string>();
   const world = await openRevisionWorld({
     definitionName: 'email-marketing',
     sink,
+    size,
     wrap: (account) => withStatuses(account, (entity, id) => statuses.get(`${entity} ${id}`) ?? null),
   });
   return { world, statuses };
@@ -130,4 +132,29 @@ describe.each(sinks)('a record that goes from one filter to another while both a
     expect(standing(await world.sync({}, { entities }), 'campaigns')).toEqual(fine);
     expect(idsOf(world, 'campaigns').has(id)).toBe(true);
   }, 60_000);
+});
+
+describe('records that listings leave out, a third of all', () => {
+  it('hold nothing up once each of them has been asked for', async () => {
+    const { world, statuses } = await openMoving('sqlite', { members: 400 });
+    await using _world = world;
+    const entities = only('list_members', [{ status: 'subscribed' }], ['lists']);
+    await world.sync({}, { entities });
+    const ids = [...idsOf(world, 'list_members')];
+    const left = ids.slice(0, Math.ceil(ids.length / 3));
+    expect(left.length).toBeGreaterThan(20);
+    for (const id of left) statuses.set(`list_members ${id}`, 'unsubscribed');
+    const guarded = await world.sync({ isFull: true }, { entities });
+    expect(exitCodeOfReport(guarded), 'so many at once are for a person to look at').toBe(6);
+    for (let round = 0; round < 9; round += 1) {
+      const allowed = await world.sync({ allowDeletes: true }, { entities });
+      if (standing(allowed, 'list_members').pending === 0) break;
+    }
+    for (let round = 0; round < 2; round += 1) {
+      const later = await world.sync({ isFull: true }, { entities });
+      expect(exitCodeOfReport(later)).toBe(0);
+      expect(standing(later, 'list_members')).toEqual(fine);
+    }
+    expect(idsOf(world, 'list_members').size).toBe(ids.length);
+  }, 120_000);
 });

@@ -103,7 +103,7 @@ async function judgeEntities(context: SweepContext): Promise<readonly JudgedEnti
   for (const found of await sink.deletes.missing(lease, run)) {
     signal.throwIfAborted();
     if (options.allowDeletes) await sink.deletes.allow(lease, run, found.entity);
-    const missing = options.allowDeletes ? { ...found, allowed: found.missing } : found;
+    const missing = options.allowDeletes ? { ...found, allowed: found.missing, vouchedFor: 0 } : found;
     const verdict = guardDeletes(missing, options.guards);
     const standing = standingOf(missing, verdict);
     // Also where the run ends before the rest is done.
@@ -124,7 +124,7 @@ async function judgeEntities(context: SweepContext): Promise<readonly JudgedEnti
 
 function standingOf(missing: EntityMissing | null, { withheldBecause }: DeleteVerdict): MissingStanding {
   const all = missing?.missing ?? 0;
-  const withheld = withheldBecause === null ? 0 : all - (missing?.allowed ?? 0);
+  const withheld = withheldBecause === null ? 0 : all - (missing?.allowed ?? 0) - (missing?.vouchedFor ?? 0);
   const pending = all - withheld + (missing?.orphans ?? 0);
   return { withheld, pending, withheldBecause: withheld > 0 ? withheldBecause : null };
 }

@@ -2,10 +2,11 @@ import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
+import type { Judgement } from '../../../src/sinks/deletes.ts';
 import type { FoundPartition, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import { counts, dayMs, news, partition, reading, record, rootOf, type SinkKind } from './fixture.ts';
-import { param, useRuns, type Shown } from './run-in-hand.ts';
+import { param, useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
 
 const pages = 'pages' as EntityName;
@@ -263,20 +264,20 @@ export function orphans(kind: SinkKind): void {
     await (await sweep('r1', showing(full))).finish();
     const shown = isUnlisted ? showing(without(full, 'p1')) : rested;
     const hand = await sweep('r2', (one) => ({ ...shown(one), absence: 'get' }));
-    const asked = await sink.deletes.toConfirm(lease, hand.started.run, pages, 9);
-    expect(asked).toHaveLength(isUnlisted ? 1 : 0);
-    const judgements = asked.map(({ row: number }) => ({
-      row: number,
-      verdict: 'there' as const,
-      record: null,
-      isUnlisted: true,
-    }));
-    await sink.deletes.judge(lease, hand.started.run, pages, judgements);
+    const judge = async (run: RunInHand['started']['run'], verdict: Judgement['verdict']) => {
+      const asked = await sink.deletes.toConfirm(lease, run, pages, 9);
+      expect(asked).toHaveLength(isUnlisted ? 1 : 0);
+      const said = { verdict, record: null, isUnlisted: true };
+      const judgements = asked.map(({ row: number }) => ({ row: number, ...said }));
+      await sink.deletes.judge(lease, run, pages, judgements);
+    };
+    await judge(hand.started.run, 'there');
     await hand.finish();
     bench().clock.advance(31 * dayMs);
     await (await sweep('r3', (one) => ({ ...shown(one), absence: 'get' }))).finish();
     expect(ids(), 'what lies below it stays as it was').toMatchObject({ blocks: ['b1', 'b2', 'b3', 'b4'] });
     const last = await sweep('r4', showing(without(full, 'p1')));
+    await judge(last.started.run, 'gone');
     await last.tombstone(all);
     expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });

@@ -54,6 +54,7 @@ export function sweeping(kind: SinkKind): void {
       missing: 3,
       allowed: 0,
       missedTwice: 0,
+      vouchedFor: 0,
       toConfirm: 0,
       orphans: 0,
       toWalk: 0,

@@ -109,6 +109,7 @@ export function fakeDeletes(
       missing: missing.length,
       allowed: count((row) => row.isAllowed),
       missedTwice: count((row) => row.missed >= 2),
+      vouchedFor: count((row) => row.wasVouchedFor && !row.isAllowed),
       toConfirm: count((row) => row.needs === 'get'),
       orphans: 0,
       toWalk: count((row) => row.needs === 'walk' && row.missed < 2),

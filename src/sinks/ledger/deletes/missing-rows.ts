@@ -32,8 +32,8 @@ export interface MissingCounts extends Omit<EntityMissing, 'live' | 'isEmpty'> {
 }
 
 /**
- * `_sync_missing`. `missed` 0: `get` has returned the row, and no full walk has missed it since; it is kept only so that the
- * next miss withdraws nothing. Rows below vanished records (`gone`) are left to `tombstoneOrphans`.
+ * `_sync_missing`. `missed` 0: `get` has returned the row, and no full walk has missed it since; it is kept so that the
+ * next miss withdraws nothing, and takes another `get` whatever the walk proves. Rows below vanished records (`gone`) are left to `tombstoneOrphans`.
  */
 export interface MissingRows {
   /** Once a chain, however often. */
@@ -74,7 +74,7 @@ export function prepareMissingRows(db: Database.Database): MissingRows {
        (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
      VALUES (:connector, :entity, :row, :partition, :origin, 1, :now, :needs, 0, 0)
      ON CONFLICT (connector, entity, row) DO UPDATE SET partition = excluded.partition, origin = excluded.origin,
-       since = iif(missed = 0, excluded.since, since), missed = missed + 1, needs = excluded.needs
+       since = iif(missed = 0, excluded.since, since), missed = missed + 1, needs = iif(is_vouched_for = 1, 'get', excluded.needs)
      WHERE origin <> excluded.origin`,
   );
   const get = db.prepare<[string, string, number], NotedRow>(
@@ -90,6 +90,8 @@ export function prepareMissingRows(db: Database.Database): MissingRows {
   const counts = db.prepare<[number, string], MissingCounts>(
     `SELECT m.entity, sum(p.gone = 0) AS missing, sum(p.gone = 0 AND m.is_allowed) AS allowed,
        sum(p.gone = 0 AND m.missed >= 2) AS missedTwice, sum(m.needs = 'get') AS toConfirm,
+       sum(p.gone = 0 AND m.is_vouched_for = 1 AND m.asked_run IS NOT NULL AND m.needs = 'get' AND m.is_allowed = 0)
+         AS vouchedFor,
        sum(m.needs = 'walk' AND m.missed < 2) AS toWalk, sum(p.gone = 2) AS orphans,
        max(p.gone = 0 AND m.origin = ?) AS wasSwept
      FROM ${withPartition} WHERE m.connector = ? AND (${counted} OR ${isOrphan}) GROUP BY m.entity`,
