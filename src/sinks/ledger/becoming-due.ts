@@ -1,4 +1,4 @@
-import type { Instant } from '../../core/clock.ts';
+import { instant, type Instant } from '../../core/clock.ts';
 import type { Marker, WalkMode } from '../partition.ts';
 import type { EntityReading } from '../sink.ts';
 
@@ -6,6 +6,8 @@ import type { EntityReading } from '../sink.ts';
 export interface ChainReading extends EntityReading {
   /** Everything is read in full, whatever is known. */
   readonly isFull: boolean;
+  /** What is dated later was dated by a clock that was wrong. */
+  readonly believedUntil: Instant;
   /** What must be as it was at the last seal for that to count: see `sealed_scope`. */
   readonly scope: string;
 }
@@ -47,5 +49,16 @@ export function isUnchanged(
 
 /** Its newest full walk is young enough to build on, and was made to read the same. */
 function isCurrent({ fullAt, sealedScope }: KnownWalks, reading: ChainReading): boolean {
-  return !reading.isFull && fullAt !== null && fullAt > reading.fullBefore && sealedScope === reading.scope;
+  const isYoung = fullAt !== null && fullAt > reading.fullBefore && fullAt <= reading.believedUntil;
+  return !reading.isFull && isYoung && sealedScope === reading.scope;
+}
+
+const dayMs = 24 * 60 * 60 * 1_000;
+
+/**
+ * The clocks of several hosts differ by less than a day. A clock that was ahead by years, once, must not keep records from being
+ * read in full, or from counting as missing, for as long.
+ */
+export function believedUntil(now: Instant): Instant {
+  return instant(Date.parse(now) + dayMs);
 }

@@ -1,7 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { RunPlan } from '../sink.ts';
-import type { ChainReading } from './becoming-due.ts';
+import { believedUntil, type ChainReading } from './becoming-due.ts';
 import { writeJson } from './json-text.ts';
 import type { HeldConnector } from './ledger.ts';
 
@@ -18,7 +18,7 @@ export function chainReadings(
       if (reading === undefined) throw unsaid(entity);
       // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
       const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
-      return [entity, { ...reading, isFull, scope }];
+      return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
     }),
   );
 }

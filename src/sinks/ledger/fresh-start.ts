@@ -43,9 +43,9 @@ export function prepareFreshStart(db: Database.Database): (start: FreshStart) =>
   const rest = db.prepare<[string]>(
     "UPDATE _sync_partitions SET ready = 0 WHERE connector = ? AND backfill = '' AND ready = 1",
   );
-  // Without a time, too: a full walk that was never swept, or whose proof was taken back. Each is a range of the index.
-  const age = ['full_at <= :fullBefore', 'full_at IS NULL'].map((isAged) =>
-    db.prepare<{ connector: string; entity: string; fullBefore: Instant; now: Instant }>(
+  // Without a time, too, or with an impossible one: a full walk that was never swept, or whose proof was taken back. Each is a range of the index.
+  const age = ['full_at <= :fullBefore', 'full_at > :believedUntil', 'full_at IS NULL'].map((isAged) =>
+    db.prepare<Ageing>(
       `UPDATE _sync_partitions INDEXED BY _sync_partitions_aged SET due_since = :now, ready = 0
        WHERE connector = :connector AND entity = :entity AND due_since IS NULL AND ${isAged}
          AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = 0`,
@@ -58,8 +58,14 @@ export function prepareFreshStart(db: Database.Database): (start: FreshStart) =>
     stopSweep.run(bound);
     clear.run({ ...bound, leaves: JSON.stringify(leaves), keepAfter });
     rest.run(connector);
-    for (const [entity, { fullBefore }] of reading) {
-      for (const one of age) one.run({ connector, entity, fullBefore, now });
+    for (const [entity, { fullBefore, believedUntil }] of reading) {
+      for (const one of age) one.run({ connector, entity, fullBefore, believedUntil, now });
     }
   };
+}
+
+interface Ageing extends Pick<ChainReading, 'fullBefore' | 'believedUntil'> {
+  readonly connector: string;
+  readonly entity: EntityName;
+  readonly now: Instant;
 }

@@ -33,12 +33,13 @@ export function prepareTrees(db: Database.Database): Trees {
       'SELECT absence FROM _sync_partitions WHERE id = ? UNION SELECT absence FROM _sync_partitions WHERE tree = ?',
     )
     .pluck();
+  // A full walk says how far the records go whatever was thought before: a clock that was wrong once may have said further.
   // A walk that began where one of an earlier chain had stopped has not seen its first half as it is now: what it did not
   // meet says nothing, and the next walk is a full one, whatever the parent's change value says by then.
   const endTree = db.prepare<TreeEnd>(
     `UPDATE _sync_partitions SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run,
        sealed_scope = :scope, absence = :absence,
-       watermark = CASE WHEN :watermark IS NULL OR watermark >= :watermark THEN watermark ELSE :watermark END,
+       watermark = CASE WHEN :watermark IS NULL OR mode <> 'full' AND watermark >= :watermark THEN watermark ELSE :watermark END,
        marker = found_marker,
        full_at = CASE WHEN midway = 1 AND (mode = 'full' OR found_marker IS NOT NULL) THEN NULL
                       WHEN mode = 'full' AND :absence IS NULL THEN :chainStartedAt ELSE full_at END,

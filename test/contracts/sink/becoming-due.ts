@@ -1,3 +1,4 @@
+import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -145,6 +146,30 @@ export function becomingDue(kind: SinkKind): void {
     }
     seen.push((await (await begin('last', incremental)).partition(null)).watermark);
     expect(seen).toEqual([null, at(5), at(5), at(5), at(9)]);
+  });
+
+  test('takes from a full walk how far the records go, also where an earlier one said further', async () => {
+    await open();
+    const first = await begin('r1', incremental);
+    await first.read(null, { seal: whole({ watermark: at(9) }) });
+    await first.finish();
+    const second = await begin('r2', { ...incremental, isFull: true });
+    await second.read(null, { seal: whole({ watermark: at(5) }) });
+    await second.finish();
+    expect((await (await begin('r3', incremental)).partition(null)).watermark).toBe(at(5));
+  });
+
+  test('reads in full what a clock that was ahead has dated years from now', async () => {
+    await open();
+    await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    ledger.exec("UPDATE _sync_partitions SET full_at = '2099-01-01T00:00:00.000Z'");
+    ledger.close();
+    const second = await begin('r2', incremental);
+    expect(await second.modes()).toEqual(['lists full']);
+    await second.read(null, { seal: whole({ watermark: at(0) }) });
+    expect(await second.sink.findLeftovers(second.lease), 'also where its parent is not met').toBe(1);
+    expect(await second.modes()).toEqual(['a full']);
   });
 
   test('does not read what is found again with the same change value', async () => {

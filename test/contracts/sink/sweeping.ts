@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Absence, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
-import { identity, member, members, news, partition, type SinkKind } from './fixture.ts';
+import { dayMs, identity, member, members, news, partition, type SinkKind } from './fixture.ts';
 import { instant } from '../../../src/core/clock.ts';
 import { param, useRuns, type RunInHand, type Shown } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
@@ -247,6 +247,16 @@ export function sweeping(kind: SinkKind): void {
     await hand.walk(shows(['1']));
     await hand.sweep();
     expect(missingKeys(sink)).toEqual(['["a","3"]']);
+  });
+
+  test('takes a row for missing though a clock that was ahead has dated it years from now', async () => {
+    const { sink, sweep } = await useRuns(bench(), {});
+    const nowMs = bench().clock.now();
+    bench().clock.advance(3 * 365 * dayMs);
+    await (await sweep('r1', shows(['1', '2']))).finish();
+    bench().clock.advance(nowMs - bench().clock.now());
+    await sweep('r2', shows(['1']));
+    expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
   test('counts the walks of different chains that have missed a row', async () => {

@@ -1,3 +1,4 @@
+import { believedUntil } from '../becoming-due.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
 import type { MissingRows } from './missing-rows.ts';
@@ -87,7 +88,7 @@ function missRow(
     return;
   }
   // Written while the chain lasted, but not by it (a record fetched on its own, a backfill): it is there.
-  if (changedAt >= current.chainStartedAt) return;
+  if (changedAt >= current.chainStartedAt && changedAt <= believedUntil(stamp.now)) return;
   const weakest = weakestPlace({ partition: id, absence }, places);
   if (weakest.partition !== id) {
     table.setHome(row, weakest.partition);
