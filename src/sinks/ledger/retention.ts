@@ -47,7 +47,7 @@ export function prepareRetention(db: Database.Database): Retention {
     'DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?',
   );
   const stale = db.prepare<[DoomedPartitions & Passed], StalePartition>(
-    `SELECT id, entity, gone, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
+    `SELECT id, entity, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
      WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
        AND due_since IS NULL AND gone <> 1
        AND (sealed_at IS NULL OR sealed_at < :since)
@@ -73,7 +73,7 @@ export function prepareRetention(db: Database.Database): Retention {
       for (let passed: Passed | undefined = { foundAt: '', id: 0 }; passed !== undefined;) {
         const batch = stale.all({ connector, since, ...passed });
         for (const one of batch) {
-          if (one.gone !== 2 && one.isBelow === 1 && isHome(one)) continue;
+          if (one.isBelow === 1 && isHome(one)) continue;
           also.run(one.id);
           partition.run(one.id);
         }
@@ -96,7 +96,6 @@ interface Passed {
 
 interface StalePartition extends ForgottenPartition, Passed {
   readonly id: number;
-  readonly gone: number;
   /** 1 where a record led to it. */
   readonly isBelow: number;
 }
