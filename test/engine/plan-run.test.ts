@@ -21,15 +21,24 @@ describe('the plan of a sync', () => {
       isIncremental: true,
       fullBefore: '2026-05-01T00:00:00.000Z',
       isDeletable: true,
+      mayMove: false,
     });
     expect(plan.reading.get('unsubscribes' as EntityName)).toMatchObject({
       isIncremental: false,
       isDeletable: false,
+      mayMove: false,
     });
     expect(plan).toMatchObject({ kind: 'sync', window: '', backfill: '', isFull: false, isBudgeted: false });
     expect(planRun(mailing, allEntities(mailing), nowMs, { ...ordinaryRun, maxCalls: 5 }).isBudgeted).toBe(
       true,
     );
+  });
+
+  it('says whose records may move from below one parent to another: those whose key does not name it', () => {
+    const notes = builtInDefinition('workspace-notes');
+    const { reading } = planRun(notes, allEntities(notes), nowMs, ordinaryRun);
+    const moving = [...reading].filter(([, { mayMove }]) => mayMove).map(([name]) => name);
+    expect(moving).toEqual(['blocks']);
   });
 
   it('reads in full where the settings send the lower bound themselves', () => {
