@@ -35,7 +35,6 @@ describe('the plan of a sync', () => {
   });
 
   it('says whose records may move from below one parent to another: those whose key does not name it', () => {
-    const notes = builtInDefinition('workspace-notes');
     const { reading } = planRun(notes, allEntities(notes), nowMs, ordinaryRun);
     const moving = [...reading].filter(([, { mayMove }]) => mayMove).map(([name]) => name);
     expect(moving).toEqual(['blocks']);
