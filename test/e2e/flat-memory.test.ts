@@ -42,9 +42,9 @@ async function peakOf(members: number): Promise<number> {
 }
 
 it('holds no more memory for six times the records', async () => {
-  const few = await peakOf(25_000);
-  const many = await peakOf(150_000);
-  console.log(`peak memory: ${Math.round(few)} MiB for 25,000 members, ${Math.round(many)} MiB for 150,000`);
+  const few = await peakOf(15_000);
+  const many = await peakOf(90_000);
+  console.log(`peak memory: ${Math.round(few)} MiB for 15,000 members, ${Math.round(many)} MiB for 90,000`);
   // The database's own cache, 32 MiB, fills up on the way; a record held would cost two kilobytes, 250 MiB in all.
   expect(many - few).toBeLessThan(140);
 }, 120_000);

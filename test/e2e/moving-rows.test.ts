@@ -16,7 +16,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { allEntities, identityFor } from '../support/sync-once.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-const trials = Number(process.env['TRIALS'] ?? 4);
+const trials = Number(process.env['TRIALS'] ?? 3);
 const firstSeed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const hourMs = 3_600_000;
 

@@ -12,7 +12,7 @@ import {
 } from '../support/worker-process.ts';
 
 /** Longer than a worker's own blocking reads; the nightly figure is 35 s. */
-const outageMs = Number(process.env['OUTAGE_MS'] ?? 6000);
+const outageMs = Number(process.env['OUTAGE_MS'] ?? 4000);
 const timings = { lockMs: 1000, stalledMs: 500, reconcileMs: 5000, busyDelayMs: 300, retryDelayMs: 300 };
 const connectors = [
   { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "* * * * * *" }' },

@@ -6,7 +6,7 @@ import { noDifferences } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isRunFinished, isRunStarted, startWorkerProcess } from '../support/worker-process.ts';
 
-const trials = Number(process.env['TRIALS'] ?? 5);
+const trials = Number(process.env['TRIALS'] ?? 3);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const exitWithinMs = 5000;
 

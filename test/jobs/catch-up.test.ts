@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { collect, everySecond, ok, openWorkerBench, pause } from './worker-bench.ts';
 
-const trials = Number(process.env['TRIALS'] ?? 5);
+const trials = Number(process.env['TRIALS'] ?? 3);
 
 it(`makes up once for several ticks that passed without a worker (${trials} trials)`, async () => {
   await using bench = await openWorkerBench();

@@ -5,7 +5,7 @@ import { createSampleAccount } from '../../src/service/sample/sample-account.ts'
 import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
 import { definitions } from './served-api.ts';
 
-const revisions = 10;
+const revisions = Number(process.env['REVISIONS'] ?? 5);
 const entities = [...definitions].flatMap(([name, { entities: own }]) =>
   [...own.values()].map((entity) => [name, entity.name, entity] as const),
 );
