@@ -11,7 +11,7 @@ import { sameRow } from '../support/same-row.ts';
 import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 
-const revisions = Number(process.env['REVISIONS'] ?? 3);
+const revisions = Number(process.env['REVISIONS'] ?? 2);
 const fullAt = new Set([2, 3, 5]);
 
 /** A warehouse that is fed by `export` alone: a table of records by key, and how far each feed has come. */

@@ -45,6 +45,6 @@ it('holds no more memory for six times the records', async () => {
   const few = await peakOf(15_000);
   const many = await peakOf(90_000);
   console.log(`peak memory: ${Math.round(few)} MiB for 15,000 members, ${Math.round(many)} MiB for 90,000`);
-  // The database's own cache, 32 MiB, fills up on the way; a record held would cost two kilobytes, 250 MiB in all.
+  // The database's own cache, 32 MiB, fills up on the way; a record held would cost two kilobytes, 150 MiB in all.
   expect(many - few).toBeLessThan(140);
 }, 120_000);

@@ -19,7 +19,7 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
 
 const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const kills = Number(process.env['KILLS'] ?? 10);
+const kills = Number(process.env['KILLS'] ?? 6);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const concurrency = 4;
 /** Of one walk: four received and not yet stored, one asked for. */

@@ -22,7 +22,7 @@ const killsPerWorld = Math.ceil(Number(process.env['KILLS'] ?? 24) / 4);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 /** The larger account takes minutes: for when somebody asks for many kills. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
-const revisions = process.env['KILLS'] === undefined ? 5 : 10;
+const revisions = process.env['KILLS'] === undefined ? 3 : 10;
 
 type SinkType = keyof typeof sampleSinks;
 

@@ -14,7 +14,7 @@ import {
   type WorkerProcess,
 } from '../support/worker-process.ts';
 
-const kills = Number(process.env['KILLS'] ?? 5);
+const kills = Number(process.env['KILLS'] ?? 4);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const workers = 3;
 const concurrency = 4;
