@@ -1,10 +1,11 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
-import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
+import { addCounts, addsUp, type PageCounts } from '../core/records.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
 import type { Partition, Proof, WalkFailure } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
+import { nothingDone } from './nothing-done.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 
 const reportedFailures = 100;
@@ -49,7 +50,7 @@ export interface RunTally {
 
 /** `earlier`: what was left out before, in the same chain of runs, is left out still. */
 export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []): RunTally {
-  const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, emptyTally()]));
+  const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, { ...nothingDone }]));
   /** Counted from the responses, to be compared with what the sink says it did. */
   const received = new Map<EntityName, number>();
   const earlierByEntity = new Map(earlier.map((counts) => [counts.entity, counts]));
@@ -58,7 +59,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   let omitted = 0;
 
   function of(entity: EntityName): EntityTally {
-    const tally = tallies.get(entity) ?? emptyTally();
+    const tally = tallies.get(entity) ?? { ...nothingDone };
     tallies.set(entity, tally);
     return tally;
   }
@@ -146,25 +147,6 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     nothingRead: () =>
       [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
-  };
-}
-
-function emptyTally(): EntityTally {
-  return {
-    counts: noCounts,
-    pages: 0,
-    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
-    setAside: 0,
-    unordered: 0,
-    extraFields: 0,
-    depthLimited: 0,
-    foreign: 0,
-    incremental: 0,
-    deleted: 0,
-    withheld: 0,
-    pending: 0,
-    withdrawn: 0,
-    withheldBecause: null,
   };
 }
 

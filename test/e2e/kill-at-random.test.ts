@@ -1,10 +1,6 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
@@ -15,10 +11,10 @@ import {
   storedByDefault,
 } from '../support/sample-service.ts';
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
+import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
 
-const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const kills = Number(process.env['KILLS'] ?? 6);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 const concurrency = 4;
@@ -49,37 +45,6 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-interface Ended {
-  readonly code: number | null;
-  /** The last thing the program said about itself. */
-  readonly phase: string;
-  readonly stderr: string;
-}
-
-/** Runs one sync as a user would; kills it `afterMs` behind the start of its run, unless that is null. */
-async function sync(
-  config: string,
-  connector: string,
-  afterMs: number | null,
-  flags: readonly string[] = [],
-): Promise<Ended> {
-  const args = [program, 'sync', connector, ...flags, '--json', '--config', config];
-  const child = spawn(process.execPath, args, {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
-  });
-  let phase = 'before the run';
-  let stderr = '';
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  createInterface({ input: child.stdout }).on('line', (line) => {
-    const { kind } = JSON.parse(line) as { kind: string };
-    phase = kind;
-    if (kind === 'run-started' && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
-  });
-  const [code] = (await once(child, 'close')) as [number | null];
-  return { code, phase, stderr };
-}
-
 describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
   it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async () => {
     const random = seededRandom(seed);
@@ -107,7 +72,7 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
     for (let done = 0; done < kills;) {
       for (const [, connector] of sampleConnectors) {
         const before = calls;
-        const { code, phase, stderr } = await sync(config, connector, random() * 90);
+        const { code, phase, stderr } = await killedSync(config, connector, [], random() * 90);
         const so = chain.get(connector) ?? { calls: 0, kills: 0 };
         so.calls += calls - before;
         chain.set(connector, so);
@@ -124,14 +89,14 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
     }
     for (const [, connector] of sampleConnectors) {
       const before = calls;
-      const { code, stderr } = await sync(config, connector, null);
+      const { code, stderr } = await killedSync(config, connector, [], null);
       expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
       const so = chain.get(connector) ?? { calls: 0, kills: 0 };
       so.calls += calls - before;
       if (!firstChain.has(connector)) firstChain.set(connector, so);
 
       const beforeAnother = calls;
-      await sync(config, connector, null, ['--full']);
+      await killedSync(config, connector, ['--full'], null);
       undisturbed.set(connector, calls - beforeAnother);
       const definition = builtInDefinition(connector);
       const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>

@@ -1,9 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
@@ -13,11 +9,11 @@ import type { Row } from '../support/expected-rows.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
+import { killedSync } from '../support/killed-sync.ts';
 import { sameRow } from '../support/same-row.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
 
-const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const killsPerWorld = Math.ceil(Number(process.env['KILLS'] ?? 24) / 4);
 const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
 /** The larger account takes minutes: for when somebody asks for many kills. */
@@ -39,7 +35,7 @@ describe.each(Object.keys(sampleSinks) as SinkType[])(
         const config = writeConfig(world, type, connectorId);
         const killedAfter = new Map<string, number>();
         const sync = async (flags: readonly string[], afterMs: number | null): Promise<number | null> => {
-          const { code, phase, stderr } = await runSync(config, definitionName, flags, afterMs);
+          const { code, phase, stderr } = await killedSync(config, definitionName, flags, afterMs);
           if (code === null) killedAfter.set(phase, (killedAfter.get(phase) ?? 0) + 1);
           else expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
           return code;
@@ -96,35 +92,6 @@ function writeConfig(world: RevisionWorld, type: SinkType, connectorId: string):
     ].join('\n'),
   );
   return config;
-}
-
-interface Ended {
-  readonly code: number | null;
-  readonly phase: string;
-  readonly stderr: string;
-}
-
-async function runSync(
-  config: string,
-  connector: string,
-  flags: readonly string[],
-  afterMs: number | null,
-): Promise<Ended> {
-  const args = [program, 'sync', connector, ...flags, '--json', '--config', config];
-  const child = spawn(process.execPath, args, {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TEST_SECRET: testCredentials.clientSecret },
-  });
-  let phase = 'before the run';
-  let stderr = '';
-  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  createInterface({ input: child.stdout }).on('line', (line) => {
-    const { kind } = JSON.parse(line) as { kind: string };
-    phase = kind;
-    if (kind === 'run-started' && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
-  });
-  const [code] = (await once(child, 'close')) as [number | null];
-  return { code, phase, stderr };
 }
 
 /** Records of the account that are not stored as they are. */

@@ -6,6 +6,7 @@ import type { EntityReport, RunKind, RunOutcome, RunReport } from '../../sinks/r
 import type { ConnectorIdentity, Lease, RunPlan, Sink } from '../../sinks/sink.ts';
 import { toSyncError } from '../note-ending.ts';
 import { newRunId } from '../new-run-id.ts';
+import { nothingDone } from '../nothing-done.ts';
 
 export interface RepairOptions {
   readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;
@@ -96,21 +97,10 @@ function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant):
 
 function entityReport(done: RepairedEntity | undefined, entity: EntityName): EntityReport {
   return {
+    ...nothingDone,
     entity,
     counts: done?.counts ?? noCounts,
     deleted: done?.deleted ?? 0,
-    pages: 0,
-    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
-    setAside: 0,
-    unordered: 0,
-    extraFields: 0,
-    depthLimited: 0,
-    foreign: 0,
-    incremental: 0,
-    withheld: 0,
-    pending: 0,
-    withdrawn: 0,
-    withheldBecause: null,
     isWhole: false,
   };
 }

@@ -1,10 +1,9 @@
 import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
-import { ConnectorBusyError, IdentityChangedError, type IdentityDifference } from '../acquire-errors.ts';
+import { IdentityChangedError, type IdentityDifference } from '../acquire-errors.ts';
 import type { ConnectorIdentity } from '../sink.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
-import { takeLock, type Lock } from './lock.ts';
-import { toSinkError } from './sink-error.ts';
+import { lockConnector } from './lock-connector.ts';
 import { inTransaction } from './transact.ts';
 
 /** Rows are never written while a connector is only being taken, so no run stands beside them. */
@@ -16,7 +15,7 @@ const noRun = '' as RunId;
  */
 export function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): HeldConnector {
   const { connector } = identity;
-  const lock = lockConnector(ledger, identity);
+  const lock = lockConnector(ledger, connector);
   try {
     const epoch = inTransaction(ledger, noRun, () => {
       checkIdentity(ledger, identity);
@@ -32,19 +31,6 @@ export function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): H
     lock.release();
     throw error;
   }
-}
-
-function lockConnector(ledger: Ledger, { connector }: ConnectorIdentity): Lock {
-  let lock: Lock | null;
-  try {
-    lock = takeLock(`${ledger.file}.${connector}.lock`);
-  } catch (error) {
-    throw toSinkError(error, ledger.file);
-  }
-  if (lock === null) {
-    throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
-  }
-  return lock;
 }
 
 function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {

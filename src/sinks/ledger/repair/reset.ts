@@ -1,10 +1,8 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import { ConnectorBusyError } from '../../acquire-errors.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import type { Ledger } from '../ledger.ts';
-import { takeLock, type Lock } from '../lock.ts';
-import { toSinkError } from '../sink-error.ts';
+import { lockConnector } from '../lock-connector.ts';
 import { inTransaction } from '../transact.ts';
 import { prepareForgetting, type Forgetting } from './forgetting.ts';
 
@@ -27,19 +25,6 @@ export function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope
   } finally {
     lock.release();
   }
-}
-
-function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
-  let lock: Lock | null;
-  try {
-    lock = takeLock(`${ledger.file}.${connector}.lock`);
-  } catch (error) {
-    throw toSinkError(error, ledger.file);
-  }
-  if (lock === null) {
-    throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
-  }
-  return lock;
 }
 
 function resetEntity(
