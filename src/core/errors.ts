@@ -42,6 +42,10 @@ export type ErrorCode =
   | 'POISON'
   | 'BUDGET_SPENT'
   | 'SCHEMA_CHANGED'
+  | 'SEARCH_INVALID'
+  | 'SEARCH_TOO_SLOW'
+  | 'SEARCH_BUSY'
+  | 'FILE_INVALID'
   | 'CANCELLED'
   | 'INTERRUPTED'
   | 'INTERNAL';

@@ -94,6 +94,22 @@ export type RunEvent =
       readonly live: number;
       readonly because: 'share' | 'empty';
     }
+  /** Walks and sweep are over: so many files are wanted and not stored, and are fetched now. */
+  | { readonly kind: 'files-started'; readonly files: number }
+  /** A file lies in its folder, whole. */
+  | {
+      readonly kind: 'file-stored';
+      readonly entity: EntityName;
+      readonly bytes: number;
+      readonly ms: number;
+    }
+  /** A file did not come; a later run asks again. */
+  | {
+      readonly kind: 'file-set-aside';
+      readonly entity: EntityName;
+      readonly code: ErrorCode;
+      readonly message: string;
+    }
   | {
       readonly kind: 'run-finished';
       readonly connector: ConnectorName;

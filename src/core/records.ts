@@ -35,6 +35,20 @@ export interface PreparedRecord {
   readonly values: readonly ColumnValue[];
   /** JSON object of what has no column or does not fit its column without loss; null where there is none. */
   readonly extra: string | null;
+  /** Its file; null where it has none. Absent where the entity's records have no files. */
+  readonly file?: RecordFile | null;
+}
+
+/** A file that can be downloaded, as its record tells of it. Name and type come from outside. */
+export interface RecordFile {
+  /** Of the `download` that asks for it. */
+  readonly params: Params;
+  /** 32 hex digits over the parameters and over what the definition takes for the file's version: another one is another file. */
+  readonly version: string;
+  readonly name: string | null;
+  readonly contentType: string | null;
+  /** In bytes; null where the record does not say. */
+  readonly size: number | null;
 }
 
 /** Why a record cannot be stored as it is. */

@@ -3,7 +3,11 @@ import type { ActionFile, ParamFile } from './definition-file.ts';
 
 /** An action as the other rooms know it. */
 export function buildAction(file: ActionFile): Action {
-  return { params: buildParams(file.params), key: new Map(Object.entries(file.key)) };
+  return {
+    params: buildParams(file.params),
+    key: new Map(Object.entries(file.key)),
+    file: 'file' in file ? file.file : null,
+  };
 }
 
 function buildParams(file: Readonly<Record<string, ParamFile>>): ReadonlyMap<string, Param> {

@@ -14,11 +14,22 @@ export function buildDefinition(file: DefinitionFile): Definition {
     name: file.name,
     title: file.title,
     id: file.id.toLowerCase(),
-    contentHash: createHash('sha256').update(sortedJson(file)).digest('hex'),
+    contentHash: createHash('sha256')
+      .update(sortedJson(whatReadingDependsOn(file)))
+      .digest('hex'),
     rateLimit: { ...file.rateLimit },
     errors: file.errors.map((pattern) => ({
       ...pattern,
       entity: pattern.entity === null ? null : entityName(pattern.entity),
+    })),
+    credentials: file.credentials.map(({ title, fields }) => ({
+      title,
+      fields: new Map(
+        Object.entries(fields).map(([field, { secret, required }]) => [
+          field,
+          { isSecret: secret, isRequired: required },
+        ]),
+      ),
     })),
     entities: new Map(
       Object.entries(file.entities).map(([name, entity]) => [
@@ -37,7 +48,12 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
     key: file.key,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
-    searchable: new Map(Object.entries(file.searchable)),
+    searchable: new Map(
+      Object.entries(file.searchable).map(([field, { type, from = [field], shape }]) => [
+        field,
+        { type, from, shape },
+      ]),
+    ),
     actions: buildActions(file),
     pagination: file.pagination,
     order: file.order,
@@ -115,9 +131,22 @@ function entityName(text: string): EntityName {
   return text;
 }
 
+/** How records are searched and who may read them changes nothing that is stored: nothing is read anew for it. */
+function whatReadingDependsOn({
+  entities,
+  title: _title,
+  credentials: _credentials,
+  ...rest
+}: DefinitionFile): object {
+  const read = Object.entries(entities).map(
+    ([name, { searchable: _searchable, ...entity }]) => [name, entity] as const,
+  );
+  return { ...rest, entities: Object.fromEntries(read) };
+}
+
 /** Key order says nothing, so it is not hashed; neither are comments, anchors and layout. */
-function sortedJson(file: DefinitionFile): string {
-  const plain: JsonObject = JSON.parse(JSON.stringify(file)) as JsonObject;
+function sortedJson(value: object): string {
+  const plain: JsonObject = JSON.parse(JSON.stringify(value)) as JsonObject;
   return JSON.stringify(plain, (_, value: JsonValue) =>
     isJsonObject(value)
       ? Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)))

@@ -1,14 +1,13 @@
 import type { Params } from '../core/records.ts';
 import { buildAction } from './build-action.ts';
-import type { Note } from './check-names.ts';
+import { checkDownload } from './check-download.ts';
+import { checkRemoteName, type Note } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { Action, Param } from './definition.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
-
-const paramName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
 
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
 export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void {
@@ -17,6 +16,7 @@ export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void
       checkAction(name, action, entity, at, note);
     }
   }
+  checkDownload(entity, at, note);
   if (entity.actions.list === undefined) {
     note([...at, 'actions'], 'is missing list; every entity is read by its list action');
     return;
@@ -46,9 +46,9 @@ function checkAction(
   for (const [param, declared] of action.params) {
     checkDeclaration(param, declared, [...at, 'params', param], note);
   }
-  if (name !== 'get') {
+  if (name !== 'get' && name !== 'download') {
     if (action.key.size > 0) {
-      note([...at, 'key'], 'belongs to the get action only');
+      note([...at, 'key'], 'belongs to the actions get and download only');
     }
     return;
   }
@@ -73,9 +73,7 @@ function checkAction(
 
 function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note): void {
   const typeAt = [...at, 'type'];
-  if (!paramName.test(name)) {
-    note(at, 'expected a letter, then letters, digits, "_", "-" or ".", at most 64 characters');
-  }
+  checkRemoteName(name, at, note);
   if (param.enum !== null && param.type !== 'string') {
     note([...at, 'enum'], `expected only on a string, this one is of type ${param.type}`, typeAt);
   }

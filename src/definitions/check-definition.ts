@@ -1,11 +1,13 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
+import { checkCredentials } from './check-credentials.ts';
 import { checkExplode } from './check-explode.ts';
 import { checkIncremental } from './check-incremental.ts';
 import { checkKey, checkKnown, checkName, namePattern, type Note } from './check-names.ts';
 import { checkParents } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkRecursive } from './check-recursive.ts';
+import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import type { YamlPath } from './read-yaml.ts';
 import { suggestName } from './suggest-name.ts';
@@ -27,10 +29,12 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
     checkRecursive(entity, at, note);
     checkIncremental(entity, at, note);
     checkReading(entity, at, note);
+    checkSearchable(entity, at, note);
   }
   checkTables(file, note);
   checkParents(file, note);
   checkErrorPatterns(file, note);
+  checkCredentials(file, note);
 }
 
 function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {

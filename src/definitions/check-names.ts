@@ -21,6 +21,15 @@ export function checkName(name: string, at: YamlPath, note: Note): void {
   }
 }
 
+const remoteName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
+
+/** A name that the service chose and that only travels in requests and answers. */
+export function checkRemoteName(name: string, at: YamlPath, note: Note): void {
+  if (!remoteName.test(name)) {
+    note(at, 'expected a letter, then letters, digits, "_", "-" or ".", at most 64 characters');
+  }
+}
+
 /** What a name must look like, for a sentence. */
 export function namePattern(joint: string): string {
   return `lower-case words of letters and digits joined by ${joint}, at most ${maxNameLength} characters`;

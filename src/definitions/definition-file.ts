@@ -31,6 +31,33 @@ const action = strictObject({
   key: z.record(z.string(), z.string()).default({}),
 });
 
+const download = strictObject({
+  params: z.record(z.string(), param).default({}),
+  key: z.record(z.string(), z.string()).default({}),
+  file: strictObject({
+    name: z.string().nullable().default(null),
+    contentType: z.string().nullable().default(null),
+    size: z.string().nullable().default(null),
+    version: names.min(1),
+  }),
+});
+
+const searchable = orShort(
+  strictObject({
+    type: fieldType,
+    from: names.min(1).optional(),
+    shape: z.enum(['asIs', 'pairs']).default('asIs'),
+  }),
+);
+
+const credentials = strictObject({
+  title: z.string().min(1),
+  fields: z.record(
+    z.string(),
+    strictObject({ secret: z.boolean().default(true), required: z.boolean().default(true) }),
+  ),
+});
+
 const pagination = z.discriminatedUnion(
   'kind',
   [
@@ -131,12 +158,12 @@ const entity = strictObject({
   key: names.min(1),
   ignored: names.default([]),
   volatile: names.default([]),
-  searchable: fields.default({}),
+  searchable: z.record(z.string(), searchable).default({}),
   actions: strictObject({
     list: action.optional(),
     get: action.optional(),
     context_store_search: action.optional(),
-    download: action.optional(),
+    download: download.optional(),
   }),
   pagination,
   order: strictObject({ field: z.string(), params }).nullable().default(null),
@@ -170,10 +197,11 @@ export const definitionFile = strictObject({
     concurrency: z.int().min(1).max(32),
   }),
   errors: z.array(errorPattern).default([]),
+  credentials: z.array(credentials).default([]),
   entities: z.record(z.string(), entity),
 });
 
 export type DefinitionFile = z.infer<typeof definitionFile>;
 export type EntityFile = DefinitionFile['entities'][string];
-export type ActionFile = NonNullable<EntityFile['actions']['list']>;
+export type ActionFile = NonNullable<EntityFile['actions']['list' | 'download']>;
 export type ParamFile = ActionFile['params'][string];

@@ -7,12 +7,20 @@ export interface Definition {
   readonly title: string;
   /** UUID by which the API's catalog knows this connector type. */
   readonly id: string;
-  /** SHA-256 hex of the parsed content. */
+  /** SHA-256 hex of what the reading and storing of records depends on. */
   readonly contentHash: string;
   readonly rateLimit: { readonly requestsPerSecond: number; readonly concurrency: number };
   readonly errors: readonly ErrorPattern[];
+  /** What a new connector may bring to sign in with the third party: one of these. Empty: nothing is known about it, anything goes. */
+  readonly credentials: readonly CredentialShape[];
   /** In file order. Parents come before their children. */
   readonly entities: ReadonlyMap<EntityName, Entity>;
+}
+
+/** One way to sign in: an object of texts. */
+export interface CredentialShape {
+  readonly title: string;
+  readonly fields: ReadonlyMap<string, { readonly isSecret: boolean; readonly isRequired: boolean }>;
 }
 
 /** A known upstream answer: `status` and a fragment of the message (without case) decide what happens. */
@@ -32,7 +40,8 @@ export interface Entity {
   readonly ignored: ReadonlySet<string>;
   /** Dotted paths left out of the content hash; `*` stands for any one name or array position. */
   readonly volatile: readonly (readonly string[])[];
-  readonly searchable: ReadonlyMap<string, FieldType>;
+  /** What a search of the indexed store returns and can be asked for, by name. Empty: the entity is not in the store. */
+  readonly searchable: ReadonlyMap<string, SearchableField>;
   readonly actions: ReadonlyMap<ActionName, Action>;
   readonly pagination: Pagination;
   /** Parameters that sort by a field no record ever moves backwards in; null where no such sort exists. */
@@ -63,12 +72,32 @@ export interface Entity {
   readonly explodedTable: EntityTable | null;
 }
 
+export interface SearchableField {
+  readonly type: FieldType;
+  /** Fields of the stored record (or of its exploded element): the first of them that has a value. Not empty. */
+  readonly from: readonly string[];
+  /** `pairs`: an object by name becomes an array of `{name, value}`, by name. */
+  readonly shape: 'asIs' | 'pairs';
+}
+
 export type ActionName = 'list' | 'get' | 'context_store_search' | 'download';
 
 export interface Action {
   readonly params: ReadonlyMap<string, Param>;
-  /** `get` only: parameter -> field of the record that holds its value. */
+  /** `get` and `download`: parameter -> field of the record that holds its value. */
   readonly key: ReadonlyMap<string, string>;
+  /** `download` only: what a record says about its file. */
+  readonly file: FileFields | null;
+}
+
+/** Fields of a record that describe its file; null where the record does not say. */
+export interface FileFields {
+  readonly name: string | null;
+  readonly contentType: string | null;
+  /** In bytes. */
+  readonly size: string | null;
+  /** The file is another one when one of these fields has another value. Not empty. */
+  readonly version: readonly string[];
 }
 
 export interface Param {

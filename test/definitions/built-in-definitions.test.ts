@@ -242,7 +242,9 @@ function asSpecified(entity: Entity): SpecifiedEntity {
     actions: Object.fromEntries(
       [...entity.actions].map(([name, { params }]) => [name, [...params].map(describeParam).join(' ')]),
     ),
-    ...(entity.searchable.size === 0 ? {} : { searchable: byType([...entity.searchable]) }),
+    ...(entity.searchable.size === 0
+      ? {}
+      : { searchable: byType([...entity.searchable].map(([field, { type }]) => [field, type])) }),
   });
 }
 

@@ -21,6 +21,7 @@ describe('loading definitions', () => {
   it('reads the definitions of several folders, by name', () => {
     const definitions = loadDefinitions([builtInDefinitionsFolder, fixtures]);
     expect([...definitions.keys()]).toEqual([
+      'document-library',
       'email-marketing',
       'workspace-notes',
       'issue-tracker',
@@ -84,6 +85,20 @@ describe('loading definitions', () => {
         tracker.replace('limit: { type: integer, min: 1, max: 50', 'limit: { type: integer, min: 2, max: 50'),
       ),
     ).not.toBe(before);
+  });
+
+  it('hashes nothing that reading does not depend on', () => {
+    const hash = (text: string): string | undefined => {
+      write('tracker.yaml', text);
+      return loadDefinitions([folder]).get('issue-tracker')?.contentHash;
+    };
+    const before = hash(tracker);
+    const known = tracker
+      .replace(/^title: .*$/m, 'title: Another title')
+      .replace(/^rateLimit/m, 'credentials: [{ title: A key, fields: { key: {} } }]\nrateLimit')
+      .replace('key: [id]', 'searchable: { id: string }\n    key: [id]');
+    expect(known.length).toBeGreaterThan(tracker.length + 80);
+    expect(hash(known)).toBe(before);
   });
 
   it('lets nobody change what it has loaded', () => {

@@ -45,10 +45,12 @@ describe('the built-in definitions', () => {
       },
       pages: newestEditFirst,
       data_sources: newestEditFirst,
+      documents: { kind: 'since', field: 'updated_at', sinceParam: 'updated_since', lookbackMs: 2_000 },
     });
     expect(said(({ parents }) => parents.find(({ marker }) => marker !== null)?.marker)).toEqual({
       blocks: { field: 'last_edited_time', settlesMs: 120_000 },
       comments: { field: 'last_edited_time', settlesMs: 120_000 },
+      attachments: { field: 'updated_at', settlesMs: 1_000 },
     });
   });
 
@@ -61,6 +63,7 @@ describe('the built-in definitions', () => {
       pages: 'confirm',
       data_sources: 'confirm',
       blocks: 'confirm',
+      documents: 'confirm',
     });
     expect(said(({ growsOnly }) => (growsOnly ? true : null))).toEqual({
       email_activity: true,
@@ -82,6 +85,7 @@ describe('the built-in definitions', () => {
       reports: 'since_send_time',
       list_members: 'since_last_changed',
       segments: 'since_created_at',
+      documents: 'updated_since',
     });
   });
 });

@@ -102,7 +102,7 @@ describe('what is found beside broken files', () => {
   it('is every definition that nothing is wrong with, and which names may be missing', () => {
     write(tracker.replace('maxSize: 50', 'maxSize: 51'));
     const found = findDefinitions([builtInDefinitionsFolder, folder]);
-    expect([...found.definitions.keys()]).toEqual(['email-marketing', 'workspace-notes']);
+    expect([...found.definitions.keys()]).toEqual(['document-library', 'email-marketing', 'workspace-notes']);
     expect(['issue-tracker', 'other'].map(found.mayBeBroken)).toEqual([true, false]);
   });
 

@@ -231,7 +231,7 @@ http: { token: "\${SECRET}-of-the-board-hush" }
     expect(describeSettings(folder.load(config))).toEqual({
       file: path.join(folder.path, 'config.yaml'),
       api: { baseUrl: 'https://api.example.test', clientId: 'me', clientSecret: '[secret]' },
-      definitions: ['email-marketing', 'workspace-notes'],
+      definitions: ['document-library', 'email-marketing', 'workspace-notes'],
       sinks: {
         warehouse: { type: 'sqlite', path: path.join(folder.path, 'warehouse.db'), durability: 'full' },
       },

@@ -40,6 +40,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
     contentHash: '0'.repeat(64),
     rateLimit: { requestsPerSecond: 1000, concurrency: 8 },
     errors,
+    credentials: [],
     entities: new Map(entities.map((each) => [each.name, each])),
   };
 }
@@ -74,7 +75,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
 }
 
 function action(names: string[], isRequired: boolean): Action {
-  return { params: new Map(names.map((name) => [name, param(isRequired)])), key: new Map() };
+  return { params: new Map(names.map((name) => [name, param(isRequired)])), key: new Map(), file: null };
 }
 
 function param(required: boolean): Param {
