@@ -6,11 +6,13 @@ import type { OnRunEvent } from './core/events.ts';
 import type { ConnectorId, ConnectorName } from './core/names.ts';
 import type { SharedBudget } from './core/shared-budget.ts';
 import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
+import type { FileOptions } from './engine/files/fetch-files.ts';
 import type { RunOptions } from './engine/run-options.ts';
 import { selectEntities, type Selection } from './engine/select-entities.ts';
 import { syncConnector } from './engine/sync-connector.ts';
 import type { ConnectorSettings, Settings, SinkSettings } from './settings/settings.ts';
 import type { ConnectorStatus, LedgerReader } from './sinks/ledger-reader.ts';
+import { openFileFolder } from './sinks/files/open-file-folder.ts';
 import { isSinkThere } from './sinks/ledger/open-database.ts';
 import { openHistory, openSink } from './sinks/registry.ts';
 import type { RunReport } from './sinks/run-report.ts';
@@ -122,6 +124,7 @@ export function openApp(options: AppOptions): App {
         source,
         sink,
         concurrency: connector.concurrency,
+        files: filesOf(connector, source, clock),
         clock,
         run: { ...run, guards: settings.guards },
         onEvent: (event) => {
@@ -145,6 +148,17 @@ export function openApp(options: AppOptions): App {
     },
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
+}
+
+function filesOf(
+  { name, downloads }: ConnectorSettings,
+  source: ApiSource,
+  clock: Clock,
+): FileOptions | null {
+  if (downloads === null) return null;
+  const { directory, entities, maxBytes } = downloads;
+  const folder = openFileFolder({ directory, connector: name, clock });
+  return { source, folder, entities: new Set(entities), maxBytes };
 }
 
 /**

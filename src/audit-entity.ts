@@ -1,5 +1,5 @@
 import { rmSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App } from './app.ts';
@@ -40,7 +40,7 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
   const { connector, entity, table, limit, onEvent, signal } = request;
   // First, so that no call is spent where there is nothing to compare with.
   openKeys(connector.sink)[Symbol.dispose]();
-  await using folder = await privateFolder();
+  using folder = await privateFolder();
   const sink: SinkSettings = {
     type: 'sqlite',
     name: 'audit',
@@ -48,7 +48,8 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
     durability: 'normal',
   };
   const report = await app.sync(
-    { ...connector, sink },
+    // Its files are somebody else's: only records are compared.
+    { ...connector, sink, downloads: null },
     { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal },
   );
   if (report.outcome !== 'ok' && report.outcome !== 'degraded')
@@ -74,7 +75,7 @@ function doubtsOf({ entities }: RunReport): readonly string[] {
   });
 }
 
-interface PrivateFolder extends AsyncDisposable {
+interface PrivateFolder extends Disposable {
   readonly path: string;
 }
 
@@ -85,9 +86,10 @@ async function privateFolder(): Promise<PrivateFolder> {
   process.once('exit', remove);
   return {
     path,
-    [Symbol.asyncDispose]: async () => {
+    // At once: a process that ends between two steps would leave it behind.
+    [Symbol.dispose]: () => {
+      remove();
       process.off('exit', remove);
-      await rm(path, { recursive: true, force: true });
     },
   };
 }

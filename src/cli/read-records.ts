@@ -2,28 +2,16 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
-import { isDeclaredName } from '../core/names.ts';
-import type { Params } from '../core/records.ts';
-import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
-import type { Entity } from '../definitions/definition.ts';
 import { wholeJson } from '../engine/prepare/whole-json.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
 import { printable } from '../telemetry/printable.ts';
 import { counted } from '../telemetry/progress-text.ts';
-import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
+import { readTarget } from './read-target.ts';
 import { tellWaits } from './tell-waits.ts';
-import { usage } from './usage-error.ts';
 
 type ReadAction = 'list' | 'get';
-
-interface Target {
-  readonly connector: ConnectorSettings;
-  readonly entity: Entity;
-  readonly params: Params;
-}
 
 export function addList(program: Command, enter: Enter): void {
   addRead(
@@ -58,7 +46,7 @@ async function read(
   paramTexts: readonly string[],
 ): Promise<ExitCode> {
   const settings = loadConfig(context);
-  const { connector, entity, params } = parseTarget(settings, action, target, paramTexts);
+  const { connector, entity, params } = readTarget(settings, action, target, paramTexts);
   const { terminal, signal } = context;
   await using app = openApp({ settings, clock: tellWaits(context), command: `connector-sync ${action}` });
   await using source = await app.openSource(connector, signal);
@@ -90,50 +78,4 @@ function recordLine(record: JsonValue): string {
     /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
-}
-
-function parseTarget(
-  settings: Settings,
-  action: ReadAction,
-  target: string,
-  paramTexts: readonly string[],
-): Target {
-  const [connectorText = '', entityText = '', ...rest] = target.split('/');
-  if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${target}".`);
-  const connector = connectorNamed(settings, connectorText);
-  const { entities } = connector.definition;
-  const entity = isDeclaredName(entityText) ? entities.get(entityText) : undefined;
-  if (entity === undefined) {
-    throw usage(`Expected one of the entities ${[...entities.keys()].join(', ')}, got "${entityText}".`);
-  }
-  const declared = entity.actions.get(action);
-  if (declared === undefined) {
-    throw usage(`${entity.name} has the actions ${[...entity.actions.keys()].join(', ')}, not ${action}.`);
-  }
-  const given = Object.fromEntries(paramTexts.map(parseParam));
-  const problems = [
-    ...checkParams(declared, given),
-    ...missingParams(declared, { ...entity.fixedParams, ...given }).map(
-      (name) => `${name}: is missing, give it with --param`,
-    ),
-  ];
-  if (problems.length > 0) throw usage(`${action} ${target}: ${problems.join('; ')}`);
-  const fixed = action === 'list' ? entity.fixedParams : {};
-  return { connector, entity, params: { ...fixed, ...convertParams(declared, given) } };
-}
-
-/** Texts become what the definition declares later; JSON stays JSON. */
-function parseParam(text: string): readonly [string, JsonValue] {
-  const at = text.indexOf('=');
-  if (at < 1) throw usage(`--param: expected name=value, got "${text}".`);
-  const value = text.slice(at + 1);
-  return [text.slice(0, at), /^[[{]/.test(value) ? parseJson(value) : value];
-}
-
-function parseJson(text: string): JsonValue {
-  try {
-    return JSON.parse(text) as JsonValue;
-  } catch {
-    return text; // Not JSON after all; the parameter's check says what was expected.
-  }
 }

@@ -3,6 +3,7 @@ import { ledgerFile, openExistingHistory, statusOf } from '../app.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type {
   ConnectorStatus,
+  FailedFile,
   PartitionFailure,
   PausedConnector,
   QuarantineRow,
@@ -23,6 +24,7 @@ interface ShownStatus {
   readonly status: ConnectorStatus | null;
   readonly paused: PausedConnector | null;
   readonly failures: readonly PartitionFailure[];
+  readonly fileFailures: readonly FailedFile[];
   /** The newest ones. */
   readonly quarantine: readonly QuarantineRow[];
 }
@@ -43,12 +45,13 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
   const connectors = chosenConnectors(loadConfig(context), names);
   const shown = connectors.map(readStatus);
   context.terminal.printJson({
-    connectors: shown.map(({ connector, status, paused, failures, quarantine }) => ({
+    connectors: shown.map(({ connector, status, paused, failures, fileFailures, quarantine }) => ({
       connector: connector.name,
       sink: connector.sink.name,
       paused: paused === null ? null : { since: paused.since, reason: paused.reason },
       status,
       failures,
+      fileFailures,
       // Without the records: they may be large, and personal.
       quarantine: quarantine.map(({ record: _record, ...row }) => row),
     })),
@@ -61,12 +64,14 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
 
 function readStatus(connector: ConnectorSettings): ShownStatus {
   using history = openExistingHistory(connector.sink);
-  if (history === null) return { connector, status: null, paused: null, failures: [], quarantine: [] };
+  if (history === null)
+    return { connector, status: null, paused: null, failures: [], fileFailures: [], quarantine: [] };
   return {
     connector,
     status: statusOf(history, connector.name),
     paused: history.pauses().find((pause) => pause.connector === connector.name) ?? null,
     failures: history.failures(connector.name, failureLimit),
+    fileFailures: history.fileFailures(connector.name, failureLimit),
     quarantine: history.quarantine(connector.name, quarantineLimit),
   };
 }
@@ -106,8 +111,31 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
+    ...filesText(shown, status),
     ...missingText(status, program),
     ...quarantineText(shown, status),
+  ];
+}
+
+/** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
+function filesText({ connector, fileFailures }: ShownStatus, status: ConnectorStatus): readonly string[] {
+  const lines = status.entities.flatMap(({ entity, files }) => {
+    const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
+    if (files === null || (files.stored === 0 && !isFetched)) return [];
+    const { stored, bytes, wanted, failed } = files;
+    const parts = [
+      `${counted(stored, 'file')} (${count(Math.round(bytes / 1024))} KiB)`,
+      ...(wanted > 0 ? [`${count(wanted)} to be fetched`] : []),
+      ...(failed > 0 ? [`${count(failed)} of them failed`] : []),
+    ];
+    return [`  ${entity}: ${parts.join(', ')}`];
+  });
+  return [
+    ...lines,
+    ...fileFailures.map(
+      ({ entity, params, failure }) =>
+        `  ! file of ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
+    ),
   ];
 }
 

@@ -6,7 +6,7 @@ import { jsonText } from './json-text.ts';
 /** The parts of `process.stdout` that are used. */
 export interface Output {
   /** `false`: it takes no more for now, until `drain`. */
-  write(text: string): unknown;
+  write(chunk: string | Uint8Array): unknown;
   on(event: 'error', listener: (error: Error) => void): unknown;
   once?(event: 'drain', listener: () => void): unknown;
   readonly isTTY?: boolean;
@@ -24,6 +24,8 @@ export interface Terminal extends ProgressScreen {
    * could steer it is made visible instead. Resolves when there is room for more; false: nobody reads any more.
    */
   printRecords(text: string): Promise<boolean>;
+  /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
+  printBytes(bytes: Uint8Array): Promise<boolean>;
   /** What happens and what went wrong, on stderr. */
   note(line: string): void;
   readonly isJson: boolean;
@@ -73,6 +75,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
       if (isJson) toOut(`${jsonText(value)}\n`);
     },
     printRecords: (text) => out.writeAll(stdout.isTTY === true ? inert(text) : text),
+    printBytes: (bytes) => out.writeAll(bytes),
     note: (line) => {
       erase();
       toErr(`${line}\n`);
@@ -93,7 +96,7 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
 interface Writer {
   write(text: string): void;
   /** Resolves when there is room for more, to false when nothing more will be taken. */
-  writeAll(text: string): Promise<boolean>;
+  writeAll(chunk: string | Uint8Array): Promise<boolean>;
 }
 
 /** After its first error an output gets nothing more. A reader that has gone away (`| head`) is none to speak of. */
@@ -110,8 +113,8 @@ function writer(output: Output, onLost: (error: Error) => void): Writer {
     write: (text) => {
       if (!isGone) output.write(text);
     },
-    writeAll: async (text) => {
-      if (!isGone && output.write(text) === false && output.once !== undefined) {
+    writeAll: async (chunk) => {
+      if (!isGone && output.write(chunk) === false && output.once !== undefined) {
         await new Promise<void>((resolve) => {
           onRoom = resolve;
           output.once?.('drain', () => resolve());

@@ -8,7 +8,8 @@ import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import { nothingDone } from './nothing-done.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 
-const reportedFailures = 100;
+/** A report names no more. */
+export const reportedFailures = 100;
 /** More than this share of an entity's records in quarantine fails the entity. */
 const maxQuarantinedShare = 0.01;
 

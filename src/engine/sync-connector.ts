@@ -6,11 +6,14 @@ import type { RunOutcome, RunReport } from '../sinks/run-report.ts';
 import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
+import { fileTally, type FileTally } from './files/file-tally.ts';
+import type { FileOptions } from './files/fetch-files.ts';
+import { fetchedEntities } from './files/fetched-entities.ts';
 import { noEnding, type Ending } from './note-ending.ts';
 import { planRun } from './plan-run.ts';
 import { knownSchema } from './prepare/known-schema.ts';
 import { ordinaryRun, type RunOptions } from './run-options.ts';
-import { runTally, type RunTally } from './run-tally.ts';
+import { reportedFailures, runTally, type RunTally } from './run-tally.ts';
 import { wholeEntities } from './whole-entities.ts';
 import { workRun } from './work-run.ts';
 
@@ -27,6 +30,8 @@ export interface SyncOptions {
   readonly onEvent: OnRunEvent;
   /** Where it is no ordinary run: what is asked of this one. */
   readonly run?: Partial<RunOptions>;
+  /** The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all the same. */
+  readonly files?: FileOptions | null;
   /** Aborted: pages in hand are stored, calls under way are dropped, the run ends as `interrupted`. */
   readonly signal: AbortSignal;
 }
@@ -60,13 +65,14 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     plan.tables.map(({ entity }) => entity),
     started.earlier,
   );
+  const files = fileTally();
   const ending = noEnding();
   const { serverTime } = source.stats();
   const capMs = serverTime === null ? startedMs : Date.parse(serverTime);
-  const underWay = { lease, plan, started, run, policies, capMs, beganMs, tally, ending };
+  const underWay = { lease, plan, started, run, policies, capMs, beganMs, tally, files, ending };
   await workRun({ ...options, definition }, underWay);
 
-  const outcome = outcomeOf(options.signal, tally, ending);
+  const outcome = outcomeOf(options.signal, tally.isDegraded() || files.isDegraded(), ending);
   const entities = tally.entities();
   const report: RunReport = {
     run: started.run,
@@ -81,11 +87,13 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
         ? wholeEntities(definition, options.entities, entities)
         : entities.map((entity) => ({ ...entity, isWhole: false })),
     ...callsOf(source),
-    failures: tally.failures().reported,
-    failuresOmitted: tally.failures().omitted,
+    ...failuresOf(tally, files),
     error: errorOf(ending),
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
     left: await sink.left(lease),
+    files: files.entities(
+      await sink.files.left(lease, started.run, fetchedEntities(options.files ?? null, plan)),
+    ),
   };
   await sink.finish(lease, started.run, report);
   onEvent({
@@ -99,11 +107,20 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   return report;
 }
 
-function outcomeOf(signal: AbortSignal, tally: RunTally, ending: Ending): RunOutcome {
+function failuresOf(tally: RunTally, files: FileTally): Pick<RunReport, 'failures' | 'failuresOmitted'> {
+  const ofWalks = tally.failures();
+  const ofFiles = files.failures(reportedFailures - ofWalks.reported.length);
+  return {
+    failures: [...ofWalks.reported, ...ofFiles.reported],
+    failuresOmitted: ofWalks.omitted + ofFiles.omitted,
+  };
+}
+
+function outcomeOf(signal: AbortSignal, isDegraded: boolean, ending: Ending): RunOutcome {
   if (ending.error !== null) return 'failed';
   if (ending.resumeAt !== null || ending.isSpent) return 'partial';
   if (signal.aborted) return 'interrupted';
-  return tally.isDegraded() ? 'degraded' : 'ok';
+  return isDegraded ? 'degraded' : 'ok';
 }
 
 function errorOf({ error }: Ending): RunReport['error'] {

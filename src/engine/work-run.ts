@@ -1,5 +1,8 @@
 import { SyncError, type Recovery } from '../core/errors.ts';
 import type { Lease, RunPlan, StartedRun } from '../sinks/sink.ts';
+import { fetchFiles } from './files/fetch-files.ts';
+import { fetchedEntities } from './files/fetched-entities.ts';
+import type { FileTally } from './files/file-tally.ts';
 import { hasEnded, isBudgetSpent, noteEnding, toSyncError, type Ending } from './note-ending.ts';
 import { evolvingTables } from './prepare/known-schema.ts';
 import type { SchemaPolicies } from './prepare/schema-policy.ts';
@@ -23,11 +26,12 @@ export interface RunUnderWay {
   /** From when on the run's time counts, in milliseconds. */
   readonly beganMs: number;
   readonly tally: RunTally;
+  readonly files: FileTally;
   readonly ending: Ending;
 }
 
 /**
- * Works off what is due in a run, then sweeps, then gives undeclared fields their columns, and notes in `ending` what ended it early. Resolves when everything has
+ * Works off what is due in a run, then sweeps, gives undeclared fields their columns, fetches files, and notes in `ending` what ended it early. Resolves when everything has
  * stopped; never rejects.
  */
 export async function workRun(options: SyncOptions, underWay: RunUnderWay): Promise<void> {
@@ -63,6 +67,12 @@ export async function workRun(options: SyncOptions, underWay: RunUnderWay): Prom
     if (isOver()) return;
     await sink.drift.evolve(lease, started.run, table).catch(endNow);
   }
+  // They store no records.
+  const { files = null } = options;
+  const entities = fetchedEntities(files, plan);
+  if (isOver() || files === null || entities.length === 0) return;
+  const context = { sink, lease, run: started.run, files, entities, concurrency, tally: underWay.files };
+  await fetchFiles({ ...context, clock: options.clock, onEvent, signal }).catch(endNow);
 }
 
 function noteMissingRecords(tally: RunTally, ending: Ending): void {

@@ -104,6 +104,10 @@ function lineOf(event: RunEvent): string | null {
       return `throttled for ${event.waitMs} ms`;
     case 'deletes-withheld':
       return `${event.entity}: ${event.rows} deletes were withheld (${event.because})`;
+    case 'files-started':
+      return event.files === 0 ? null : `fetching ${event.files} files`;
+    case 'file-set-aside':
+      return `${event.entity}: a file was set aside (${event.code})`;
     case 'run-finished':
       return `run ${event.run} finished: ${event.outcome}`;
     case 'walk-started':
@@ -120,6 +124,7 @@ function lineOf(event: RunEvent): string | null {
     case 'sweep-started':
     case 'record-confirmed':
     case 'rows-deleted':
+    case 'file-stored':
       return null;
   }
 }

@@ -6,6 +6,7 @@ import type { SettingsFile } from './settings-file.ts';
 
 /** Printable text: what travels in bodies and headers without surprises. A line end is usually a slip in a secret file. */
 const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u;
+const workspaceName = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,256}$/u;
 const headerId = /^[A-Za-z0-9_-]{1,128}$/;
 
 /** Where the API is and who we are there; null after a problem. Values are never quoted: they may be secret. */
@@ -23,12 +24,20 @@ export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | n
   if (organizationId !== null && !headerId.test(organizationId)) {
     note(['api', 'organizationId'], 'expected letters, digits, "_" and "-", at most 128');
   }
+  const scopedToWorkspace = file.scopedToWorkspace ?? null;
+  if (scopedToWorkspace !== null && !workspaceName.test(scopedToWorkspace)) {
+    note(
+      ['api', 'scopedToWorkspace'],
+      'expected 1 to 256 characters without line ends and control characters',
+    );
+  }
   return baseUrl.ok
     ? {
         baseUrl: baseUrl.value,
         clientId: file.clientId,
         clientSecret: new Secret(file.clientSecret),
         organizationId,
+        scopedToWorkspace,
       }
     : null;
 }

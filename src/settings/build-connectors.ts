@@ -1,6 +1,7 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
+import { buildDownloads } from './build-downloads.ts';
 import { buildDuration } from './build-duration.ts';
 import { buildEntities } from './build-entities.ts';
 import { buildSchedule } from './build-schedule.ts';
@@ -11,6 +12,8 @@ import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 interface Known {
   readonly found: FoundDefinitions;
   readonly sinks: ReadonlyMap<string, SinkSettings>;
+  /** Of the config file. */
+  readonly folder: string;
 }
 
 /** The connectors by name; those with a problem are left out. */
@@ -41,7 +44,7 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { found, sinks }: Known,
+  { found, sinks, folder }: Known,
   note: Note,
 ): ConnectorSettings | null {
   const at = ['connectors', name];
@@ -66,6 +69,9 @@ function buildConnector(
   }
   const freshWithinMs = buildDuration(file.freshWithin, null, [...at, 'freshWithin'], note);
   const entities = buildEntities(file, definition, { at, freshWithinMs }, note);
+  const read = new Set(entities.keys());
+  const here = { definition, read, sinks: sinks.values(), folder, at: [...at, 'downloads'] };
+  const downloads = buildDownloads(file.downloads, here, note);
   if (!isNamed || address === null || sink === undefined) {
     return null;
   }
@@ -79,6 +85,7 @@ function buildConnector(
     concurrency: file.concurrency ?? definition.rateLimit.concurrency,
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
     entities,
+    downloads,
   };
 }
 

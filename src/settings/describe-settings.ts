@@ -11,6 +11,7 @@ export function describeSettings(settings: Settings): object {
       clientId: api.clientId,
       clientSecret: api.clientSecret.toString(),
       ...(api.organizationId === null ? {} : { organizationId: api.organizationId }),
+      ...(api.scopedToWorkspace === null ? {} : { scopedToWorkspace: api.scopedToWorkspace }),
     },
     definitions: [...settings.definitions.keys()],
     sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
@@ -47,6 +48,7 @@ function describeConnector(connector: ConnectorSettings): object {
     entities: Object.fromEntries(
       [...connector.entities].map(([name, entity]) => [name, describeEntity(entity)]),
     ),
+    ...(connector.downloads === null ? {} : { downloads: { ...connector.downloads } }),
   };
 }
 

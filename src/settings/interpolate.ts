@@ -1,8 +1,7 @@
-import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { YamlPath } from '../definitions/read-yaml.ts';
+import { readSecretFile } from './read-secret-file.ts';
 
-const maxSecretBytes = 65_536;
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
 const variable = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s;
 
@@ -83,33 +82,4 @@ function resolve(inner: string, end: string, at: YamlPath, options: InterpolateO
     return '';
   }
   return fallback;
-}
-
-function readSecretFile(
-  file: string,
-): { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string } {
-  let descriptor: number | null = null;
-  try {
-    // Asked of the opened file, so that nobody can exchange it in between; a pipe must not make us wait for a writer.
-    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
-    const { mode, size } = fstatSync(descriptor);
-    if ((mode & constants.S_IFMT) !== constants.S_IFREG) {
-      return { ok: false, why: `expected a file, got something else: ${file}` };
-    }
-    if (process.platform !== 'win32' && (mode & 0o077) !== 0) {
-      return { ok: false, why: `others may read or change the secret file ${file}: chmod 600 it` };
-    }
-    if (size > maxSecretBytes) {
-      return { ok: false, why: `expected a secret of at most ${maxSecretBytes} bytes, ${file} has ${size}` };
-    }
-    const value = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(descriptor));
-    return { ok: true, value: value.replace(/\r?\n$/, '') };
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : 'not a text in UTF-8';
-    return { ok: false, why: `the secret file ${file} cannot be read (${code})` };
-  } finally {
-    if (descriptor !== null) {
-      closeSync(descriptor);
-    }
-  }
 }

@@ -70,8 +70,9 @@ function buildSettings(
   const api = buildApi(data.api, note);
   const redis = buildRedis(data.redis, note);
   const http = buildHttp(data.http, note);
-  const sinks = buildSinks(data.sinks, path.dirname(file), note);
-  const connectors = buildConnectors(data, { found, sinks }, note);
+  const folder = path.dirname(file);
+  const sinks = buildSinks(data.sinks, folder, note);
+  const connectors = buildConnectors(data, { found, sinks, folder }, note);
   const { guards } = data;
   return api === null || redis === null
     ? null

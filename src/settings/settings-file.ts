@@ -12,6 +12,10 @@ const api = strictObject({
   clientId: z.string(),
   clientSecret: z.string().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
   organizationId: z.string().optional(),
+  scopedToWorkspace: z
+    .string()
+    .optional()
+    .meta({ description: 'Only a token of this workspace is used to read and write' }),
 });
 
 const sink = z.discriminatedUnion(
@@ -46,6 +50,21 @@ const entity = strictObject({
   onSchemaChange: onSchemaChange.optional(),
 });
 
+const downloads = strictObject({
+  directory: z.string().min(1).meta({
+    description: 'Files are stored in <directory>/<connector>/<entity>/',
+  }),
+  entities: z
+    .array(z.string())
+    .min(1)
+    .optional()
+    .meta({ description: 'Whose files are fetched; all that have some where nothing is said' }),
+  maxBytes: z
+    .union([z.int().min(1), z.string()])
+    .default('1GB')
+    .meta({ description: 'The largest file that is fetched: bytes, or a size such as 500MB or 1GB' }),
+});
+
 const connector = strictObject({
   definition: z.string(),
   id: z.string().optional(),
@@ -59,6 +78,7 @@ const connector = strictObject({
   include: z.array(z.string()).min(1).optional(),
   exclude: z.array(z.string()).default([]),
   entities: z.record(z.string(), entity).default({}),
+  downloads: downloads.optional(),
 });
 
 /** The format of the config file: shapes only; `loadSettings` holds the parts against each other. */
@@ -85,6 +105,7 @@ export const settingsFile = strictObject({
 export type SettingsFile = z.infer<typeof settingsFile>;
 export type SinkFile = SettingsFile['sinks'][string];
 export type ConnectorFile = SettingsFile['connectors'][string];
+export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
 export type EntitySettingsFile = ConnectorFile['entities'][string];
 
 /** JSON Schema of the config file, for editors and `config schema`. */

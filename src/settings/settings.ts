@@ -23,6 +23,8 @@ export interface ApiSettings {
   readonly clientId: string;
   readonly clientSecret: Secret;
   readonly organizationId: string | null;
+  /** The one workspace that the calls may see; null: all that the credentials allow. */
+  readonly scopedToWorkspace: string | null;
 }
 
 export interface RedisSettings {
@@ -62,6 +64,17 @@ export interface ConnectorSettings {
   readonly requestsPerSecond: number;
   /** The entities to read, with what the user said of them; excluded ones are not here. */
   readonly entities: ReadonlyMap<EntityName, EntitySettings>;
+  /** The files that are fetched after each sync; null: none. */
+  readonly downloads: DownloadSettings | null;
+}
+
+export interface DownloadSettings {
+  /** Absolute; files lie in `<directory>/<connector>/<entity>/`. */
+  readonly directory: string;
+  /** Of the connector's entities, those whose files are fetched. Not empty. */
+  readonly entities: readonly EntityName[];
+  /** A larger file is not fetched, and counts as failed. */
+  readonly maxBytes: number;
 }
 
 export type Schedule = (

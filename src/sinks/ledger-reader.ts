@@ -1,6 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, Params } from '../core/records.ts';
+import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
 import type { WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport } from './run-report.ts';
@@ -30,6 +31,8 @@ export interface LedgerReader {
   drift(connector: ConnectorName): readonly DriftRow[];
   /** Rows that seem to be gone upstream and are not tombstoned, by entity; at most `limit`. */
   missing(connector: ConnectorName, limit: number): readonly MissingRow[];
+  /** Files that did not come when they were last asked for, and are wanted still; newest failure first. */
+  fileFailures(connector: ConnectorName, limit: number): readonly FailedFile[];
   /** Windows of this backfill that are done. */
   finishedWindows(connector: ConnectorName, backfill: string): readonly string[];
   /** A row's state as the ledger knows it; null where the key is not stored. */
@@ -122,6 +125,25 @@ export interface EntityStatus {
   readonly due: number;
   readonly quarantined: number;
   readonly lastSealedAt: Instant | null;
+  /** Null where no record of the entity has had a file. */
+  readonly files: FileStatus | null;
+}
+
+export interface FileStatus {
+  /** In the folder, those of tombstoned records included. */
+  readonly stored: number;
+  /** Of those. */
+  readonly bytes: number;
+  /** Of live records, and not stored in their newest version. */
+  readonly wanted: number;
+  /** Of those: asked for, and not got. */
+  readonly failed: number;
+}
+
+export interface FailedFile {
+  readonly entity: EntityName;
+  readonly params: Params;
+  readonly failure: FileFailure;
 }
 
 export interface PartitionFailure {

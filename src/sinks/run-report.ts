@@ -40,6 +40,19 @@ export interface RunReport {
   readonly resumeAt: Instant | null;
   /** What is due and was not read: set aside, or beyond the run's budget. */
   readonly left: readonly LeftWork[];
+  /** Of the entities whose files this run was to fetch; empty where it was to fetch none. */
+  readonly files: readonly FileReport[];
+}
+
+export interface FileReport {
+  readonly entity: EntityName;
+  readonly stored: number;
+  /** Of those. */
+  readonly bytes: number;
+  /** Asked for, and not got. */
+  readonly failed: number;
+  /** Wanted at the end: those that failed, and those that the run did not come to. */
+  readonly left: number;
 }
 
 export interface EntityReport {

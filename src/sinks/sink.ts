@@ -3,6 +3,7 @@ import type { ConnectorId, ConnectorName, EntityName, RunId } from '../core/name
 import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
 import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
+import type { Files } from './files.ts';
 import type { LedgerReader } from './ledger-reader.ts';
 import type { FoundPartition, Partition, Position, Seal, WalkFailure, WalkRef } from './partition.ts';
 import type { Repair } from './repair.ts';
@@ -58,6 +59,8 @@ export interface Sink extends AsyncDisposable {
   readonly repair: Repair;
   /** Columns for undeclared fields. */
   readonly drift: Drift;
+  /** What is known of the records' files. */
+  readonly files: Files;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }

@@ -21,6 +21,42 @@ export interface Source extends AsyncDisposable {
   readonly stats: () => SourceStats;
 }
 
+/** Where the files of records come from. Retries, waits and budgets are the source's here too. */
+export interface FileSource {
+  /**
+   * Asks for one file and hands it to `receive`, anew with every attempt: what an earlier one has written is to be thrown away. Resolves
+   * with what `receive` made of the attempt that brought the whole file. Rejects with what `receive` throws by itself, and
+   * with `SyncError`: FILE_INVALID for a file that is empty, cut, of another length than announced, or no file at all;
+   * BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and whatever a `list` rejects with.
+   */
+  download<T>(request: DownloadRequest, receive: ReceiveFile<T>, signal: AbortSignal): Promise<T>;
+}
+
+/** Reads `file.bytes` to the end, or throws. The signal is the one that `download` was given. */
+export type ReceiveFile<T> = (file: IncomingFile, signal: AbortSignal) => Promise<T>;
+
+export interface DownloadRequest {
+  readonly entity: EntityName;
+  readonly params: Params;
+  /** What the record says of the file's length, in bytes; null: nothing. Another length is refused. */
+  readonly size: number | null;
+  readonly maxBytes: number;
+}
+
+export interface IncomingFile {
+  /** As the service names it in the answer, at most 1000 characters; null where it does not. Hostile: it may hold anything. */
+  readonly name: string | null;
+  /** `type/subtype` with its parameters, printable ASCII; null where the service says none that can be read so. */
+  readonly contentType: string | null;
+  /** In bytes, as the answer announces it; null: not known before the end. */
+  readonly size: number | null;
+  /**
+   * To be read once, as fast as the chunks can be used. Ends only behind the last byte of a file that is whole as far as that can be
+   * known; throws where it is not.
+   */
+  readonly bytes: AsyncIterable<Uint8Array>;
+}
+
 export interface ListRequest {
   readonly entity: EntityName;
   readonly params: Params;

@@ -15,6 +15,7 @@ function levelOf(event: RunEvent): Level {
     case 'run-started':
     case 'sweep-started':
     case 'rows-deleted':
+    case 'files-started':
       return 'info';
     case 'run-finished':
       return levelByOutcome(event.outcome);
@@ -23,6 +24,7 @@ function levelOf(event: RunEvent): Level {
     case 'call-retried':
     case 'throttled':
     case 'deletes-withheld':
+    case 'file-set-aside':
       return 'warn';
     case 'walk-started':
     case 'walk-sealed':
@@ -34,6 +36,7 @@ function levelOf(event: RunEvent): Level {
     case 'commit-finished':
     case 'call-ended':
     case 'record-confirmed':
+    case 'file-stored':
       return 'debug';
   }
 }

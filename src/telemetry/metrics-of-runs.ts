@@ -89,6 +89,12 @@ export function openRunMetrics(registry: Registry) {
       ['connector'],
       'Times the service asked for fewer requests. If it keeps growing, lower requestsPerSecond.',
     ),
+    files: counter(
+      'files_total',
+      ['connector', 'entity', 'result'],
+      'Files that were asked for, by what came of it. "failed" ones stay wanted and make the run degraded.',
+    ),
+    fileBytes: counter('file_bytes_total', ['connector', 'entity'], 'Bytes of the files that were stored.'),
     setAside: counter(
       'walks_set_aside_total',
       ['connector', 'entity', 'code'],

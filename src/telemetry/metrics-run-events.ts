@@ -83,6 +83,14 @@ export function countRunEvents(registry: Registry, names: NameLabels, clock: Clo
           return metrics.setAside.inc({ connector, entity: names.entity(event.entity), code: event.code });
         case 'rows-deleted':
           return metrics.deleted.inc({ connector, entity: names.entity(event.entity) }, event.rows);
+        case 'file-stored': {
+          const entity = names.entity(event.entity);
+          metrics.files.inc({ connector, entity, result: 'stored' });
+          return metrics.fileBytes.inc({ connector, entity }, event.bytes);
+        }
+        case 'file-set-aside':
+          return metrics.files.inc({ connector, entity: names.entity(event.entity), result: 'failed' });
+        case 'files-started':
         case 'sweep-started':
         case 'record-confirmed':
         case 'deletes-withheld':

@@ -1,5 +1,5 @@
 import { printable, printableWithin } from './printable.ts';
-import { pagesPerSecond, type EntityProgress, type Progress } from './progress.ts';
+import { pagesPerSecond, type EntityProgress, type FileProgress, type Progress } from './progress.ts';
 
 export interface ProgressStyle {
   /** Characters a line may take. */
@@ -72,7 +72,8 @@ function totals(progress: Progress, nowMs: number): string {
     counted(progress.pages, 'page'),
     `${pagesPerSecond(progress, nowMs).toFixed(1)} requests/s`,
     ...(progress.retries > 0 ? [counted(progress.retries, 'retry', 'retries')] : []),
-    ...(progress.isSweeping ? [sweepText(progress)] : []),
+    ...(progress.files === null ? [] : [filesText(progress.files)]),
+    ...(progress.isSweeping && progress.files === null ? [sweepText(progress)] : []),
     ...(progress.waitingUntilMs > nowMs ? [`waiting ${duration(progress.waitingUntilMs - nowMs)}`] : []),
   ];
   return parts.join(', ');
@@ -84,6 +85,11 @@ function sweepText({ confirmed, deleted }: Progress): string {
     ...(deleted > 0 ? [`${count(deleted)} marked`] : []),
   ];
   return `looking for deletes${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
+}
+
+function filesText({ wanted, stored, bytes, failed }: FileProgress): string {
+  const failures = failed > 0 ? `, ${count(failed)} failed` : '';
+  return `files ${count(stored)} of ${count(wanted)} (${count(Math.round(bytes / 1024))} KiB${failures})`;
 }
 
 function hasBegun(entity: EntityProgress): boolean {

@@ -22,6 +22,8 @@ export interface Progress {
   /** Rows asked for because they seem to be gone, and rows marked as deleted. */
   readonly confirmed: number;
   readonly deleted: number;
+  /** Null until files are fetched. */
+  readonly files: FileProgress | null;
   /** When the last pages arrived, for the rate: at most `rateWindowMs` old. */
   readonly arrivals: readonly number[];
 }
@@ -37,6 +39,14 @@ export interface EntityProgress {
   readonly waitedMs: number;
   /** Rows the sink held before the run: what to expect, roughly. Null when it is not known. */
   readonly expectedRows: number | null;
+}
+
+export interface FileProgress {
+  /** Wanted when the fetching began. */
+  readonly wanted: number;
+  readonly stored: number;
+  readonly bytes: number;
+  readonly failed: number;
 }
 
 export const rateWindowMs = 10_000;
@@ -64,6 +74,7 @@ export function startProgress(
     isSweeping: false,
     confirmed: 0,
     deleted: 0,
+    files: null,
     arrivals: [],
   };
 }
@@ -113,6 +124,12 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       return { ...progress, confirmed: progress.confirmed + 1 };
     case 'rows-deleted':
       return { ...progress, deleted: progress.deleted + event.rows };
+    case 'files-started':
+      return { ...progress, files: { ...noFiles, wanted: event.files } };
+    case 'file-stored':
+      return withFiles(progress, (files) => ({ stored: files.stored + 1, bytes: files.bytes + event.bytes }));
+    case 'file-set-aside':
+      return withFiles(progress, (files) => ({ failed: files.failed + 1 }));
     case 'deletes-withheld':
     case 'page-requested':
     case 'call-ended':
@@ -142,6 +159,8 @@ const noProgress: EntityProgress = {
   expectedRows: null,
 };
 
+const noFiles: FileProgress = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
+
 function recent(arrivals: readonly number[], nowMs: number): readonly number[] {
   const first = arrivals.findIndex((at) => at > nowMs - rateWindowMs);
   return first === -1 ? [] : arrivals.slice(first);
@@ -157,6 +176,11 @@ function waiting(progress: Progress, waitMs: number, nowMs: number): Progress {
     waitedMs: progress.waitedMs + waitMs,
     waitingUntilMs: Math.max(progress.waitingUntilMs, nowMs + waitMs),
   };
+}
+
+function withFiles(progress: Progress, change: (files: FileProgress) => Partial<FileProgress>): Progress {
+  const files = progress.files ?? noFiles;
+  return { ...progress, files: { ...files, ...change(files) } };
 }
 
 function withEntity(

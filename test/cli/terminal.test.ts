@@ -106,7 +106,7 @@ describe('a table', () => {
         ['🎉', '1,000', ''],
         ['a\u001b[31m', '5', ''],
       ]),
-    ).toEqual(['name     rows', '🎉       1,000', 'a�[31m      5']);
+    ).toEqual(['name     rows', '🎉      1,000', 'a�[31m      5']);
   });
 });
 
@@ -124,7 +124,7 @@ function open(options: {
   const written = { stdout: [] as string[], stderr: [] as string[] };
   const listeners: ((error: Error) => void)[] = [];
   const output = (name: 'stdout' | 'stderr'): Output => ({
-    write: (text) => written[name].push(text),
+    write: (text) => written[name].push(String(text)),
     on: (_, listener) => name === 'stdout' && listeners.push(listener),
     isTTY: options.isTTY,
     columns: 120,

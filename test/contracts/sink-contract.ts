@@ -6,6 +6,7 @@ import { continuing } from './sink/continuing.ts';
 import { deleting } from './sink/deleting.ts';
 import { drifting } from './sink/drifting.ts';
 import { finishing } from './sink/finishing.ts';
+import { files } from './sink/files.ts';
 import type { SinkKind } from './sink/fixture.ts';
 import { fullDisk } from './sink/full-disk.ts';
 import { holding } from './sink/holding.ts';
@@ -41,6 +42,7 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('values', () => hostileValues(kind));
     describe('changed tables', () => tableChanges(kind));
     describe('drift', () => drifting(kind));
+    describe('files', () => files(kind));
     describe('on a full disk', () => fullDisk(kind));
     describe('finishing', () => finishing(kind));
     describe('operating', () => operating(kind));

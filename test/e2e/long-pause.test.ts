@@ -219,6 +219,7 @@ describe('a service that asks for a long pause', () => {
           deletes: sink.deletes,
           repair: sink.repair,
           drift: sink.drift,
+          files: sink.files,
           finish: (lease, id, ended) => sink.finish(lease, id, ended),
           pause: (connector, why) => sink.pause(connector, why),
           resume: (connector) => sink.resume(connector),

@@ -17,6 +17,7 @@ const known = (entity: string, rows: number, partitions: number): EntityStatus =
   due: 0,
   quarantined: 0,
   lastSealedAt: at,
+  files: null,
 });
 
 function estimate(
@@ -64,7 +65,7 @@ function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
   };
   const times = { startedAt: at, finishedAt: at };
   const counters = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
-  const rest = { failures: [], failuresOmitted: 0, error: null, resumeAt: null, left: [] };
+  const rest = { failures: [], failuresOmitted: 0, error: null, resumeAt: null, left: [], files: [] };
   const base = { run, kind: 'sync' as const, connector: 'c' as ConnectorName, continues: null, ...times };
   return {
     ...base,

@@ -22,7 +22,7 @@ describe('a config file is refused', () => {
       'with an unknown key that looks like nothing',
       'clientId: me',
       'clientId: me\n  zzz: 1',
-      'api.zzz: unknown key; expected one of baseUrl, clientId, clientSecret, organizationId',
+      'api.zzz: unknown key; expected one of baseUrl, clientId, clientSecret, organizationId, scopedToWorkspace',
     ],
     [
       'with a number for a text',

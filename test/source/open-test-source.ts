@@ -40,6 +40,7 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly requestsPerSecond?: number;
   readonly budget?: SharedBudget;
   readonly maxCalls?: number;
+  readonly scopedToWorkspace?: string;
 }
 
 /** A source on a hostile server, with waits that take no time unless the test brings a clock of its own. */
@@ -84,6 +85,7 @@ export function openTestClient(
     limits?: Partial<ApiLimits>;
     onEvent?: (event: RunEvent) => void;
     organizationId?: string;
+    scopedToWorkspace?: string;
   } = {},
 ): ApiClient {
   return openApiClient({
@@ -92,6 +94,7 @@ export function openTestClient(
       clientId: 'client-1',
       clientSecret: new Secret(clientSecret),
       organizationId: options.organizationId ?? null,
+      scopedToWorkspace: options.scopedToWorkspace ?? null,
     },
     clock: options.clock ?? instantClock(),
     limits: options.limits ?? {},

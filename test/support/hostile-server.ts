@@ -11,6 +11,8 @@ export interface HostileServerOptions {
   readonly respondToken?: (index: number) => Reply | null;
   /** Answers every GET; null: the catalog below. */
   readonly respondGet?: (path: string, query: URLSearchParams) => Reply | null;
+  /** Answers what changes something: a POST that is no execute, a PUT or DELETE; null: 404. */
+  readonly respondChange?: (change: HostileChange) => Reply | null;
   /** What `GET connectors` and `GET connectors/{id}` know. */
   readonly connectors?: readonly {
     readonly id: string;
@@ -21,6 +23,13 @@ export interface HostileServerOptions {
   readonly tokenLifetime?: number;
 }
 
+/** A request that changes something, as the server got it. */
+export interface HostileChange {
+  readonly method: string;
+  readonly path: string;
+  readonly body: JsonObject;
+}
+
 export interface HostileServer extends AsyncDisposable {
   readonly baseUrl: string;
   /** Every execute, in order of arrival. */
@@ -28,8 +37,10 @@ export interface HostileServer extends AsyncDisposable {
   /** Every request of any kind as `METHOD path`. */
   readonly requests: readonly string[];
   readonly tokensIssued: () => number;
-  /** From now on the tokens issued so far are answered with 401. */
-  expireTokens(): void;
+  /** Workspaces that scoped tokens were given for, in order. */
+  readonly scopedTo: readonly string[];
+  /** From now on the tokens issued so far (the scoped ones alone) are answered with 401. */
+  expireTokens(kind?: 'scoped'): void;
   /** From now on every token is answered with 401. */
   refuseAllTokens(): void;
   /** Resolves when `count` executes have arrived. */
@@ -45,6 +56,7 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
   const sockets = new Set<Socket>();
   const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
   const validTokens = new Set<string>();
+  const scopedTo: string[] = [];
   let tokensIssued = 0;
   let tokenRequests = 0;
   let refusesAll = false;
@@ -62,6 +74,19 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
       organization_id: null,
     });
   };
+
+  const issueScopedToken = (applicationToken: string, body: JsonObject): Reply => {
+    if (!isValid(applicationToken) || applicationToken.startsWith('scoped-')) {
+      return apiError(401, 'Invalid token');
+    }
+    scopedTo.push(textOf(body['workspace_name']));
+    const token = `scoped-${scopedTo.length}-${'x'.repeat(20)}`;
+    validTokens.add(token);
+    return json(200, { token });
+  };
+
+  const answerChange = (method: string, path: string, body: JsonObject): Reply =>
+    options.respondChange?.({ method, path, body }) ?? apiError(404, 'Not Found');
 
   const answerGet = (url: URL): Reply => {
     const override = options.respondGet?.(url.pathname, url.searchParams);
@@ -119,8 +144,11 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
     const token = request.headers.authorization?.replace(/^Bearer /, '') ?? '';
     let reply: Reply;
     if (url.pathname.endsWith('/account/applications/token')) reply = issueToken();
-    else if (request.method === 'POST') reply = answerExecute(exchange, token, body);
-    else reply = isValid(token) ? answerGet(url) : apiError(401, 'Invalid token');
+    else if (url.pathname.endsWith('/scoped-token')) reply = issueScopedToken(token, body);
+    else if (exchange.connectorId !== '') reply = answerExecute(exchange, token, body);
+    else if (!isValid(token)) reply = apiError(401, 'Invalid token');
+    else if (request.method === 'GET') reply = answerGet(url);
+    else reply = answerChange(request.method ?? '', url.pathname, body);
     await reply(exchange);
   };
 
@@ -142,7 +170,12 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
     calls,
     requests,
     tokensIssued: () => tokensIssued,
-    expireTokens: () => validTokens.clear(),
+    scopedTo,
+    expireTokens(kind) {
+      for (const token of validTokens) {
+        if (kind === undefined || token.startsWith(`${kind}-`)) validTokens.delete(token);
+      }
+    },
     refuseAllTokens() {
       refusesAll = true;
     },

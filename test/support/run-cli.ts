@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { runCommandLine } from '../../src/cli/run-command-line.ts';
 import type { Output } from '../../src/cli/terminal.ts';
@@ -12,6 +13,8 @@ export interface CliOptions {
   readonly cwd: string;
   /** The whole environment of the program besides PATH: nothing of the tester's own reaches it. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Standard input; of `callCli` alone. Left out: empty. */
+  readonly stdin?: string;
 }
 
 export interface CliResult {
@@ -35,13 +38,23 @@ export function runCli(args: readonly string[], options: CliOptions): Promise<Cl
 }
 
 /** The same inside this process: for what needs no process of its own, and much faster. */
-export async function callCli(args: readonly string[], { cwd, env = {} }: CliOptions): Promise<CliResult> {
+export async function callCli(
+  args: readonly string[],
+  { cwd, env = {}, stdin = '' }: CliOptions,
+): Promise<CliResult> {
   const output = { stdout: '', stderr: '' };
   const capture = (name: 'stdout' | 'stderr'): Output => ({
     write: (text) => (output[name] += text),
     on: () => undefined,
   });
-  const code = await runCommandLine({ args, env, cwd, stdout: capture('stdout'), stderr: capture('stderr') });
+  const code = await runCommandLine({
+    args,
+    env,
+    cwd,
+    stdin: () => Readable.from([stdin]),
+    stdout: capture('stdout'),
+    stderr: capture('stderr'),
+  });
   return { code, ...output };
 }
 

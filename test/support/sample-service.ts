@@ -18,6 +18,7 @@ export const sampleSeed = 11;
 export const sampleConnectors = [
   ['mailing', 'email-marketing'],
   ['notes', 'workspace-notes'],
+  ['library', 'document-library'],
 ] as const;
 
 export function builtInDefinition(name: string): Definition {
@@ -26,7 +27,7 @@ export function builtInDefinition(name: string): Definition {
   return definition;
 }
 
-/** Both sample accounts over HTTP, with one account of each definition. */
+/** The sample accounts over HTTP, one of each definition. */
 export async function startSampleService(
   size: SampleSize,
   options: { readonly latencyMs?: number; readonly wrap?: (account: SampleAccount) => SampleAccount } = {},

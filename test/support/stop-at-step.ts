@@ -58,6 +58,7 @@ export function stopAtStep(stopAt: number): {
       deletes: stoppableDeletes(sink.deletes, around),
       repair: sink.repair,
       drift: sink.drift,
+      files: sink.files,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
       [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
     }),

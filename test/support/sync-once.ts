@@ -4,14 +4,16 @@ import type { ConnectorId, ConnectorName, EntityName } from '../../src/core/name
 import { Secret } from '../../src/core/secret.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
+import type { FileOptions } from '../../src/engine/files/fetch-files.ts';
 import type { RunOptions } from '../../src/engine/run-options.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
+import { openFileFolder } from '../../src/sinks/files/open-file-folder.ts';
 import { openSink, type SinkOptions } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Sink } from '../../src/sinks/sink.ts';
 import type { ApiLimits } from '../../src/source/api/api-limits.ts';
 import { openApiClient } from '../../src/source/api/open-api-client.ts';
-import { openApiSource } from '../../src/source/api/open-api-source.ts';
+import { openApiSource, type ApiSource } from '../../src/source/api/open-api-source.ts';
 import type { Source } from '../../src/source/source.ts';
 
 export const testCredentials = { clientId: 'test-client', clientSecret: 'test-secret-8c1f' };
@@ -29,6 +31,8 @@ export interface SyncOnce {
   readonly signal?: AbortSignal;
   readonly limits?: Partial<ApiLimits>;
   readonly run?: Partial<RunOptions>;
+  /** Where the files of all entities that have some are stored; absent or null: none are fetched. */
+  readonly files?: { readonly directory: string; readonly maxBytes?: number } | null;
   /** Stand between the engine and its source or sink (to stop it at a step, to change what it sees). */
   readonly wrapSource?: (source: Source) => Source;
   readonly wrapSink?: (sink: Sink) => Sink;
@@ -101,8 +105,26 @@ export async function syncOnce(options: SyncOnce): Promise<RunReport> {
     clock,
     onEvent,
     signal,
+    files: filesFor(options, source, clock),
     ...(options.run === undefined ? {} : { run: options.run }),
   });
+}
+
+function filesFor(
+  { files = null, definition, connector }: SyncOnce,
+  source: ApiSource,
+  clock: Clock,
+): FileOptions | null {
+  if (files === null) return null;
+  const { directory, maxBytes = 1_000_000_000 } = files;
+  const name = (connector ?? definition.name) as ConnectorName;
+  const entities = [...definition.entities.values()].filter(({ actions }) => actions.has('download'));
+  return {
+    source,
+    folder: openFileFolder({ directory, connector: name, clock }),
+    entities: new Set(entities.map((entity) => entity.name)),
+    maxBytes,
+  };
 }
 
 export function entityNamed(definition: Definition, name: string) {

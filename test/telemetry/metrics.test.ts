@@ -76,6 +76,24 @@ describe('the counters of runs', () => {
     expect(value('pages_total{connector="newsletter",entity="lists"}')).toBe(2);
   });
 
+  it('count files, what came of them, and their bytes', async () => {
+    const metrics = open();
+    const stored = { kind: 'file-stored', entity: lists, bytes: 100, ms: 5 } as const;
+    metrics.onRunEvent(newsletter, stored);
+    metrics.onRunEvent(newsletter, stored);
+    metrics.onRunEvent(newsletter, {
+      kind: 'file-set-aside',
+      entity: lists,
+      code: 'FILE_INVALID',
+      message: 'empty',
+    });
+    const value = await series(metrics);
+    const of = (result: string): number | undefined =>
+      value(`files_total{connector="newsletter",entity="lists",result="${result}"}`);
+    expect(['stored', 'failed'].map(of)).toEqual([2, 1]);
+    expect(value('file_bytes_total{connector="newsletter",entity="lists"}')).toBe(200);
+  });
+
   it('count rows that were marked as deleted', async () => {
     const metrics = open();
     metrics.onRunEvent(newsletter, { kind: 'rows-deleted', entity: lists, rows: 40 });

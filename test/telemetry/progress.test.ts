@@ -57,6 +57,17 @@ describe('progress', () => {
     expect(progressSummary(further, 1000)).toMatch(/, looking for deletes \(2 asked for, 1,200 marked\)$/);
   });
 
+  it('says how far it is with the files', () => {
+    const progress = play([
+      { kind: 'sweep-started' },
+      { kind: 'files-started', files: 1200 },
+      { kind: 'file-stored', entity: members, bytes: 2048, ms: 5 },
+      { kind: 'file-stored', entity: members, bytes: 1024, ms: 5 },
+      { kind: 'file-set-aside', entity: members, code: 'FILE_INVALID', message: 'empty' },
+    ]);
+    expect(progressSummary(progress, 1000)).toMatch(/, files 2 of 1,200 \(3 KiB, 1 failed\)$/);
+  });
+
   it('measures the rate over the last ten seconds only', () => {
     let progress = startProgress(newsletter, 0);
     for (let ms = 0; ms < 20_000; ms += 100) progress = advanceProgress(progress, fetched, ms);

@@ -32,6 +32,7 @@ export function readRefetched(
     ignored: entity.ignored,
     volatile: entity.volatile,
     explodedField: explode?.field ?? null,
+    download: entity.actions.get('download') ?? null,
     ...(own === undefined ? {} : { policy: own }),
   })(answer, asked.inject);
   if (prepared.kind === 'refused')

@@ -1,6 +1,7 @@
 import { printable } from '../../telemetry/printable.ts';
 import { wrapped } from './wrapped.ts';
-import { columnGap, lengthOf, textTable, type TableColumn } from './text-table.ts';
+import { displayWidth } from './display-width.ts';
+import { columnGap, textTable, type TableColumn } from './text-table.ts';
 
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
@@ -52,7 +53,7 @@ function withTextsBelow(
   const room = width - widthOf(textTable(columns.slice(0, last - 1), rows)) - columnGap;
   const split = rows.map((row) => {
     const [proof = '', notes = ''] = row.slice(last - 1);
-    const isShort = lengthOf(printable(proof)) <= room;
+    const isShort = displayWidth(printable(proof)) <= room;
     return {
       cells: [...row.slice(0, last - 1), isShort ? proof : ''],
       below: isShort ? [notes] : [proof, notes],
@@ -72,7 +73,7 @@ function withTextsBelow(
 }
 
 function widthOf(lines: readonly string[]): number {
-  return Math.max(0, ...lines.map(lengthOf));
+  return Math.max(0, ...lines.map(displayWidth));
 }
 
 function fits(lines: readonly string[], width: number): boolean {

@@ -51,6 +51,7 @@ export function runReportText(
       (line) => `${indent}${line}`,
     ),
     `${indent}${costs(report)}`,
+    ...fileLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...(report.resumeAt === null
       ? []
       : [`${indent}! the service asked to wait until ${report.resumeAt}; run it again then`]),
@@ -131,6 +132,19 @@ function notes({ counts, ...entity }: EntityReport): string {
     [entity.foreign, 'copies of records kept elsewhere'],
   ];
   return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
+}
+
+function fileLines({ files }: RunReport): readonly string[] {
+  return files
+    .filter(({ stored, failed, left }) => stored + failed + left > 0)
+    .map(({ entity, stored, bytes, failed, left }) => {
+      const parts = [
+        `${counted(stored, 'file')} stored (${count(Math.round(bytes / 1024))} KiB)`,
+        ...(failed > 0 ? [`${count(failed)} failed`] : []),
+        ...(left > failed ? [`${count(left - failed)} left for the next run`] : []),
+      ];
+      return `${entity}: ${parts.join(', ')}`;
+    });
 }
 
 function leftLines({ left }: RunReport): readonly string[] {

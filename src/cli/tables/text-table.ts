@@ -1,4 +1,5 @@
 import { printable } from '../../telemetry/printable.ts';
+import { displayWidth } from './display-width.ts';
 
 export interface TableColumn {
   readonly title: string;
@@ -18,7 +19,7 @@ export function textTable(
     rows.length === 0 || cells.some((row) => row[index] !== '') ? [{ column, index }] : [],
   );
   const widths = used.map(({ column, index }) =>
-    Math.max(column.title.length, ...cells.map((row) => lengthOf(row[index] ?? ''))),
+    Math.max(displayWidth(column.title), ...cells.map((row) => displayWidth(row[index] ?? ''))),
   );
   const line = (texts: readonly string[]): string =>
     used
@@ -32,11 +33,6 @@ export function textTable(
 }
 
 function aligned(text: string, width: number, align: TableColumn['align']): string {
-  const padding = ' '.repeat(Math.max(0, width - lengthOf(text)));
+  const padding = ' '.repeat(Math.max(0, width - displayWidth(text)));
   return align === 'left' ? text + padding : padding + text;
-}
-
-/** In characters, as a terminal shows them. */
-export function lengthOf(text: string): number {
-  return Array.from(text).length;
 }

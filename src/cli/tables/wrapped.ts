@@ -1,4 +1,4 @@
-import { lengthOf } from './text-table.ts';
+import { displayWidth } from './display-width.ts';
 
 const hanging = '    ';
 
@@ -7,13 +7,13 @@ const hanging = '    ';
  * Lines after the first are indented four further. Not for what people copy: a broken command is no command.
  */
 export function wrapped(text: string, width: number | null): readonly string[] {
-  if (width === null || lengthOf(text) <= width) return [text];
+  if (width === null || displayWidth(text) <= width) return [text];
   const indent = /^ */.exec(text)?.[0] ?? '';
   const lines: string[] = [];
   let line = indent;
   for (const part of text.trim().split(/(?<=,) /)) {
     const longer = line.trim() === '' ? `${line}${part}` : `${line} ${part}`;
-    if (lengthOf(longer) <= width || line.trim() === '') {
+    if (displayWidth(longer) <= width || line.trim() === '') {
       line = longer;
       continue;
     }

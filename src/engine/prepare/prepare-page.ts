@@ -60,6 +60,7 @@ export function compilePreparePage(
     ignored: entity.ignored,
     volatile: entity.volatile,
     explodedField: entity.explode?.field ?? null,
+    download: entity.actions.get('download') ?? null,
     policy: policyOf(entity.name),
   });
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));

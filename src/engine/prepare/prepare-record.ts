@@ -11,7 +11,9 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
+import type { Action } from '../../definitions/definition.ts';
 import { driftNotes } from './drift-notes.ts';
+import { compileFileOfRecord } from './file-of-record.ts';
 import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
 import { kindOf, refuseRecord } from './refuse-record.ts';
 import { acceptEverything, describeNews, schemaChanged, type SchemaPolicy } from './schema-policy.ts';
@@ -27,6 +29,8 @@ export interface RecordShape {
   readonly volatile: readonly (readonly string[])[];
   /** An array field whose elements become rows of their own: it leaves this row. */
   readonly explodedField: string | null;
+  /** How the file that belongs to a record is asked for; null or absent: the records have none. */
+  readonly download?: Action | null;
   /** Absent: whatever comes is stored. */
   readonly policy?: SchemaPolicy;
 }
@@ -58,6 +62,7 @@ export function compilePrepare(
 ): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
   const { table, policy = acceptEverything } = shape;
   const columns = hashedColumns(table.columns);
+  const fileOf = compileFileOfRecord(shape.download ?? null);
   const noteOf = driftNotes(table.entity, policy);
   const slots = new Map(table.columns.map((column, index) => [column.name, slotOf(shape, column, index)]));
   const keySlots = table.key.flatMap((name) => {
@@ -153,6 +158,7 @@ export function compilePrepare(
         volatileHash: shape.volatile.length === 0 ? null : shortHash(volatileText(volatile)),
         values,
         extra: extraText,
+        ...(fileOf === null ? {} : { file: fileOf(raw, inject) }),
       },
     };
   }

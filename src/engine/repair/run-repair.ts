@@ -60,6 +60,7 @@ export async function runRepair(
     error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: null,
     left: [],
+    files: [],
   });
   try {
     await work(lease, run, (one) => void done.set(one.entity, one));

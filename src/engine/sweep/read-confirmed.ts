@@ -21,6 +21,7 @@ export function compileReadConfirmed(
     ignored: entity.ignored,
     volatile: entity.volatile,
     explodedField: entity.explode?.field ?? null,
+    download: entity.actions.get('download') ?? null,
     policy: refusing(policy),
   });
 

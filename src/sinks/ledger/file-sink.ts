@@ -4,6 +4,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Deletes } from '../deletes.ts';
 import type { Drift } from '../drift.ts';
+import type { Files } from '../files.ts';
 import type { LedgerReader } from '../ledger-reader.ts';
 import type { Repair } from '../repair.ts';
 import type { Partition, WalkFailure, WalkRef } from '../partition.ts';
@@ -22,6 +23,7 @@ import type { RunId } from '../../core/names.ts';
 import { acquireConnector } from './acquire.ts';
 import { commitPages } from './commit.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
+import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/ledger-drift.ts';
 import { workScope } from './due-work.ts';
 import { finishRun } from './finish.ts';
@@ -67,6 +69,7 @@ class FileSink implements Sink {
   readonly deletes: Deletes;
   readonly repair: Repair;
   readonly drift: Drift;
+  readonly files: Files;
   readonly #ledger: Ledger;
   readonly #heldByLease = new Map<Lease, HeldConnector>();
 
@@ -78,6 +81,7 @@ class FileSink implements Sink {
     this.deletes = ledgerDeletes(ledger, heldOf);
     this.repair = ledgerRepair(ledger, heldOf);
     this.drift = ledgerDrift(ledger, heldOf);
+    this.files = ledgerFiles(ledger, heldOf);
   }
 
   async acquire(identity: ConnectorIdentity): Promise<Lease> {

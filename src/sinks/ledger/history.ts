@@ -9,6 +9,7 @@ import type {
   RunSummary,
 } from '../ledger-reader.ts';
 import type { RunKind } from '../run-report.ts';
+import { readDownloads, type EntityFiles } from './downloads/read-downloads.ts';
 import { readDrift } from './drift/read-drift.ts';
 import { entityStatusSql } from './entity-status-sql.ts';
 import { parseFailure, parseHolder, parseParams, parseReport } from './ledger-json.ts';
@@ -34,6 +35,7 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
   const missing = readMissing(db);
   const rowHistory = readRowHistory(db);
   const drift = readDrift(db);
+  const downloads = readDownloads(db);
   const once = <Result>(work: () => Result): Result => {
     try {
       return db.transaction(work).deferred();
@@ -57,19 +59,23 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
     connectors: () =>
       once(() => {
         const entities = reading().entities.all();
+        const files = downloads.status();
         return reading()
           .connectors.all()
           .map(({ holder, ...row }): ConnectorStatus => ({
             ...row,
             lastHolder: parseHolder(holder),
             lastRun: runs({ connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
-            entities: entities.filter((entity) => entity.connector === row.connector).map(readEntity),
+            entities: entities
+              .filter((entity) => entity.connector === row.connector)
+              .map((entity) => readEntity(entity, files)),
           }));
       }),
     failures: (connector, limit) => once(() => reading().failures.all(connector, limit).map(readFailure)),
     quarantine: (connector, limit) => once(() => reading().quarantine.all(connector, limit)),
     pauses: () => once(operations.pauses),
     isCancelRequested: (run) => once(() => operations.isCancelRequested(run)),
+    fileFailures: (connector, limit) => once(() => downloads.failures(connector, limit)),
     freshness: (connector) => once(() => operations.freshness(connector)),
     finishedWindows: (connector, backfill) => once(() => operations.finishedWindows(connector, backfill)),
     missing: (connector, limit) => once(() => missing.missing(connector, limit)),
@@ -82,7 +88,7 @@ interface RunRow extends Omit<RunSummary, 'report'> {
   readonly report: string | null;
 }
 
-interface EntityRow extends EntityStatus {
+interface EntityRow extends Omit<EntityStatus, 'files'> {
   readonly connector: ConnectorName;
 }
 
@@ -140,8 +146,11 @@ function readRun({ report, ...run }: RunRow): RunSummary {
   return { ...run, report: report === null ? null : parseReport(report) };
 }
 
-function readEntity({ connector: _connector, ...status }: EntityRow): EntityStatus {
-  return status;
+function readEntity({ connector, ...status }: EntityRow, files: readonly EntityFiles[]): EntityStatus {
+  const found = files.find((one) => one.connector === connector && one.entity === status.entity);
+  if (found === undefined) return { ...status, files: null };
+  const { stored, bytes, wanted, failed } = found;
+  return { ...status, files: { stored, bytes, wanted, failed } };
 }
 
 function readFailure({ entity, params, failure }: FailureRow): PartitionFailure {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { Params } from '../../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { SyncError } from '../../core/errors.ts';
+import type { FileFailure } from '../files.ts';
 import type { Position, WalkFailure } from '../partition.ts';
 import type { RunReport } from '../run-report.ts';
 import type { Holder } from '../sink.ts';
@@ -37,6 +38,10 @@ export function parseFailure(text: string): WalkFailure {
   return check(failure, text, 'why a walk failed') as WalkFailure;
 }
 
+export function parseFileFailure(text: string): FileFailure {
+  return check(fileFailure, text, 'why a file did not come') as FileFailure;
+}
+
 export function parseParams(text: string): Params {
   return readObject(text, 'an object of parameters');
 }
@@ -67,6 +72,7 @@ const report = z.looseObject({
     .default(null),
   resumeAt: z.string().nullable().default(null),
   left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })).default([]),
+  files: z.array(z.looseObject({ entity: z.string() })).default([]),
 });
 const failure = z.object({
   code: z.string(),
@@ -76,6 +82,7 @@ const failure = z.object({
   dropPosition: z.boolean(),
   dropWatermark: z.boolean().default(false),
 });
+const fileFailure = failure.pick({ code: true, recovery: true, message: true, at: true });
 
 function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {
   const checked = schema.safeParse(readJson(text));

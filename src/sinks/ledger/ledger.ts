@@ -16,6 +16,7 @@ import { prepareRowAccount, type RowAccount } from './row-account.ts';
 import { prepareRuns, type Runs } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
 import { prepareDrift } from './drift/ledger-drift.ts';
+import { prepareDownloadNotes, type DownloadNotes } from './downloads/note-downloads.ts';
 import { prepareDueWork, type DueWork } from './due-work.ts';
 import { prepareFreshStart } from './fresh-start.ts';
 import { prepareLeftovers, type Leftovers } from './leftovers.ts';
@@ -46,6 +47,7 @@ export interface Ledger {
   readonly counts: Counts;
   readonly quarantine: Quarantine;
   readonly drift: ReturnType<typeof prepareDrift>;
+  readonly downloads: DownloadNotes;
   readonly retention: Retention;
 }
 
@@ -112,6 +114,7 @@ export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clo
     counts: prepareCounts(db),
     quarantine: prepareQuarantine(db),
     drift: prepareDrift(db),
+    downloads: prepareDownloadNotes(db),
     retention: prepareRetention(db),
   };
 }

@@ -1,5 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { downloadsSql } from './downloads/downloads-sql.ts';
 import { tableName } from './record-store.ts';
 import { deletesSql, partitionsSql } from './schema.ts';
 
@@ -15,7 +16,7 @@ export const asOfByReports = `(
 )`;
 
 /** What leads from each version to the next: the first one from 1 to 2. Files of any older version may be met. */
-export const migrations: readonly ((db: Database.Database) => void)[] = [toVersion2, toVersion3];
+export const migrations: readonly ((db: Database.Database) => void)[] = [toVersion2, toVersion3, toVersion4];
 
 function toVersion2(db: Database.Database): void {
   db.exec(`
@@ -59,6 +60,11 @@ ${deletesSql}
   for (const table of storedTables(db)) {
     db.exec(isSqlite ? homesOfRows(table) : homesOfKeys(`_sync_keys_${table}`));
   }
+}
+
+/** Files are noted from now on: with the next walk that shows their records. */
+function toVersion4(db: Database.Database): void {
+  db.exec(downloadsSql);
 }
 
 interface SeenChunk {

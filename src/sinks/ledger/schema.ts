@@ -1,3 +1,5 @@
+import { downloadsSql } from './downloads/downloads-sql.ts';
+
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
 export const applicationId = 0x43_53_59_31;
 
@@ -5,7 +7,7 @@ export const applicationId = 0x43_53_59_31;
  * Raised with every change of the tables below, which needs a migration; a file with a higher number was written by a
  * newer version.
  */
-export const schemaVersion = 3;
+export const schemaVersion = 4;
 
 /**
  * `backfill`: the window of the backfill that the partition belongs to, '' for a living one. `base`: the living partition whose rows a
@@ -230,6 +232,7 @@ CREATE TABLE _sync_quarantine (
   UNIQUE (connector, entity, content_hash)
 ) STRICT;
 
+${downloadsSql}
 CREATE TABLE _sync_files (
   connector TEXT NOT NULL,
   entity TEXT NOT NULL,

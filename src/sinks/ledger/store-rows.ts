@@ -53,6 +53,9 @@ export function storeRecords(
   for (const record of records) {
     checkWidth(entity, record, planned);
     stored[storeRecord(record, how)] += 1;
+    if (record.file !== undefined) {
+      ledger.downloads.note(held.connector, entity, record.keyText, record.file);
+    }
   }
   ledger.tables.addRows(held.connector, entity, stored.inserted);
   ledger.rows.addDeleted(held.connector, entity, -revived);

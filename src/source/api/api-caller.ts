@@ -8,6 +8,8 @@ import { CallFailure, type CallFacts } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
 import { classifyAnswer, classifyThrown } from './classify-failure.ts';
 import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
+import { ReceiverError, type ReceiveBody, type Received } from './receive-body.ts';
+import { onceOnly } from './once-only.ts';
 import type { TokenCache } from './token-cache.ts';
 
 /** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */
@@ -16,6 +18,13 @@ export interface ApiCall<T> {
   readonly facts: CallFacts;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
   read(answer: HttpAnswer): T;
+}
+
+/** A call whose answer may be long, and is read as it comes in, in every attempt anew. */
+export interface StreamCall<T> extends Pick<ApiCall<T>, 'request' | 'facts'> {
+  readonly headers: Readonly<Record<string, string>>;
+  /** Throws `CallFailure` for a body that may be better next time, `SyncError` for what ends the call. */
+  readonly receive: ReceiveBody<T>;
 }
 
 export interface ApiCallerOptions {
@@ -30,7 +39,7 @@ export interface ApiCallerOptions {
 }
 
 export type ApiCaller = <T>(
-  call: ApiCall<T>,
+  call: ApiCall<T> | StreamCall<T>,
   budget: CallBudget,
   onEvent: OnRunEvent,
   signal: AbortSignal,
@@ -46,7 +55,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
   const { transport, tokens, clock, limits } = options;
 
   const attemptOnce = async <T>(
-    call: ApiCall<T>,
+    call: ApiCall<T> | StreamCall<T>,
     budget: CallBudget,
     waitedMs: number,
     onEvent: OnRunEvent,
@@ -66,36 +75,48 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     } catch (error) {
       signal.throwIfAborted();
       ended(answerOf(error));
-      throw error;
+      throw call.facts.isWrite === true ? onceOnly(error) : error;
     }
     ended('ok');
     return value;
   };
 
   const exchange = async <T>(
-    call: ApiCall<T>,
+    call: ApiCall<T> | StreamCall<T>,
     token: string | null,
     budget: CallBudget,
     signal: AbortSignal,
   ): Promise<T> => {
-    let answer: HttpAnswer;
-    try {
-      answer = await transport.send({ ...call.request, headers: headersOf(call, token) }, signal);
-    } catch (error) {
-      signal.throwIfAborted();
-      throw classifyThrown(error, call.facts) ?? error;
-    }
+    const answer = await send(call, { ...call.request, headers: headersOf(call, token) }, signal);
     budget.count({ bytes: answer.wireBytes });
     if (answer.date !== null) options.onServerDate?.(answer.date);
     if (token !== null && answer.status !== 401) tokens?.accepted(token);
-    if (answer.status >= 200 && answer.status < 300) return call.read(answer);
+    if ('kind' in answer) return answer.value;
+    if ('read' in call && answer.status >= 200 && answer.status < 300) return call.read(answer);
     const failure = classifyAnswer(answer, call.facts, options.redact, clock.now());
     if (answer.status === 401 && token !== null && tokens?.refused(token) === false) throw failure.error;
     throw failure;
   };
 
-  const headersOf = <T>(call: ApiCall<T>, token: string | null): Record<string, string> => ({
+  const send = async <T>(
+    call: ApiCall<T> | StreamCall<T>,
+    request: HttpRequest,
+    signal: AbortSignal,
+  ): Promise<HttpAnswer | Received<T>> => {
+    try {
+      return 'read' in call
+        ? await transport.send(request, signal)
+        : await transport.stream(request, call.receive, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof ReceiverError) throw error.cause;
+      throw classifyThrown(error, call.facts) ?? error;
+    }
+  };
+
+  const headersOf = <T>(call: ApiCall<T> | StreamCall<T>, token: string | null): Record<string, string> => ({
     ...options.headers,
+    ...('headers' in call ? call.headers : {}),
     ...(call.request.body === null ? {} : { 'content-type': 'application/json' }),
     ...(token === null ? {} : { authorization: `Bearer ${token}` }),
   });
@@ -113,7 +134,8 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
         return await budget.run(send, signal);
       };
       return await callWithRetries(attempt, {
-        limits,
+        // A file takes as long as it takes; that it took long is no reason to give it up.
+        limits: 'read' in call ? limits : { ...limits, maxCallMs: Infinity },
         clock,
         budget,
         signal,

@@ -5,7 +5,7 @@ import type { SyncError } from '../../core/errors.ts';
 /** Whether and how one failed attempt may be followed by another within the same call. */
 export interface RetryRule {
   /** Failures of one reason are counted together. */
-  readonly reason: 'failure' | 'reset' | 'name' | 'throttle' | 'bare-403' | 'token';
+  readonly reason: 'failure' | 'reset' | 'name' | 'throttle' | 'bare-403' | 'token' | 'file';
   /** Attempts that may follow a failure of this reason; the call's own limit holds as well. */
   readonly most: number;
   /** `at-once-first`: the first one does not wait, later ones back off. `throttle`: the whole budget pauses. */
@@ -40,4 +40,6 @@ export interface CallFacts {
   /** The call carried a page token, so the service may refuse it as expired. */
   readonly hasPageToken: boolean;
   readonly patterns: readonly ErrorPattern[];
+  /** The call changes something at the service: it is sent again only where it cannot have been done. */
+  readonly isWrite?: boolean;
 }

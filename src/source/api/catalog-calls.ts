@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { SyncError } from '../../core/errors.ts';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
-import type { CallFacts } from './call-failure.ts';
+import { catalogFacts } from './catalog-facts.ts';
 import { invalidBody } from './classify-failure.ts';
-import { parseJsonText } from './parse-json-text.ts';
+import { readAnswer } from './read-answer.ts';
 
 /** A connector type of the API's catalog. */
 export interface SourceDefinition {
@@ -24,15 +25,14 @@ export interface ConnectorFilter {
   readonly definitionId?: string;
 }
 
-const definitionList = z.object({
-  definitions: z.array(
-    z.object({
-      sourceDefinitionId: z.string().nullish(),
-      name: z.string(),
-      supportLevel: z.string().nullish(),
-    }),
-  ),
+const definition = z.object({
+  sourceDefinitionId: z.string().nullish(),
+  name: z.string(),
+  supportLevel: z.string().nullish(),
 });
+const definitionList = z.object({ definitions: z.array(definition) });
+/** As a path segment it leads to no other endpoint. */
+const definitionPathId = /^[A-Za-z0-9_-]{1,128}$/;
 
 const template = z.object({ actor_definition_id: z.string().nullish() });
 const summary = z.object({
@@ -52,12 +52,31 @@ export function definitionsCall(name: string | null): ApiCall<readonly SourceDef
   return {
     request: get('/api/v1/integrations/definitions/sources', name === null ? {} : { name }),
     facts,
-    read: ({ text }) =>
-      parseAs(text, definitionList, facts).definitions.map((found) => ({
-        id: found.sourceDefinitionId ?? null,
-        name: found.name,
-        supportLevel: found.supportLevel ?? null,
-      })),
+    read: ({ text }) => readAnswer(text, definitionList, facts).definitions.map(toDefinition),
+  };
+}
+
+/** One connector type. Throws USAGE for what is no id. */
+export function definitionCall(id: string): ApiCall<SourceDefinition> {
+  const facts = catalogFacts('read the source definition');
+  if (!definitionPathId.test(id)) {
+    throw new SyncError('an id of a definition has letters, digits, "_" and "-"; copy it from the service', {
+      code: 'USAGE',
+      recovery: 'stop',
+    });
+  }
+  return {
+    request: get(`/api/v1/integrations/definitions/sources/${id}`, {}),
+    facts,
+    read: ({ text }) => toDefinition(readAnswer(text, definition, facts)),
+  };
+}
+
+function toDefinition(found: z.output<typeof definition>): SourceDefinition {
+  return {
+    id: found.sourceDefinitionId ?? null,
+    name: found.name,
+    supportLevel: found.supportLevel ?? null,
   };
 }
 
@@ -72,7 +91,7 @@ export function findConnectorsCall(filter: ConnectorFilter): ApiCall<readonly Co
     request: get('/api/v1/integrations/connectors', query),
     facts,
     read: ({ text }) =>
-      parseAs(text, summaryList, facts)
+      readAnswer(text, summaryList, facts)
         .map(toSummary)
         // A service that ignores the filter must not make the answer ambiguous.
         .filter(
@@ -90,7 +109,7 @@ export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
     request: get(`/api/v1/integrations/connectors/${id}`, {}),
     facts,
     read(answer) {
-      const found = toSummary(parseAs(answer.text, summary, facts));
+      const found = toSummary(readAnswer(answer.text, summary, facts));
       if (found.id !== id)
         throw invalidBody(facts, 'expected the connector that was asked for, got another one');
       return found;
@@ -106,29 +125,4 @@ function toSummary(found: z.output<typeof summary>): ConnectorSummary {
 
 function get(path: string, query: Record<string, string>): ApiCall<unknown>['request'] {
   return { method: 'GET', path, query, body: null };
-}
-
-function catalogFacts(label: string): CallFacts {
-  return {
-    purpose: 'catalog',
-    label,
-    entity: null,
-    isRoot: false,
-    canShrink: false,
-    hasPageToken: false,
-    patterns: [],
-  };
-}
-
-function parseAs<Schema extends z.ZodType>(text: string, schema: Schema, facts: CallFacts): z.output<Schema> {
-  let json: unknown;
-  try {
-    json = parseJsonText(text);
-  } catch {
-    throw invalidBody(facts, 'expected JSON, got something else');
-  }
-  const parsed = schema.safeParse(json);
-  if (parsed.success) return parsed.data;
-  const path = parsed.error.issues[0]?.path.join('.') ?? '';
-  throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
 }

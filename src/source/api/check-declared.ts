@@ -10,7 +10,7 @@ import type { Definition, Entity } from '../../definitions/definition.ts';
 export function checkDeclared(
   definition: Definition,
   entity: EntityName,
-  action: 'list' | 'get',
+  action: 'list' | 'get' | 'download',
   params: Params,
 ): Entity {
   const declared = definition.entities.get(entity);

@@ -1,6 +1,7 @@
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
 import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
 import { AttemptTimeoutError, type HttpAnswer } from './http-transport.ts';
+import { mayBeDone } from './once-only.ts';
 import { UnreadableBodyError } from './read-body.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
@@ -97,15 +98,20 @@ export function classifyAnswer(
       'the credentials span several organizations: set api.organizationId',
     );
   }
-  if (status === 403) return fail('FORBIDDEN', setAside, 'check what the connector may read');
+  if (status === 403) {
+    const may = facts.purpose === 'execute' ? 'the connector may read' : 'the credentials may do';
+    return fail('FORBIDDEN', setAside, `check what ${may}`);
+  }
   if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is gone or not shared');
   if (status === 504 && facts.canShrink)
     return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for');
   if (status === 413 && facts.canShrink)
     return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
-  if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', 'it is tried again', backOff);
-  if (status === 409 || status === 425 || status >= 500) {
-    return fail('UPSTREAM', 'retry', 'it is tried again', backOff);
+  const next = facts.isWrite === true ? mayBeDone : 'it is tried again';
+  if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, backOff);
+  const isConflict = status === 409 && facts.isWrite === true;
+  if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
+    return fail('UPSTREAM', 'retry', next, backOff);
   }
   return fail(
     'REQUEST_REFUSED',
@@ -183,6 +189,27 @@ export function invalidBody(facts: CallFacts, why: string, recovery: Recovery = 
     recovery,
   });
   return new CallFailure(error, recovery === 'retry' ? backOff : null);
+}
+
+/**
+ * Bytes that are not the file: two more attempts, because a service that has lost a file answers with nothing every time, and there
+ * may be thousands of them.
+ */
+export function invalidFile(facts: CallFacts, why: string): CallFailure {
+  const error = new SyncError(`${facts.label}: ${why}; the file is not kept`, {
+    code: 'FILE_INVALID',
+    recovery: 'retry',
+  });
+  return new CallFailure(error, { ...backOff, reason: 'file', most: 2 });
+}
+
+/** A file above the limit that the caller has set: it will not be smaller the next time. */
+export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
+  const message = `${facts.label}: expected at most ${maxBytes} bytes, got a larger file; raise maxBytes to get it`;
+  return new CallFailure(
+    new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' }),
+    null,
+  );
 }
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {

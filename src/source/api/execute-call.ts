@@ -12,7 +12,7 @@ export interface ExecuteRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly entity: EntityName;
-  readonly action: 'list' | 'get';
+  readonly action: 'list' | 'get' | 'context_store_search';
   readonly params: Params;
   readonly isRoot: boolean;
 }

@@ -2,9 +2,10 @@ import { Agent } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
 import { guardedLookup } from './guard-address.ts';
 import { readBody } from './read-body.ts';
+import { receiveBody, type ReceiveBody, type Received } from './receive-body.ts';
 
 export interface HttpRequest {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** Below the base URL, beginning with `/api/`; already encoded. */
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
@@ -34,12 +35,74 @@ export interface HttpTransport extends AsyncDisposable {
    * `AttemptTimeoutError`, or the signal's reason.
    */
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
+  /**
+   * Sends once likewise, and hands the body of a 2xx answer over as it comes in, however long it is and takes: only silence between
+   * two chunks ends it. Any other answer is read as `send` reads it. What `receive` throws by itself comes as `ReceiverError`.
+   */
+  stream<T>(
+    request: HttpRequest,
+    receive: ReceiveBody<T>,
+    signal: AbortSignal,
+  ): Promise<HttpAnswer | Received<T>>;
 }
 
 type Response = Awaited<ReturnType<Agent['request']>>;
 
 export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTransport {
-  const agent = new Agent({
+  const agent = openAgent(baseUrl, limits, limits.maxWireBytes);
+  // Sockets of their own: an agent's size limit holds for all that it sends. Without a request it opens none.
+  const streams = openAgent(baseUrl, limits, -1);
+  const prefix = baseUrl.pathname.replace(/\/+$/, '');
+
+  /** `read` is given the answer's head and body; the time limit holds until it calls `begun` or has ended. */
+  const exchange = async <T>(
+    via: Agent,
+    request: HttpRequest,
+    signal: AbortSignal,
+    read: (response: Response, attempt: { readonly signal: AbortSignal; begun(): void }) => Promise<T>,
+  ): Promise<T> => {
+    signal.throwIfAborted();
+    const url = pinnedUrl(baseUrl.origin, `${prefix}${request.path}`, request.query);
+    const deadline = startDeadline(limits.attemptTimeoutMs, signal);
+    try {
+      const response = await via.request({
+        origin: baseUrl.origin,
+        path: `${url.pathname}${url.search}`,
+        method: request.method,
+        headers: { accept: 'application/json', 'accept-encoding': 'gzip', ...request.headers },
+        body: request.body,
+        signal: deadline.signal,
+      });
+      return await read(response, { signal: deadline.signal, begun: deadline.lift });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw deadline.signal.aborted ? deadline.signal.reason : error;
+    } finally {
+      deadline.end();
+    }
+  };
+
+  return {
+    send: (request, signal) =>
+      exchange(agent, request, signal, (response, attempt) => readAnswer(response, limits, attempt.signal)),
+    stream: (request, receive, signal) =>
+      exchange(streams, request, signal, async (response, attempt) => {
+        if (response.statusCode < 200 || response.statusCode >= 300)
+          return await readAnswer(response, limits, attempt.signal);
+        attempt.begun();
+        return await receiveBody(response, receive, signal);
+      }),
+    async [Symbol.asyncDispose]() {
+      // destroy, not close: a call still on its way must not keep the process from ending.
+      await Promise.all(
+        [agent, streams].map(async (one) => (one.destroyed ? undefined : await one.destroy())),
+      );
+    },
+  };
+}
+
+function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Agent {
+  return new Agent({
     connections: limits.connections,
     pipelining: 1,
     connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(baseUrl.protocol === 'http:') },
@@ -48,38 +111,9 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
     // Below the 5 s after which many servers close an idle socket under a request that is on its way.
     keepAliveTimeout: 4_000,
     keepAliveMaxTimeout: 10_000,
-    maxResponseSize: limits.maxWireBytes,
+    maxResponseSize,
     maxHeaderSize: limits.maxHeaderBytes,
   });
-  const prefix = baseUrl.pathname.replace(/\/+$/, '');
-
-  return {
-    async send(request, signal) {
-      signal.throwIfAborted();
-      const url = pinnedUrl(baseUrl.origin, `${prefix}${request.path}`, request.query);
-      const deadline = startDeadline(limits.attemptTimeoutMs, signal);
-      try {
-        const response = await agent.request({
-          origin: baseUrl.origin,
-          path: `${url.pathname}${url.search}`,
-          method: request.method,
-          headers: { accept: 'application/json', 'accept-encoding': 'gzip', ...request.headers },
-          body: request.body,
-          signal: deadline.signal,
-        });
-        return await readAnswer(response, limits, deadline.signal);
-      } catch (error) {
-        signal.throwIfAborted();
-        throw deadline.signal.aborted ? deadline.signal.reason : error;
-      } finally {
-        deadline.end();
-      }
-    },
-    async [Symbol.asyncDispose]() {
-      // destroy, not close: a call still on its way must not keep the process from ending.
-      if (!agent.destroyed) await agent.destroy();
-    },
-  };
 }
 
 /** The URL that is really sent must be the one that was meant: `..`, `%2e%2e` and NUL change the path on the way. */
@@ -126,8 +160,15 @@ async function readStart(body: Response['body'], maxBytes: number): Promise<Uint
   return Buffer.concat(chunks).subarray(0, maxBytes);
 }
 
+interface Deadline {
+  readonly signal: AbortSignal;
+  /** No limit any more; the outer signal still counts. */
+  readonly lift: () => void;
+  end(): void;
+}
+
 /** An own controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
-function startDeadline(ms: number, outer: AbortSignal): { readonly signal: AbortSignal; end(): void } {
+function startDeadline(ms: number, outer: AbortSignal): Deadline {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(outer.reason);
   const timer = setTimeout(() => {
@@ -136,6 +177,7 @@ function startDeadline(ms: number, outer: AbortSignal): { readonly signal: Abort
   outer.addEventListener('abort', onAbort, { once: true });
   return {
     signal: controller.signal,
+    lift: () => clearTimeout(timer),
     end() {
       clearTimeout(timer);
       outer.removeEventListener('abort', onAbort);

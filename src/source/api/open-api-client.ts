@@ -3,7 +3,7 @@ import { instant, systemClock, type Clock, type Instant } from '../../core/clock
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import { openApiCaller, type ApiCall } from './api-caller.ts';
+import { openApiCaller, type ApiCaller } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import {
@@ -19,6 +19,7 @@ import { checkConnectorId } from './check-connector-id.ts';
 import { checkBaseUrl } from './check-base-url.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { redactMessage } from './redact-message.ts';
+import { scopedTokenCall } from './request-scoped-token.ts';
 import { tokenCall } from './request-token.ts';
 import { openTokenCache } from './token-cache.ts';
 
@@ -45,7 +46,7 @@ export interface ApiClient extends AsyncDisposable {
    */
   connector(id: ConnectorId, signal: AbortSignal): Promise<ConnectorSummary>;
   /** For the source: any call, through a budget of the caller's. */
-  call<T>(call: ApiCall<T>, budget: CallBudget, onEvent: OnRunEvent, signal: AbortSignal): Promise<T>;
+  readonly call: ApiCaller;
   /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
   openBudget(
     concurrency: number,
@@ -68,7 +69,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   setMaxListeners(0, closing.signal);
 
   const redact = (text: string): string =>
-    redactMessage(text, [api.clientSecret.reveal(), ...tokens.known()]);
+    redactMessage(text, [api.clientSecret.reveal(), ...applicationTokens.known(), ...tokens.known()]);
   const headers = organizationHeader(api.organizationId);
   let serverTime: Instant | null = null;
   const onServerDate = (date: string): void => {
@@ -85,10 +86,20 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const requestToken = openApiCaller({ ...common, tokens: null, headers });
   // A budget of its own: token requests must not queue behind the calls that wait for the token.
   const tokenBudget = openBudget(1, 5);
-  const tokens = openTokenCache(
+  const applicationTokens = openTokenCache(
     () => requestToken(tokenCall(api), tokenBudget, onEvent, closing.signal),
     clock,
   );
+  const workspace = api.scopedToWorkspace ?? null;
+  const requestScoped = openApiCaller({ ...common, tokens: applicationTokens, headers });
+  const scopedBudget = openBudget(1, 5);
+  const tokens =
+    workspace === null
+      ? applicationTokens
+      : openTokenCache(
+          () => requestScoped(scopedTokenCall(workspace), scopedBudget, onEvent, closing.signal),
+          clock,
+        );
   const call = openApiCaller({ ...common, tokens, headers });
   const catalogBudget = openBudget(4, 10);
 

@@ -5,17 +5,18 @@ import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { Source, SourcePage } from '../source.ts';
+import type { FileSource, Source, SourcePage } from '../source.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import { openConnectorPresence } from './connector-presence.ts';
+import { downloadCall } from './download-call.ts';
 import { executeCall } from './execute-call.ts';
 import type { ApiClient } from './open-api-client.ts';
 import { readPage } from './read-page.ts';
 import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
-export interface ApiSource extends Source {
+export interface ApiSource extends Source, FileSource {
   readonly connectorId: ConnectorId;
 }
 
@@ -89,6 +90,18 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         const standing = await refusalOf(error, false, signal);
         if (standing instanceof SyncError && standing.code === 'NOT_FOUND') return null;
         throw standing;
+      }
+    },
+    async download(request, receive, signal) {
+      checkDeclared(definition, request.entity, 'download', request.params);
+      try {
+        const call = downloadCall(connectorId, definition, request, receive);
+        const value = await client.call(call, budget, onEvent, signal);
+        presence.answered();
+        return value;
+      } catch (error) {
+        // "Gone" must not be said of a file whose connector is gone.
+        throw await refusalOf(error, false, signal);
       }
     },
     stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),

@@ -26,7 +26,8 @@ export function readPage(envelope: Envelope, pagination: Pagination, facts: Call
   };
 }
 
-function readRecords(result: JsonValue): readonly JsonValue[] | null {
+/** The records of a result in any of its shapes; null for another kind. */
+export function readRecords(result: JsonValue): readonly JsonValue[] | null {
   if (isArray(result)) return result;
   if (!isJsonObject(result)) return null;
   const data = member(result, 'data');

@@ -159,5 +159,6 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     error: null,
     resumeAt: null,
     left: [],
+    files: [],
   };
 }

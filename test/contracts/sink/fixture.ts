@@ -279,6 +279,7 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
     error: null,
     resumeAt: null,
     left: [],
+    files: [],
     ...change,
   };
 }

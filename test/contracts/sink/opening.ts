@@ -53,7 +53,7 @@ export function opening(kind: SinkKind): void {
     await bench().open();
     const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
     const pragma = (name: string): unknown => ledger.pragma(name, { simple: true });
-    expect([pragma('journal_mode'), pragma('page_size'), pragma('user_version')]).toEqual(['wal', 16_384, 3]);
+    expect([pragma('journal_mode'), pragma('page_size'), pragma('user_version')]).toEqual(['wal', 16_384, 4]);
     ledger.close();
   });
 

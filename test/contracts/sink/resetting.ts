@@ -228,6 +228,7 @@ export function resetting(kind: SinkKind): void {
       '_sync_seen',
       '_sync_also',
       '_sync_quarantine',
+      '_sync_downloads',
       '_sync_files',
     ]) {
       expect(

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { applicationId } from '../../../src/sinks/ledger/schema.ts';
 
-export type OlderVersion = 1 | 2;
+export type OlderVersion = 1 | 2 | 3;
 
 /** The highest number that a partition of an older file has had. */
 export const lastPartition = 41;
@@ -16,8 +16,8 @@ export function makeOlder(file: string, version: OlderVersion): void {
   db.pragma('journal_mode = WAL');
   db.exec(readFileSync(new URL(`../../fixtures/ledger/version-${version}.sql`, import.meta.url), 'utf8'));
   db.prepare('ATTACH ? AS newer').run(file);
-  for (const sql of texts(db, recordTables)) db.exec(sql);
-  dropNewerColumns(db);
+  for (const sql of texts(db, version < 3 ? withoutHomes : recordTables)) db.exec(sql);
+  if (version < 3) dropNewerColumns(db);
   for (const table of texts(db, "SELECT name FROM main.sqlite_schema WHERE type = 'table'")) {
     if (table.startsWith('sqlite_')) continue;
     const columns = columnsOf(db, table).map((name) => `"${name}"`);
@@ -27,7 +27,7 @@ export function makeOlder(file: string, version: OlderVersion): void {
     db.prepare('UPDATE _sync_runs SET report = ? WHERE report = ?').run(olderReport(report, version), report);
   }
   for (const failure of texts(db, 'SELECT failure FROM _sync_partitions WHERE failure IS NOT NULL')) {
-    const text = without(failure, ['dropWatermark']);
+    const text = version < 3 ? without(failure, ['dropWatermark']) : failure;
     db.prepare('UPDATE _sync_partitions SET failure = ? WHERE failure = ?').run(text, failure);
   }
   // As if partitions with higher numbers had come and gone: a number is never given twice.
@@ -42,9 +42,12 @@ export function makeOlder(file: string, version: OlderVersion): void {
 /** What the record store has made beside the ledger's tables, tables before their indexes. */
 const recordTables = `
 SELECT sql FROM newer.sqlite_schema
-WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' AND name NOT LIKE '%\\_\\_partition' ESCAPE '\\'
+WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'
   AND (tbl_name LIKE '\\_sync\\_keys\\_%' ESCAPE '\\' OR tbl_name NOT LIKE '\\_sync\\_%' ESCAPE '\\')
 ORDER BY type DESC`;
+
+/** Before version 3 nobody knew which partition a row is at home in. */
+const withoutHomes = recordTables.replace('AND (', "AND name NOT LIKE '%\\_\\_partition' ESCAPE '\\' AND (");
 
 /** The partition a row is at home in, and what a table of keys knows of a row's beginning. */
 function dropNewerColumns(db: Database.Database): void {
@@ -72,9 +75,15 @@ const saidSince3 = [
   'withheldBecause',
 ];
 
+const saidSince4 = ['files'];
+
 /** Older versions said less about a run. */
 function olderReport(text: string, version: OlderVersion): string {
-  return without(text, version === 1 ? [...saidSince2, ...saidSince3] : saidSince3);
+  return without(text, [
+    ...(version < 2 ? saidSince2 : []),
+    ...(version < 3 ? saidSince3 : []),
+    ...saidSince4,
+  ]);
 }
 
 function without(text: string, members: readonly string[]): string {

@@ -72,5 +72,6 @@ export function tombstoneRow(
   current.tables.get(entity)?.table.tombstone(row, stamp);
   ledger.rows.addDeleted(connector, entity, 1);
   ledger.rows.forget(connector, entity, row);
+  ledger.downloads.end(connector, entity, keyText);
   below.end(connector, entity, keyText);
 }

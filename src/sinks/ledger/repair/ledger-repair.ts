@@ -38,7 +38,9 @@ function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: numb
     for (const row of tombstoned) {
       table.revive(row, stamp);
       const found = { origin: current.origin, now: stamp.now };
-      below.begin(held.connector, entity, table.row(row)?.keyText ?? '', found);
+      const keyText = table.row(row)?.keyText ?? '';
+      below.begin(held.connector, entity, keyText, found);
+      ledger.downloads.begin(held.connector, entity, keyText);
     }
     if (tombstoned.length > 0) {
       ledger.rows.addDeleted(held.connector, entity, -tombstoned.length);

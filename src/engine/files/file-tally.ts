@@ -1,0 +1,56 @@
+import type { EntityName } from '../../core/names.ts';
+import type { Params } from '../../core/records.ts';
+import type { FileFailure, LeftFiles } from '../../sinks/files.ts';
+import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
+
+/** What a run did about files. */
+export interface FileTally {
+  stored(entity: EntityName, bytes: number): void;
+  setAside(entity: EntityName, params: Params, failure: FileFailure): void;
+  /** By entity, in the order in which they were met; `left`: what is wanted at the end. */
+  entities(left: readonly LeftFiles[]): readonly FileReport[];
+  /** At most `limit` of them are told. */
+  failures(limit: number): { readonly reported: readonly FailureReport[]; readonly omitted: number };
+  /** True when a file that was asked for did not come. */
+  isDegraded(): boolean;
+}
+
+type Sums = { -readonly [Part in 'stored' | 'bytes' | 'failed']: FileReport[Part] };
+
+/** No more are kept: there may be as many failures as files. */
+const keptFailures = 100;
+
+export function fileTally(): FileTally {
+  const sums = new Map<EntityName, Sums>();
+  const failures: FailureReport[] = [];
+  let failed = 0;
+
+  const of = (entity: EntityName): Sums => {
+    const known = sums.get(entity) ?? { stored: 0, bytes: 0, failed: 0 };
+    sums.set(entity, known);
+    return known;
+  };
+
+  return {
+    stored: (entity, bytes) => {
+      const sum = of(entity);
+      sum.stored += 1;
+      sum.bytes += bytes;
+    },
+    setAside: (entity, params, { code, recovery, message }) => {
+      of(entity).failed += 1;
+      failed += 1;
+      if (failures.length < keptFailures) failures.push({ entity, params, code, recovery, message });
+    },
+    entities: (left) => {
+      for (const { entity } of left) of(entity);
+      const leftOf = new Map(left.map(({ entity, files }) => [entity, files]));
+      return Array.from(sums, ([entity, sum]) => ({ entity, ...sum, left: leftOf.get(entity) ?? 0 }));
+    },
+    failures: (limit) => {
+      const reported = failures.slice(0, Math.max(0, limit));
+      return { reported, omitted: failed - reported.length };
+    },
+    isDegraded: () => failed > 0,
+  };
+}

@@ -1,0 +1,88 @@
+import path from 'node:path';
+import type { EntityName } from '../core/names.ts';
+import type { Note } from '../definitions/check-names.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import { parseSize } from './parse-size.ts';
+import type { DownloadSettings, SinkSettings } from './settings.ts';
+import type { DownloadsFile } from './settings-file.ts';
+
+interface OfConnector {
+  readonly definition: Definition;
+  /** Those that the connector reads. */
+  readonly read: ReadonlySet<EntityName>;
+  readonly sinks: Iterable<SinkSettings>;
+  /** Of the config file: relative paths begin there. */
+  readonly folder: string;
+  readonly at: readonly string[];
+}
+
+const defaultMaxBytes = 1_000_000_000;
+
+/** Whose files a connector fetches, and where to; null where the file says nothing of it. */
+export function buildDownloads(
+  file: DownloadsFile | undefined,
+  of: OfConnector,
+  note: Note,
+): DownloadSettings | null {
+  if (file === undefined) return null;
+  const { at, folder } = of;
+  const directory = path.resolve(folder, file.directory);
+  const sink = [...of.sinks].find((one) => isStoredIn(one, directory));
+  if (sink !== undefined) {
+    note(
+      [...at, 'directory'],
+      `the sink ${sink.name} stores its records there; give files a directory of their own`,
+      ['sinks', sink.name],
+    );
+  }
+  return { directory, entities: buildEntities(file, of, note), maxBytes: buildMaxBytes(file, of, note) };
+}
+
+function isStoredIn(sink: SinkSettings, directory: string): boolean {
+  return directory === (sink.type === 'sqlite' ? sink.path : sink.directory);
+}
+
+function buildEntities(
+  { entities }: DownloadsFile,
+  { definition, read, at }: OfConnector,
+  note: Note,
+): readonly EntityName[] {
+  const known = [...definition.entities.keys()];
+  const withFiles = known.filter((name) => definition.entities.get(name)?.actions.has('download') === true);
+  if (entities === undefined) {
+    const found = withFiles.filter((name) => read.has(name));
+    if (found.length === 0) note(at, `${none(definition, withFiles)}; leave downloads out`);
+    return found;
+  }
+  entities.forEach((name, index) => {
+    const here = [...at, 'entities', String(index)];
+    if (!known.some((entity) => entity === name)) {
+      const suggestion = suggestName(name, withFiles);
+      note(here, `no such entity in ${definition.name}: ${JSON.stringify(name)}${suggestion}`);
+    } else if (!withFiles.some((entity) => entity === name)) {
+      note(here, `${name} has no files: expected one of ${withFiles.join(', ') || 'none'}`);
+    } else if (![...read].some((entity) => entity === name)) {
+      note(here, `${name} is not read: its files are known from its records`);
+    } else if (entities.indexOf(name) !== index) {
+      note(here, `${name} is named twice`);
+    }
+  });
+  return withFiles.filter((name) => entities.includes(name));
+}
+
+function none({ name }: Definition, withFiles: readonly EntityName[]): string {
+  return withFiles.length === 0
+    ? `no entity of ${name} has files`
+    : `none of the entities that have files (${withFiles.join(', ')}) is read`;
+}
+
+function buildMaxBytes({ maxBytes }: DownloadsFile, { at }: OfConnector, note: Note): number {
+  const bytes = typeof maxBytes === 'number' ? maxBytes : parseSize(maxBytes);
+  if (bytes !== null) return bytes;
+  note(
+    [...at, 'maxBytes'],
+    `expected bytes, or a size such as 500MB or 1GB, got ${JSON.stringify(maxBytes)}`,
+  );
+  return defaultMaxBytes;
+}

@@ -1,0 +1,83 @@
+import type { Instant } from '../core/clock.ts';
+import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { EntityName, RunId } from '../core/names.ts';
+import type { RecordFile } from '../core/records.ts';
+import type { Lease } from './sink.ts';
+
+/**
+ * The ledger's account of the files that belong to records. A record and the note that its file is wanted are stored in one
+ * transaction, whether anybody fetches files or not; a tombstoned record's file is wanted no more, and what is stored of it stays. Every call is one
+ * transaction, fenced like a commit, and may be repeated after a kill.
+ */
+export interface Files {
+  /** Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that failed in this run. */
+  next(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly WantedFile[]>;
+  /** The file lies, durable, in the connector's folder. What the record's earlier version left under another name is noted as replaced. */
+  stored(lease: Lease, run: RunId, wanted: WantedFile, file: StoredFile): Promise<void>;
+  /** It stays wanted, for a later run. */
+  setAside(lease: Lease, run: RunId, wanted: WantedFile, failure: FileFailure): Promise<void>;
+  /** How many files of each of these entities are wanted still; those of none are left out. */
+  left(lease: Lease, run: RunId, entities: readonly EntityName[]): Promise<readonly LeftFiles[]>;
+  /** Up to `limit` files that another version of them has replaced, and that are to be removed. */
+  replaced(lease: Lease, run: RunId, limit: number): Promise<readonly ReplacedFile[]>;
+  removed(lease: Lease, run: RunId, files: readonly ReplacedFile[]): Promise<void>;
+}
+
+export interface WantedFile extends RecordFile {
+  /** Row number in the ledger. */
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly keyText: string;
+}
+
+export interface StoredFile {
+  /** Its name in the entity's folder. */
+  readonly file: string;
+  readonly bytes: number;
+  /** In hex. */
+  readonly sha256: string;
+  /** As the service sent it; null where it did not say. */
+  readonly contentType: string | null;
+}
+
+export interface FileFailure {
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly message: string;
+  readonly at: Instant;
+}
+
+export interface LeftFiles {
+  readonly entity: EntityName;
+  readonly files: number;
+}
+
+export interface ReplacedFile {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly file: string;
+}
+
+/** Where a connector's files lie: a folder for each entity. */
+export interface FileFolder {
+  /**
+   * Makes the entity's folder and removes what killed processes have left in it. Throws `SyncError` SINK_INCOMPATIBLE where a link or
+   * a file is in its place, and SINK_FULL or SINK_FAILED, as `store` and `remove` do.
+   */
+  prepare(entity: EntityName): Promise<void>;
+  /**
+   * Resolves when all of the bytes lie, durable, under their final name, which follows from the key and the name alone; before that there is nothing under it, or
+   * what was there. Rejects with what `bytes` throws, after removing what was written.
+   */
+  store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
+  /** Also where it is gone already. */
+  remove(entity: EntityName, file: string): Promise<void>;
+}
+
+export interface FileToStore {
+  readonly entity: EntityName;
+  readonly keyText: string;
+  /** Hostile; null: nobody has said one. */
+  readonly name: string | null;
+  readonly bytes: AsyncIterable<Uint8Array>;
+}

@@ -1,0 +1,79 @@
+import { lstatSync, realpathSync } from 'node:fs';
+import { unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { SyncError } from '../../core/errors.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { FileFolder } from '../files.ts';
+import { createPrivateDirectory } from '../ledger/private-file.ts';
+import { keyDigits, safeFileName } from './safe-file-name.ts';
+import { removeLeftovers, temporaryName } from './temporary-files.ts';
+import { toFileError } from './to-file-error.ts';
+import { writeWholeFile } from './write-whole-file.ts';
+
+export interface FileFolderOptions {
+  /** May be a link to a folder; below it none is followed. */
+  readonly directory: string;
+  readonly connector: ConnectorName;
+  readonly clock: Clock;
+}
+
+/** The files of one connector: `<directory>/<connector>/<entity>/<file>`. Touches nothing before it is asked to. */
+export function openFileFolder({ directory, connector, clock }: FileFolderOptions): FileFolder {
+  const folderOf = (entity: EntityName): string => join(directory, connector, entity);
+
+  /** The entity's folder by its real path: made where it is missing, refused where something else stands for it. */
+  const realFolder = (entity: EntityName): string => {
+    createPrivateDirectory(directory);
+    let folder = realpathSync(directory);
+    for (const name of [connector, entity]) {
+      folder = join(folder, name);
+      if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink() === true) throw linkError(folder);
+      createPrivateDirectory(folder);
+    }
+    return folder;
+  };
+
+  const explain = (entity: EntityName, error: unknown): unknown => toFileError(error, folderOf(entity));
+  const said = async <Result>(
+    entity: EntityName,
+    work: (folder: string) => Promise<Result>,
+  ): Promise<Result> => {
+    try {
+      return await work(realFolder(entity));
+    } catch (error) {
+      throw explain(entity, error);
+    }
+  };
+
+  return {
+    prepare: (entity) =>
+      said(entity, async (folder) => {
+        await removeLeftovers(folder, clock.now());
+      }),
+    store: async ({ entity, keyText, name, bytes }) => {
+      const file = safeFileName(keyText, name);
+      const written = await writeWholeFile({
+        folder: await said(entity, async (folder) => folder),
+        name: file,
+        temporary: temporaryName(keyDigits(keyText)),
+        bytes,
+        explain: (error) => explain(entity, error),
+      });
+      return { file, ...written };
+    },
+    remove: (entity, file) =>
+      said(entity, async (folder) => {
+        await unlink(join(folder, file)).catch((error: unknown) => {
+          if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+        });
+      }),
+  };
+}
+
+function linkError(folder: string): SyncError {
+  return new SyncError(
+    `${folder} was expected to be a folder of this program's own, not a link. Remove the link, or name another directory for downloads.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { folder } },
+  );
+}

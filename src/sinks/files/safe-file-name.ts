@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto';
+
+const maxBaseBytes = 150;
+const maxExtensionBytes = 20;
+/** A longer name is not worth looking through. */
+const maxChars = 4_000;
+/** Controls, what is invisible or turns text around, line ends of Unicode, private and unassigned characters. */
+const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;
+/** What a path is made of is cut away before; the rest has a meaning to Windows. */
+const special = /[<>:"|?*]/g;
+const reserved = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)/i;
+
+/**
+ * The name that a record's file is stored under: 16 hex digits of its key's hash, so that two records never share one, and what the service
+ * calls it, as far as that is harmless in any folder and on any terminal. At most 167 bytes.
+ */
+export function safeFileName(keyText: string, name: string | null): string {
+  return `${keyDigits(keyText)}-${safeBase(name ?? '')}`;
+}
+
+/** The 16 hex digits that the names of a record's files begin with. */
+export function keyDigits(keyText: string): string {
+  return createHash('sha256').update(keyText).digest('hex').slice(0, 16);
+}
+
+/** `file` where nothing harmless is left. */
+export function safeBase(name: string): string {
+  const visible = name.slice(0, maxChars).toWellFormed().replace(unprintable, '').normalize('NFC');
+  const last = visible.split(/[/\\]/).findLast((part) => withoutEdges(part) !== '') ?? '';
+  const base = withoutEdges(last.replace(special, '_'));
+  if (base === '') return 'file';
+  return shortened(reserved.test(base) ? `_${base}` : base);
+}
+
+/** Windows drops dots and spaces at the end; a dot at the beginning hides the file. */
+function withoutEdges(text: string): string {
+  return text.replace(/^[\s.]+/, '').replace(/[\s.]+$/, '');
+}
+
+/** Cut between characters, with its extension kept. */
+function shortened(base: string): string {
+  if (Buffer.byteLength(base) <= maxBaseBytes) return base;
+  const dot = base.lastIndexOf('.');
+  const tail = dot > 0 && Buffer.byteLength(base.slice(dot)) <= maxExtensionBytes ? base.slice(dot) : '';
+  let left = maxBaseBytes - Buffer.byteLength(tail);
+  let head = '';
+  for (const character of base) {
+    left -= Buffer.byteLength(character);
+    if (left < 0) break;
+    head += character;
+  }
+  return `${withoutEdges(head)}${tail}`;
+}

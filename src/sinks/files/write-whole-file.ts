@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, rename, unlink, type FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { syncDirectory } from '../ledger/private-file.ts';
+
+export interface WholeFile {
+  readonly folder: string;
+  /** In the folder; what is there is replaced, unless it is a folder. */
+  readonly name: string;
+  /** In the folder too: the bytes lie under this name until all of them are there. Nobody else's. */
+  readonly temporary: string;
+  readonly bytes: AsyncIterable<Uint8Array>;
+  /** Makes of a failure of the file system what is to be thrown. What `bytes` throws is thrown as it is: connections fail in the same words. */
+  readonly explain: (error: unknown) => unknown;
+}
+
+export interface WrittenBytes {
+  readonly bytes: number;
+  /** In hex. */
+  readonly sha256: string;
+}
+
+type Explained = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+
+/**
+ * Writes a file for its owner alone that is there whole or not at all: no chunk is asked for before the one before it is
+ * written, and the name is given when the bytes have reached the disk.
+ */
+export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
+  const { folder } = file;
+  const partial = join(folder, file.temporary);
+  const explained: Explained = async (work) => {
+    try {
+      return await work();
+    } catch (error) {
+      throw file.explain(error);
+    }
+  };
+  const handle = await explained(() => open(partial, createNew, 0o600));
+  try {
+    const written = await writeAll(handle, file.bytes, explained);
+    await explained(async () => {
+      await handle.sync();
+      await handle.close();
+      await rename(partial, join(folder, file.name));
+      syncDirectory(folder);
+    });
+    return written;
+  } catch (error) {
+    // Closed twice is no failure; what cannot be removed is a leftover, and the first error says more.
+    await handle.close().catch(() => undefined);
+    await unlink(partial).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function writeAll(
+  handle: FileHandle,
+  bytes: AsyncIterable<Uint8Array>,
+  explained: Explained,
+): Promise<WrittenBytes> {
+  const hash = createHash('sha256');
+  let length = 0;
+  for await (const chunk of bytes) {
+    hash.update(chunk);
+    await explained(async () => {
+      for (let at = 0; at < chunk.byteLength;) at += (await handle.write(chunk, at)).bytesWritten;
+    });
+    length += chunk.byteLength;
+  }
+  return { bytes: length, sha256: hash.digest('hex') };
+}

@@ -1,0 +1,34 @@
+/**
+ * `_sync_downloads`: the files of records, one row per record that has or had one. `params` to `size` is what its record says, `version` 32 hex digits;
+ * `is_gone`: the record is tombstoned, or says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one than `version`.
+ * `file` to `stored_run` is what lies in the folder. `replaced`: a name to be removed, which an earlier version had.
+ */
+export const downloadsSql = `
+CREATE TABLE _sync_downloads (
+  id INTEGER PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  key TEXT NOT NULL,
+  params TEXT NOT NULL,
+  version TEXT NOT NULL,
+  name TEXT,
+  content_type TEXT,
+  size INTEGER,
+  is_gone INTEGER NOT NULL,
+  is_wanted INTEGER NOT NULL,
+  file TEXT,
+  bytes INTEGER,
+  sha256 TEXT,
+  stored_type TEXT,
+  stored_version TEXT,
+  stored_at TEXT,
+  stored_run TEXT,
+  replaced TEXT,
+  failure TEXT,
+  failed_at TEXT,
+  failed_run TEXT,
+  UNIQUE (connector, entity, key)
+) STRICT;
+CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at, id) WHERE is_wanted = 1;
+CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
+`;

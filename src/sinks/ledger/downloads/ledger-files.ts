@@ -1,0 +1,102 @@
+import type Database from 'better-sqlite3';
+import type { EntityName, RunId } from '../../../core/names.ts';
+import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
+import type { Lease } from '../../sink.ts';
+import { writeJson } from '../json-text.ts';
+import { parseParams } from '../ledger-json.ts';
+import type { HeldConnector, Ledger } from '../ledger.ts';
+import type { WriteStamp } from '../record-store.ts';
+import { inRun } from '../transact.ts';
+
+/** `Files` over the ledger. */
+export function ledgerFiles(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Files {
+  const rows = prepareDownloadRows(ledger.db);
+  const inLease = <Result>(
+    lease: Lease,
+    run: RunId,
+    work: (connector: string, stamp: WriteStamp) => Result,
+  ): Result => {
+    const held = heldOf(lease);
+    return inRun(ledger, held, run, (_current, stamp) => work(held.connector, stamp));
+  };
+  return {
+    next: async (lease, run, entity, limit) =>
+      inLease(lease, run, (connector) => rows.next.all({ connector, entity, run, limit }).map(readWanted)),
+    stored: async (lease, run, { id, version }, file) =>
+      inLease(
+        lease,
+        run,
+        (connector, { now }) => void rows.stored.run({ ...file, connector, id, version, run, now }),
+      ),
+    setAside: async (lease, run, { id, version }, failure) =>
+      inLease(
+        lease,
+        run,
+        (connector) =>
+          void rows.failed.run({ connector, id, version, run, at: failure.at, failure: writeJson(failure) }),
+      ),
+    left: async (lease, run, entities) =>
+      inLease(lease, run, (connector) => rows.left.all(connector, JSON.stringify(entities))),
+    replaced: async (lease, run, limit) =>
+      inLease(lease, run, (connector) => rows.replaced.all(connector, limit)),
+    removed: async (lease, run, files) =>
+      inLease(lease, run, (connector) => {
+        for (const { id, file } of files) rows.removed.run(connector, id, file);
+      }),
+  };
+}
+
+interface WantedRow extends Omit<WantedFile, 'params'> {
+  readonly params: string;
+}
+
+interface Outcome {
+  readonly connector: string;
+  readonly id: number;
+  readonly version: string;
+  readonly run: RunId;
+}
+
+interface StoredOutcome extends Outcome {
+  readonly file: string;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly contentType: string | null;
+  readonly now: string;
+}
+
+function prepareDownloadRows(db: Database.Database) {
+  return {
+    next: db.prepare<{ connector: string; entity: EntityName; run: RunId; limit: number }, WantedRow>(
+      `SELECT id, entity, key AS keyText, params, version, name, content_type AS contentType, size
+       FROM _sync_downloads INDEXED BY _sync_downloads_wanted
+       WHERE connector = :connector AND entity = :entity AND is_wanted = 1 AND failed_run IS NOT :run
+       ORDER BY failed_at, id LIMIT :limit`,
+    ),
+    stored: db.prepare<StoredOutcome>(
+      `UPDATE _sync_downloads SET replaced = iif(file <> :file, file, nullif(replaced, :file)), file = :file, bytes = :bytes, sha256 = :sha256,
+         stored_type = :contentType, stored_version = :version, stored_at = :now, stored_run = :run,
+         is_wanted = is_gone = 0 AND version <> :version, failure = NULL, failed_at = NULL, failed_run = NULL
+       WHERE connector = :connector AND id = :id`,
+    ),
+    failed: db.prepare<Outcome & { readonly failure: string; readonly at: string }>(
+      `UPDATE _sync_downloads SET failure = :failure, failed_at = :at, failed_run = :run
+       WHERE connector = :connector AND id = :id AND version = :version AND is_wanted = 1`,
+    ),
+    left: db.prepare<[string, string], LeftFiles>(
+      `SELECT entity, count(*) AS files FROM _sync_downloads
+       WHERE connector = ? AND entity IN (SELECT value FROM json_each(?)) AND is_wanted = 1 GROUP BY entity`,
+    ),
+    replaced: db.prepare<[string, number], ReplacedFile>(
+      `SELECT id, entity, replaced AS file FROM _sync_downloads
+       WHERE connector = ? AND replaced IS NOT NULL ORDER BY id LIMIT ?`,
+    ),
+    removed: db.prepare<[string, number, string]>(
+      'UPDATE _sync_downloads SET replaced = NULL WHERE connector = ? AND id = ? AND replaced = ?',
+    ),
+  };
+}
+
+function readWanted({ params, ...row }: WantedRow): WantedFile {
+  return { ...row, params: parseParams(params) };
+}

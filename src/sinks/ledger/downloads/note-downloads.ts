@@ -1,0 +1,80 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { RecordFile } from '../../../core/records.ts';
+import { writeJson } from '../json-text.ts';
+
+/** Which files are wanted, noted in the transaction that stores or tombstones their records. */
+export interface DownloadNotes {
+  /** The record is stored, and says this of its file (null: it has none). Writes nothing where that is known. */
+  note(connector: ConnectorName, entity: EntityName, keyText: string, file: RecordFile | null): void;
+  /** The record is tombstoned. */
+  end(connector: ConnectorName, entity: EntityName, keyText: string): void;
+  /** Its tombstone is taken back. */
+  begin(connector: ConnectorName, entity: EntityName, keyText: string): void;
+}
+
+interface Noted {
+  readonly params: string;
+  readonly version: string;
+  readonly name: string | null;
+  readonly contentType: string | null;
+  readonly size: number | null;
+  readonly isGone: number;
+}
+
+interface Written extends Omit<Noted, 'isGone'> {
+  readonly connector: string;
+  readonly entity: string;
+  readonly keyText: string;
+}
+
+export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
+  const ofRecord = 'connector = ? AND entity = ? AND key = ?';
+  const known = db.prepare<[string, string, string], Noted>(
+    `SELECT params, version, name, content_type AS contentType, size, is_gone AS isGone
+     FROM _sync_downloads WHERE ${ofRecord}`,
+  );
+  // Another version has not failed yet.
+  const write = db.prepare<Written>(
+    `INSERT INTO _sync_downloads (connector, entity, key, params, version, name, content_type, size, is_gone, is_wanted)
+     VALUES (:connector, :entity, :keyText, :params, :version, :name, :contentType, :size, 0, 1)
+     ON CONFLICT (connector, entity, key) DO UPDATE SET params = excluded.params, name = excluded.name,
+       content_type = excluded.content_type, size = excluded.size, is_gone = 0,
+       is_wanted = stored_version IS NOT excluded.version,
+       failure = iif(version = excluded.version, failure, NULL),
+       failed_at = iif(version = excluded.version, failed_at, NULL),
+       failed_run = iif(version = excluded.version, failed_run, NULL), version = excluded.version`,
+  );
+  const end = db.prepare<[string, string, string]>(
+    `UPDATE _sync_downloads SET is_gone = 1, is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL
+     WHERE ${ofRecord} AND is_gone = 0`,
+  );
+  const begin = db.prepare<[string, string, string]>(
+    `UPDATE _sync_downloads SET is_gone = 0, is_wanted = stored_version IS NOT version WHERE ${ofRecord}`,
+  );
+  return {
+    note: (connector, entity, keyText, file) => {
+      if (file === null) {
+        end.run(connector, entity, keyText);
+        return;
+      }
+      const { version, name, contentType, size } = file;
+      const told = { params: writeJson(file.params), version, name, contentType, size };
+      const before = known.get(connector, entity, keyText);
+      if (before !== undefined && before.isGone === 0 && isSame(before, told)) return;
+      write.run({ connector, entity, keyText, ...told });
+    },
+    end: (connector, entity, keyText) => void end.run(connector, entity, keyText),
+    begin: (connector, entity, keyText) => void begin.run(connector, entity, keyText),
+  };
+}
+
+function isSame(before: Noted, told: Omit<Noted, 'isGone'>): boolean {
+  return (
+    before.version === told.version &&
+    before.params === told.params &&
+    before.name === told.name &&
+    before.contentType === told.contentType &&
+    before.size === told.size
+  );
+}

@@ -1,0 +1,54 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { FailedFile, FileStatus } from '../../ledger-reader.ts';
+import { parseFileFailure, parseParams } from '../ledger-json.ts';
+
+/** What a reader learns of files; statements are made for each question, because a file of an older version may be migrated any moment. */
+export interface DownloadsReader {
+  status(): readonly EntityFiles[];
+  failures(connector: ConnectorName, limit: number): readonly FailedFile[];
+}
+
+export interface EntityFiles extends FileStatus {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+}
+
+/** Versions before it know of no files. */
+const firstWithFiles = 4;
+
+export function readDownloads(db: Database.Database): DownloadsReader {
+  const knowsFiles = (): boolean => Number(db.pragma('user_version', { simple: true })) >= firstWithFiles;
+  return {
+    status: () =>
+      knowsFiles()
+        ? db
+            .prepare<[], EntityFiles>(
+              `SELECT connector, entity, count(file) AS stored, coalesce(sum(bytes), 0) AS bytes,
+                 sum(is_wanted) AS wanted, sum(is_wanted = 1 AND failure IS NOT NULL) AS failed
+               FROM _sync_downloads GROUP BY connector, entity`,
+            )
+            .all()
+        : [],
+    failures: (connector, limit) =>
+      knowsFiles()
+        ? db
+            .prepare<[ConnectorName, number], FailedRow>(
+              `SELECT entity, params, failure FROM _sync_downloads
+               WHERE connector = ? AND is_wanted = 1 AND failure IS NOT NULL ORDER BY failed_at DESC, id LIMIT ?`,
+            )
+            .all(connector, limit)
+            .map(({ entity, params, failure }) => ({
+              entity,
+              params: parseParams(params),
+              failure: parseFileFailure(failure),
+            }))
+        : [],
+  };
+}
+
+interface FailedRow {
+  readonly entity: EntityName;
+  readonly params: string;
+  readonly failure: string;
+}

@@ -1,0 +1,67 @@
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorId } from '../../core/names.ts';
+import { definitionCall, type SourceDefinition } from './catalog-calls.ts';
+import {
+  createConnectorCall,
+  deleteConnectorCall,
+  type CreatedConnector,
+  type NewConnector,
+} from './connector-changes.ts';
+import type { ApiCall } from './api-caller.ts';
+import type { ApiClient } from './open-api-client.ts';
+import {
+  workspacesCall,
+  type WorkspaceFilter,
+  type WorkspacePage,
+  type WorkspaceSummary,
+} from './workspace-calls.ts';
+
+/**
+ * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified `SyncError`, as the
+ * client's do; those that change something are sent once, unless it is certain that nothing was done.
+ */
+export interface Administration {
+  /** A connector type by its id in the API's catalog. Throws NOT_FOUND. */
+  definition(id: string, signal: AbortSignal): Promise<SourceDefinition>;
+  /** All of them, whatever the size of the service's pages. */
+  workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]>;
+  createConnector(connector: NewConnector, signal: AbortSignal): Promise<CreatedConnector>;
+  /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
+  deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
+}
+
+/** A service that never ends its list must not keep us for ever. */
+const mostPages = 10_000;
+
+/** Over a client that stays the caller's; `baseUrl` is the client's. */
+export function openAdministration(client: ApiClient, baseUrl: string): Administration {
+  const budget = client.openBudget(1, 10);
+  const call = <T>(one: ApiCall<T>, signal: AbortSignal): Promise<T> =>
+    client.call(one, budget, () => undefined, signal);
+  return {
+    definition: async (id, signal) => await call(definitionCall(id), signal),
+    workspaces: async (filter, signal) => {
+      const found: WorkspaceSummary[] = [];
+      const seen = new Set<string>();
+      let cursor: string | null = null;
+      do {
+        const page: WorkspacePage = await call(workspacesCall(filter, cursor, baseUrl), signal);
+        found.push(...page.workspaces);
+        ({ cursor } = page);
+        if (cursor === null) break;
+        if (seen.has(cursor) || seen.size >= mostPages) throw endless();
+        seen.add(cursor);
+      } while (cursor !== null);
+      return found;
+    },
+    createConnector: async (connector, signal) => await call(createConnectorCall(connector), signal),
+    deleteConnector: async (id, signal) => await call(deleteConnectorCall(id), signal),
+  };
+}
+
+function endless(): SyncError {
+  return new SyncError(
+    'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
+    { code: 'PAGING_BROKEN', recovery: 'stop' },
+  );
+}

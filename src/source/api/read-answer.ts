@@ -1,0 +1,22 @@
+import type { z } from 'zod';
+import type { CallFacts } from './call-failure.ts';
+import { invalidBody } from './classify-failure.ts';
+import { parseJsonText } from './parse-json-text.ts';
+
+/** A body as the shape that the API promises; unknown members are left out. Throws `CallFailure` BODY_INVALID. */
+export function readAnswer<Schema extends z.ZodType>(
+  text: string,
+  schema: Schema,
+  facts: CallFacts,
+): z.output<Schema> {
+  let json: unknown;
+  try {
+    json = parseJsonText(text);
+  } catch {
+    throw invalidBody(facts, 'expected JSON, got something else');
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const path = parsed.error.issues[0]?.path.join('.') ?? '';
+  throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
+}

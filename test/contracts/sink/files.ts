@@ -1,0 +1,215 @@
+import Database from 'better-sqlite3';
+import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { PreparedRecord, RecordFile } from '../../../src/core/records.ts';
+import type { FileFailure, StoredFile, WantedFile } from '../../../src/sinks/files.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import {
+  hourMs,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  page,
+  report,
+  sealed,
+  start,
+  type SinkKind,
+  type Started,
+} from './fixture.ts';
+import { useBench } from './use-bench.ts';
+
+const photo = (version: string, change: Partial<RecordFile> = {}): RecordFile => ({
+  params: { member_id: 1 },
+  version,
+  name: 'photo.jpg',
+  contentType: 'image/jpeg',
+  size: 3,
+  ...change,
+});
+
+const withFile = (id: string, file: RecordFile | null, name = 'Ada'): PreparedRecord =>
+  member(id, name, { file });
+
+const stored = (file: string): StoredFile => ({
+  file,
+  bytes: 3,
+  sha256: 'ab',
+  contentType: 'image/jpeg',
+});
+
+const failure: FileFailure = {
+  code: 'NOT_FOUND',
+  recovery: 'skip-partition',
+  message: 'gone',
+  at: instant(start),
+};
+
+/** What is known of the files of records: `Sink.files`. */
+export function files(kind: SinkKind): void {
+  const bench = useBench(kind);
+
+  /** Another full walk, in a run of its own, that shows these records. */
+  async function shown(
+    sink: Sink,
+    run: string,
+    records: readonly PreparedRecord[],
+    absence: 'nothing' | null = null,
+  ): Promise<Started> {
+    const started = await bench().begin(sink, run, { isFull: true });
+    const { id } = await onlyPartition(sink, started.lease);
+    const seal = { ...sealed, absence };
+    await sink.commit(started.lease, [page(started, id, records, { seal })]);
+    return started;
+  }
+
+  async function ended(sink: Sink, started: Started): Promise<void> {
+    await sink
+      .finish(started.lease, started.run, report(started, { outcome: 'failed' }))
+      .catch(() => undefined);
+    await started.lease[Symbol.asyncDispose]();
+    bench().clock.advance(hourMs);
+  }
+
+  const wanted = (sink: Sink, { lease, run }: Started): Promise<readonly WantedFile[]> =>
+    sink.files.next(lease, run, members, 10);
+  const keysOf = (found: readonly WantedFile[]): readonly string[] => found.map(({ keyText }) => keyText);
+  test('are wanted from the commit on that stores their records, with all that asks for them', async () => {
+    const sink = await bench().open();
+    const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', null), member('3')]);
+    expect(await wanted(sink, started)).toEqual([
+      { id: 1, entity: members, keyText: '["a","1"]', ...photo('v1') },
+    ]);
+    expect(await sink.files.left(started.lease, started.run, [members])).toEqual([
+      { entity: members, files: 1 },
+    ]);
+  });
+
+  test('are not noted where the commit of their records fails', async () => {
+    const sink = await bench().open();
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const wrong = page(started, id, [withFile('1', photo('v1'))], { fetched: 7 });
+    await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
+    expect(await wanted(sink, started)).toEqual([]);
+    expect(bench().rows()).toEqual([]);
+  });
+
+  test('are wanted no more once they are stored, until their version is another one', async () => {
+    const sink = await bench().open();
+    const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    const [one] = await wanted(sink, first);
+    if (one === undefined) throw new Error('a file should be wanted');
+    await sink.files.stored(first.lease, first.run, one, stored('x-photo.jpg'));
+    expect(await wanted(sink, first)).toEqual([]);
+    await ended(sink, first);
+
+    const second = await shown(sink, 'r2', [withFile('1', photo('v1', { name: 'other.jpg' }), 'Bea')]);
+    expect(await wanted(sink, second)).toEqual([]);
+    await ended(sink, second);
+
+    const third = await shown(sink, 'r3', [withFile('1', photo('v2', { name: 'other.jpg' }))]);
+    const [newer] = await wanted(sink, third);
+    if (newer === undefined) throw new Error('a file should be wanted');
+    expect(newer).toMatchObject({ version: 'v2', name: 'other.jpg' });
+    await sink.files.stored(third.lease, third.run, newer, stored('x-other.jpg'));
+    const replaced = await sink.files.replaced(third.lease, third.run, 10);
+    expect(replaced).toEqual([{ id: newer.id, entity: members, file: 'x-photo.jpg' }]);
+    await sink.files.removed(third.lease, third.run, replaced);
+    expect(await sink.files.replaced(third.lease, third.run, 10)).toEqual([]);
+    expect(sink.history.connectors()[0]?.entities).toContainEqual(
+      expect.objectContaining({ entity: members, files: { stored: 1, bytes: 3, wanted: 0, failed: 0 } }),
+    );
+  });
+
+  test('cost no write where nothing about them has changed', async () => {
+    const sink = await bench().open();
+    const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    const [one] = await wanted(sink, first);
+    if (one === undefined) throw new Error('a file should be wanted');
+    await ended(sink, first);
+    const db = new Database(kind.ledgerFile(bench().folder));
+    db.exec(
+      "CREATE TRIGGER watched BEFORE UPDATE ON _sync_downloads BEGIN SELECT raise(ABORT, 'written'); END",
+    );
+    db.close();
+    const second = await shown(sink, 'r2', [withFile('1', photo('v1'))]);
+    expect(await wanted(sink, second)).toHaveLength(1);
+  });
+
+  test('that failed are left out of this run, wanted by the next, and come after what was never tried', async () => {
+    const sink = await bench().open();
+    const records = ['1', '2', '3'].map((id) => withFile(id, photo('v1')));
+    const first = await shown(sink, 'r1', records);
+    const [one] = await wanted(sink, first);
+    if (one === undefined) throw new Error('a file should be wanted');
+    await sink.files.setAside(first.lease, first.run, one, failure);
+    expect(keysOf(await wanted(sink, first))).toEqual(['["a","2"]', '["a","3"]']);
+    expect(sink.history.fileFailures(news, 5)).toEqual([
+      { entity: members, params: { member_id: 1 }, failure },
+    ]);
+    await ended(sink, first);
+
+    const second = await shown(sink, 'r2', records);
+    expect(keysOf(await wanted(sink, second))).toEqual(['["a","2"]', '["a","3"]', '["a","1"]']);
+    await ended(sink, second);
+
+    // Another version has not failed yet.
+    const third = await shown(sink, 'r3', [withFile('1', photo('v2'))]);
+    expect(keysOf(await wanted(sink, third))).toEqual(['["a","1"]', '["a","2"]', '["a","3"]']);
+    expect(sink.history.fileFailures(news, 5)).toEqual([]);
+  });
+
+  test('of tombstoned records are not wanted, and are again when these come back', async () => {
+    const sink = await bench().open();
+    const first = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', photo('v1'))]);
+    await ended(sink, first);
+    const second = await shown(sink, 'r2', [withFile('1', photo('v1'))], 'nothing');
+    await sink.deletes.sweep(second.lease, second.run, 100);
+    await sink.deletes.tombstone(second.lease, second.run, members, 'all', 100);
+    expect(keysOf(await wanted(sink, second))).toEqual(['["a","1"]']);
+    await ended(sink, second);
+    const third = await shown(sink, 'r3', [withFile('1', null), withFile('2', photo('v1'))]);
+    expect(keysOf(await wanted(sink, third))).toEqual(['["a","2"]']);
+  });
+
+  test('of a record that is taken back are wanted again', async ({ skip }) => {
+    const sink = await bench().open();
+    skip(!sink.repair.canUndelete, 'this sink cannot take tombstones back');
+    const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","1"]');
+    expect(await wanted(sink, started)).toEqual([]);
+    await sink.repair.undelete(started.lease, started.run, started.run, 10);
+    expect(keysOf(await wanted(sink, started))).toEqual(['["a","1"]']);
+  });
+
+  test('are forgotten with the records of their entity, and kept by a reset without data', async () => {
+    const sink = await bench().open();
+    const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    const [one] = await wanted(sink, first);
+    if (one === undefined) throw new Error('a file should be wanted');
+    await sink.files.stored(first.lease, first.run, one, stored('x'));
+    await ended(sink, first);
+    const scope = { entity: members, tables: [membersTable], now: instant(bench().clock.now()) };
+    const known = (): unknown =>
+      sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members)?.files ?? null;
+    await sink.repair.reset(news, { ...scope, withData: false });
+    expect(known()).toMatchObject({ stored: 1, wanted: 0 });
+    await sink.repair.reset(news, { ...scope, withData: true });
+    expect(known()).toBeNull();
+  });
+
+  test('are refused to a holder that was overtaken', async () => {
+    const sink = await bench().open();
+    const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    const [one] = await wanted(sink, started);
+    if (one === undefined) throw new Error('a file should be wanted');
+    const db = new Database(kind.ledgerFile(bench().folder));
+    db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');
+    db.close();
+    await expect(sink.files.stored(started.lease, started.run, one, stored('x'))).rejects.toMatchObject({
+      code: 'FENCED',
+    });
+  });
+}

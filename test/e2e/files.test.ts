@@ -1,0 +1,268 @@
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { RunEvent } from '../../src/core/events.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
+import {
+  file,
+  fileReply,
+  openFileWorld,
+  type FileWorld,
+  type FileWorldOptions,
+} from '../support/file-world.ts';
+import { resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
+import { apiError, text, throttled } from '../support/hostile/replies.ts';
+
+let world: FileWorld | null = null;
+afterEach(async () => {
+  await world?.[Symbol.asyncDispose]();
+  world = null;
+});
+
+const open = async (options: FileWorldOptions = {}): Promise<FileWorld> => {
+  world = await openFileWorld(options);
+  return world;
+};
+
+const nameOf = (id: string, name = 'notes.txt'): string =>
+  `${createHash('sha256')
+    .update(JSON.stringify([id]))
+    .digest('hex')
+    .slice(0, 16)}-${name}`;
+
+describe.each(['sqlite', 'jsonl'] as const)('the files of records in a %s sink', (sink) => {
+  it('are stored whole under names of their own, and never asked for again', async () => {
+    const { files, sync, stored, asked, directory } = await open({ sink });
+    files.set('a1', file('one')).set('a2', file('two'));
+    const report = await sync();
+    expect(report).toMatchObject({
+      outcome: 'ok',
+      files: [{ entity: 'attachments', stored: 2, bytes: 6, failed: 0, left: 0 }],
+    });
+    expect(stored()).toEqual({ [nameOf('a1')]: 'one', [nameOf('a2')]: 'two' });
+    const place = join(directory, 'library', 'attachments');
+    expect(statSync(place).mode & 0o777).toBe(0o700);
+    expect(statSync(join(place, nameOf('a1'))).mode & 0o777).toBe(0o600);
+
+    expect(await sync()).toMatchObject({ outcome: 'ok', files: [] });
+    expect(asked()).toEqual(['a1', 'a2']);
+  });
+
+  it('follow their records: a changed one is fetched again, one under a new name replaces the old, a deleted one stays', async () => {
+    const { files, sync, stored, asked } = await open({ sink });
+    files.set('a1', file('one')).set('a2', file('two')).set('a3', file('three'));
+    await sync();
+    files.set('a1', file('one, new')).set('a2', file('two, new', { name: 'renamed.txt' }));
+    files.delete('a3');
+    expect(await sync({ run: { isFull: true, allowDeletes: true } })).toMatchObject({
+      outcome: 'ok',
+      files: [{ stored: 2 }],
+    });
+    expect(stored()).toEqual({
+      [nameOf('a1')]: 'one, new',
+      [nameOf('a2', 'renamed.txt')]: 'two, new',
+      [nameOf('a3')]: 'three',
+    });
+    expect(asked().slice(3).sort()).toEqual(['a1', 'a2']);
+  });
+
+  it('that do not come are set aside, make the run degraded, and are asked for by the next one', async () => {
+    const { files, sync, stored, sink: place } = await open({ sink });
+    let isBack = false;
+    files.set('good', file('good'));
+    files.set(
+      'gone',
+      file('gone', { reply: () => (isBack ? fileReply(Buffer.from('gone'), 'x') : apiError(404, 'none')) }),
+    );
+    files.set(
+      'empty',
+      file('empty', {
+        reply: () => (isBack ? fileReply(Buffer.from('empty'), 'x') : fileReply(Buffer.from(''), 'x')),
+      }),
+    );
+    const report = await sync();
+    expect(report).toMatchObject({
+      outcome: 'degraded',
+      error: null,
+      files: [{ entity: 'attachments', stored: 1, bytes: 4, failed: 2, left: 2 }],
+    });
+    const failures = report.failures.map(({ entity, params, code }) => ({ entity, params, code }));
+    expect(failures).toHaveLength(2);
+    expect(failures).toEqual(
+      expect.arrayContaining([
+        { entity: 'attachments', params: { attachment_id: 'empty' }, code: 'FILE_INVALID' },
+        { entity: 'attachments', params: { attachment_id: 'gone' }, code: 'NOT_FOUND' },
+      ]),
+    );
+    // What is known of the records is not touched by that.
+    expect(report.entities.find(({ entity }) => entity === 'attachments')).toMatchObject({
+      isWhole: true,
+      setAside: 0,
+    });
+    expect(Object.keys(stored())).toEqual([nameOf('good')]);
+    using history = openHistory(place);
+    const [connector] = history.connectors();
+    expect(connector?.entities.find(({ entity }) => entity === 'attachments')?.files).toEqual({
+      stored: 1,
+      bytes: 4,
+      wanted: 2,
+      failed: 2,
+    });
+    expect(history.fileFailures(connector?.connector ?? ('' as never), 5)).toHaveLength(2);
+
+    isBack = true;
+    expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 2, failed: 0, left: 0 }] });
+    expect(Object.keys(stored())).toHaveLength(3);
+  });
+});
+
+describe('fetching files', () => {
+  it('goes on where a budget of calls has ended a run', async () => {
+    const { files, sync, asked } = await open();
+    for (let number = 1; number <= 6; number += 1) files.set(`a${number}`, file(`file ${number}`));
+    const first = await sync({ concurrency: 1, run: { isFull: true, maxCalls: 5 } });
+    expect(first).toMatchObject({ outcome: 'partial', calls: 5, files: [{ stored: 2, failed: 0, left: 4 }] });
+    expect(await sync({ concurrency: 1 })).toMatchObject({ outcome: 'ok', files: [{ stored: 4, left: 0 }] });
+    expect(asked()).toHaveLength(6);
+  });
+
+  it('ends with a long pause of the service, and goes on after it', async () => {
+    const { files, sync } = await open();
+    let isBusy = true;
+    files.set(
+      'a1',
+      file('one', {
+        reply: () => (isBusy ? throttled({ seconds: 3_600 }) : fileReply(Buffer.from('one'), 'x')),
+      }),
+    );
+    expect(await sync()).toMatchObject({ outcome: 'partial', error: null, files: [{ failed: 0, left: 1 }] });
+    isBusy = false;
+    expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 1 }] });
+  });
+
+  it('stops asking when nobody answers, and says what is left', async () => {
+    const { files, sync, asked } = await open();
+    for (let number = 10; number < 40; number += 1)
+      files.set(`a${number}`, file('x', { reply: () => resetBeforeHeaders }));
+    const report = await sync({ concurrency: 1, limits: { retries: 1 } });
+    expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 5, left: 30 }] });
+    expect(new Set(asked()).size).toBe(5);
+  });
+
+  it('leaves a file alone that is larger than what is allowed, by its record or by its bytes', async () => {
+    const { files, sync, stored, asked } = await open();
+    files.set('small', file('small'));
+    files.set('said', file('a'.repeat(100)));
+    files.set('sent', file('a'.repeat(100), { record: { size: null } }));
+    const report = await sync({ files: { directory: world?.directory ?? '', maxBytes: 50 } });
+    expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 1, failed: 2, left: 2 }] });
+    expect(report.failures.map(({ code }) => code)).toEqual(['BODY_TOO_LARGE', 'BODY_TOO_LARGE']);
+    expect([...asked()].sort()).toEqual(['sent', 'small']);
+    expect(Object.keys(stored())).toEqual([nameOf('small')]);
+  });
+
+  it('never has more on their way than the connector may', async () => {
+    const { files, sync } = await open();
+    let onTheWay = 0;
+    let most = 0;
+    let meet = (): void => {};
+    // The first one is held until another one is there.
+    const met = new Promise<void>((resolve) => (meet = resolve));
+    for (let number = 10; number < 30; number += 1) {
+      const reply = fileReply(Buffer.from('x'), 'x');
+      files.set(`a${number}`, {
+        ...file('x'),
+        reply: () => async (exchange) => {
+          onTheWay += 1;
+          most = Math.max(most, onTheWay);
+          if (onTheWay > 1) meet();
+          await met;
+          await new Promise(setImmediate);
+          onTheWay -= 1;
+          await reply(exchange);
+        },
+      });
+    }
+    expect(await sync({ concurrency: 3 })).toMatchObject({ outcome: 'ok', files: [{ stored: 20 }] });
+    expect(most).toBeGreaterThan(1);
+    expect(most).toBeLessThanOrEqual(3);
+  });
+
+  it('tells what it does, file by file', async () => {
+    const { files, sync } = await open();
+    files.set('a1', file('one')).set('a2', file('two', { reply: () => apiError(404, 'none') }));
+    const events: RunEvent[] = [];
+    await sync({ concurrency: 1, onEvent: (event) => void events.push(event) });
+    expect(events.filter(({ kind }) => kind.startsWith('file'))).toEqual([
+      { kind: 'files-started', files: 2 },
+      { kind: 'file-stored', entity: 'attachments', bytes: 3, ms: 0 },
+      expect.objectContaining({ kind: 'file-set-aside', entity: 'attachments', code: 'NOT_FOUND' }),
+    ]);
+  });
+
+  it('writes nothing through a link that stands where its folder should', async () => {
+    const { files, sync, folder, directory } = await open();
+    files.set('a1', file('one'));
+    mkdirSync(join(directory, 'library'), { recursive: true });
+    mkdirSync(join(folder, 'elsewhere'));
+    symlinkSync(join(folder, 'elsewhere'), join(directory, 'library', 'attachments'));
+    const report = await sync();
+    expect(report).toMatchObject({ outcome: 'failed', error: { code: 'SINK_INCOMPATIBLE' } });
+    expect(report.entities.find(({ entity }) => entity === 'attachments')?.counts.inserted).toBe(1);
+    expect(() => statSync(join(folder, 'elsewhere', nameOf('a1')))).toThrow('ENOENT');
+  });
+
+  it('ends the run on a full disk, and goes on when there is space', async ({ skip }) => {
+    const { files, sync, stored, directory } = await open();
+    mkdirSync(directory);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', directory], { stdio: 'ignore' });
+    } catch {
+      // Mounting needs root and a kernel that allows it.
+      skip('a tmpfs cannot be mounted here');
+    }
+    try {
+      for (const id of ['a1', 'a2', 'a3', 'a4']) files.set(id, file('x'.repeat(400_000)));
+      const full = await sync({ concurrency: 1 });
+      expect(full).toMatchObject({
+        outcome: 'failed',
+        error: { code: 'SINK_FULL', recovery: 'retry' },
+        files: [{ stored: 2, failed: 0, left: 2 }],
+      });
+      execFileSync('mount', ['-o', 'remount,size=8m', directory]);
+      expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 2 }] });
+      expect(Object.values(stored()).map(({ length }) => length)).toEqual(Array(4).fill(400_000));
+    } finally {
+      execFileSync('umount', [directory]);
+    }
+  });
+
+  it('knows what is wanted from the time before anybody asked for files', async () => {
+    const { files, sync, stored } = await open();
+    files.set('a1', file('one'));
+    expect(await sync({ files: null })).toMatchObject({ outcome: 'ok', files: [] });
+    expect(await sync({ run: {} })).toMatchObject({ outcome: 'ok', files: [{ stored: 1 }] });
+    expect(Object.values(stored())).toEqual(['one']);
+  });
+
+  it('takes bytes that are fewer or more than its record says for no file', async () => {
+    const { files, sync } = await open();
+    files.set('cut', file('all of it', { reply: () => text(200, 'all', { connection: 'close' }) }));
+    files.set('long', file('short', { reply: () => text(200, 'longer than said') }));
+    expect(await sync()).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 2 }] });
+  });
+
+  it('removes what a killed process left in its folder, and nothing else', async () => {
+    const { files, sync, stored, directory } = await open();
+    const place = join(directory, 'library', 'attachments');
+    mkdirSync(place, { recursive: true });
+    const dead = `.${'a'.repeat(16)}.4194303.${'b'.repeat(8)}.part`;
+    const alive = `.${'a'.repeat(16)}.1.${'b'.repeat(8)}.part`;
+    for (const name of [dead, alive, '.hidden', 'mine.txt']) writeFileSync(join(place, name), name);
+    files.set('a1', file('one'));
+    await sync();
+    expect(Object.keys(stored()).sort()).toEqual([nameOf('a1'), alive, '.hidden', 'mine.txt'].sort());
+  });
+});

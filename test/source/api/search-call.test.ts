@@ -1,0 +1,59 @@
+import { afterEach, expect, it } from 'vitest';
+import { searchCall } from '../../../src/source/api/search-call.ts';
+import { success } from '../../support/hostile/replies.ts';
+import { connectorId, failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
+import { entityName, testDefinition } from '../test-definition.ts';
+
+let open: TestSource | null = null;
+afterEach(async () => {
+  await open?.[Symbol.asyncDispose]();
+  open = null;
+});
+
+const definition = testDefinition();
+const search = async (result: unknown) => {
+  open = await openTestSource({ respond: () => success(result) });
+  const entity = definition.entities.get(entityName('members'));
+  if (entity === undefined) throw new Error('no entity');
+  const params = { query: {}, limit: 5 };
+  const call = searchCall({ connector: connectorId('c1'), definition, entity, params });
+  return open.client.call(call, open.client.openBudget(1, 1000), () => undefined, never);
+};
+
+it.each<[string, unknown, object]>([
+  ['an array', [1], { records: [1], hasMore: false, cursor: null, tookMs: null }],
+  [
+    'data and meta',
+    { data: [1], meta: { has_more: true, cursor: 'n', took_ms: 4 } },
+    { records: [1], hasMore: true, cursor: 'n', tookMs: 4 },
+  ],
+  [
+    'a last page that has a cursor all the same',
+    { data: [1], meta: { has_more: false, cursor: 'n' } },
+    { hasMore: false },
+  ],
+  [
+    'a flag without a cursor',
+    { data: [1], meta: { has_more: true, cursor: '' } },
+    { hasMore: false, cursor: null },
+  ],
+  [
+    'hits',
+    { hits: [{ id: 'x', score: 1, data: 1 }], next_cursor: 'n', took_ms: 4 },
+    { records: [1], hasMore: true, cursor: 'n', tookMs: 4 },
+  ],
+  ['data and a null meta', { data: [], meta: null }, { records: [], hasMore: false }],
+])('reads %s', async (_title, result, expected) => {
+  expect(await search(result)).toMatchObject(expected);
+  expect(open?.server.calls[0]?.body).toMatchObject({
+    action: 'context_store_search',
+    skip_truncation: true,
+  });
+});
+
+it.each([[null], ['text'], [{ rows: [] }], [{ hits: [{ id: 'x' }] }]])(
+  'refuses %j as a result',
+  async (result) => {
+    expect(await failureOf(search(result))).toMatchObject({ code: 'BODY_INVALID' });
+  },
+);
