@@ -1,0 +1,159 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import { systemClock } from '../src/core/clock.ts';
+import type { JsonObject } from '../src/core/json.ts';
+import type { EntityName } from '../src/core/names.ts';
+import { loadDefinitions } from '../src/definitions/load-definitions.ts';
+import { updateSearchIndex } from '../src/search/index/update-search-index.ts';
+import { openSearch } from '../src/search/open-search.ts';
+import { openSearchProcesses } from '../src/search/process/open-search-processes.ts';
+import type { SearchAnswer } from '../src/search/search-answer.ts';
+import { searchTarget } from '../src/search/search-target.ts';
+import { benchConnector, fillMemberSink } from './member-sink.ts';
+
+/**
+ * The search index of one table of list members, and searches of it in a search process, as the service does them.
+ * `npm run bench:search -- [members] [rounds]`. Times are medians.
+ */
+const members = Number(process.argv[2] ?? 1_000_000);
+const rounds = Number(process.argv[3] ?? 5);
+const { signal } = new AbortController();
+const definition = loadDefinitions(['config/definitions']).get('email-marketing');
+const entity = definition?.entities.get('list_members' as EntityName);
+if (definition === undefined || entity === undefined) throw new Error('no list members in email-marketing');
+
+const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
+const file = path.join(folder, 'bench.db');
+const lines: (readonly string[])[] = [];
+try {
+  const synced = await timed(() => fillMemberSink(file, definition, members));
+  const plainMiB = sizeMiB();
+  lines.push(['sync', shown(synced.ms), `${members}`, `file ${plainMiB} MiB`]);
+  const indexed = await timed(() => updateSearchIndex(file, target(), { signal }));
+  const grown = `${sizeMiB() - plainMiB} MiB more`;
+  lines.push(['index, first time', shown(indexed.ms), `${indexed.result.rows}`, grown]);
+  const again = await timed(() => updateSearchIndex(file, target(), { signal }));
+  lines.push(['index, nothing new', shown(again.ms), `${again.result.rows}`, '']);
+  await searches();
+} finally {
+  rmSync(folder, { recursive: true, force: true });
+}
+print();
+
+function target(): ReturnType<typeof searchTarget> {
+  using open = openSearch(file);
+  if (entity === undefined) throw new Error('no entity');
+  return searchTarget(entity, benchConnector, (name) => open.stored(benchConnector, name));
+}
+
+async function searches(): Promise<void> {
+  await using processes = openSearchProcesses({
+    processes: 1,
+    deadlineMs: 120_000,
+    maxWaiting: 1,
+    cursorKey: randomBytes(32),
+    clock: systemClock,
+  });
+  const ask = (params: JsonObject): Promise<SearchAnswer> => {
+    if (entity === undefined) throw new Error('no entity');
+    const call = { file, connector: benchConnector, entity, scope: 'bench/list_members' };
+    return processes.search({ ...call, params: { limit: 100, ...params } }, signal);
+  };
+  const measure = async (name: string, params: JsonObject): Promise<SearchAnswer> => {
+    const times: number[] = [];
+    let answer = await ask(params);
+    for (let round = 0; round < rounds; round += 1) {
+      const { ms, result } = await timed(() => ask(params));
+      times.push(ms);
+      answer = result;
+    }
+    const more = answer.meta.has_more ? 'more' : '';
+    lines.push([name, shown(median(times)), `${answer.data.length}`, more]);
+    return answer;
+  };
+  const one = await middleRecord(ask);
+  const [id, email] = [textOf(one, 'id'), textOf(one, 'email_address')];
+  const [name = ''] = textOf(one, 'full_name').split(' ');
+  await measure('everything, first 100', { query: {} });
+  await measure('eq on the key', { query: { filter: { eq: { id } } } });
+  await measure('eq on a text that many have', { query: { filter: { eq: { status: 'unsubscribed' } } } });
+  await measure('keyword that one has', {
+    query: { filter: { keyword: { unique_email_id: textOf(one, 'unique_email_id') } } },
+  });
+  await measure(`keyword that many have (${name})`, { query: { filter: { keyword: { full_name: name } } } });
+  await measure('keyword that all have', { query: { filter: { keyword: { email_address: 'example' } } } });
+  await measure('like, beginning of a text', {
+    query: { filter: { like: { email_address: `${email.slice(0, 8)}%` } } },
+  });
+  await measure('like, anywhere in a text, none', {
+    query: { filter: { like: { email_address: '%no such%' } } },
+  });
+  const sorted = { query: { sort: [{ last_changed: 'desc' }] } };
+  const { meta } = await measure('sorted, first page', sorted);
+  await measure('sorted, second page', { ...sorted, cursor: meta.cursor });
+  const slip = name.slice(0, 2) + name.slice(3);
+  await measure(`fuzzy, one word (${slip})`, { query: { filter: { fuzzy: { full_name: slip } } } });
+  await measure('fuzzy, two words of an address', {
+    query: { filter: { fuzzy: { email_address: `${slip} office` } } },
+  });
+  await measure('fuzzy that nobody has', { query: { filter: { fuzzy: { full_name: 'zyxwvutsr' } } } });
+  await measure('eq and keyword, sorted', {
+    query: {
+      filter: { and: [{ eq: { status: 'subscribed' } }, { keyword: { full_name: name } }] },
+      sort: [{ email_address: 'asc' }],
+    },
+  });
+  await measure('inside an object', { query: { filter: { eq: { 'merge_fields.ADDRESS.zip': 'none' } } } });
+}
+
+async function middleRecord(ask: (params: JsonObject) => Promise<SearchAnswer>): Promise<JsonObject> {
+  const after = 546_000_000 + Math.floor(members / 2);
+  const { data } = await ask({ query: { filter: { gte: { web_id: after } } }, limit: 100 });
+  const one = data.find((record) => /^[A-Z][a-z]{5,}/.test(textOf(record, 'full_name')));
+  if (one === undefined) throw new Error('no member in the middle');
+  return one;
+}
+
+function textOf(record: JsonObject, name: string): string {
+  const value = record[name];
+  return typeof value === 'string' ? value : '';
+}
+
+async function timed<Result>(
+  work: () => Promise<Result>,
+): Promise<{ readonly ms: number; readonly result: Result }> {
+  const startedMs = performance.now();
+  const result = await work();
+  return { ms: performance.now() - startedMs, result };
+}
+
+function sizeMiB(): number {
+  return Math.round(statSync(file).size / 1024 / 1024);
+}
+
+function shown(ms: number): string {
+  return ms >= 10_000 ? `${(ms / 1000).toFixed(1)} s` : `${ms.toFixed(ms < 100 ? 1 : 0)} ms`;
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+function print(): void {
+  const load = loadavg()[0]?.toFixed(1) ?? '';
+  process.stdout.write(
+    `${members} members, ${rounds} rounds, ${cpus().length} cores (load ${load}), Node ${process.version}; medians\n\n`,
+  );
+  const head = ['', 'time', 'rows', ''];
+  const all = [head, ...lines];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  for (const row of all) {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0;
+      return column === 0 || column === 3 ? cell.padEnd(width) : cell.padStart(width);
+    });
+    process.stdout.write(`${cells.join('  ').trimEnd()}\n`);
+  }
+}

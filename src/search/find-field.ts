@@ -1,0 +1,50 @@
+import type { FieldType } from '../core/records.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import { searchLimits } from './search-limits.ts';
+import { searchProblem, shownName } from './search-problem.ts';
+import type { FieldPath } from './search-request.ts';
+import type { SearchTarget } from './search-target.ts';
+
+/** Where a condition, a sort or a result looks. `type` is null where only the record knows: inside of values. */
+export interface FoundField {
+  readonly path: FieldPath;
+  readonly type: ScalarType | null;
+}
+
+export type ScalarType = Extract<FieldType, 'string' | 'integer' | 'number' | 'boolean'>;
+
+/** Reads a name as people write it: the whole name is tried first, then dots lead into the value. Throws SEARCH_INVALID. */
+export function findField(target: SearchTarget, name: string, at: string): FoundField {
+  return target.fields.has(name) ? fieldAt(target, [name], at) : fieldAt(target, name.split('.'), at);
+}
+
+/** The same for a path whose names are taken apart already. */
+export function fieldAt(target: SearchTarget, path: FieldPath, at: string): FoundField {
+  checkLength(path, at);
+  const [name = '', ...inside] = path;
+  const field = target.fields.get(name);
+  if (field === undefined) {
+    const suggestion = suggestName(name.slice(0, 64), target.fields.keys());
+    throw searchProblem(at, `expected a searchable field, got ${shownName(name)}${suggestion}`);
+  }
+  const type = scalarType(field.type);
+  if (type !== null && inside.length > 0)
+    throw searchProblem(at, `expected ${name} without anything behind it: it is of type ${type}`);
+  return { path, type };
+}
+
+/** Inside an array's element nothing is declared. */
+export function elementField(name: string, at: string): FoundField {
+  const path = name.split('.');
+  checkLength(path, at);
+  return { path, type: null };
+}
+
+function checkLength(path: FieldPath, at: string): void {
+  if (path.length > searchLimits.pathParts)
+    throw searchProblem(at, `expected a path of at most ${searchLimits.pathParts} names, got ${path.length}`);
+}
+
+function scalarType(type: FieldType): ScalarType | null {
+  return type === 'object' || type === 'array' || type === 'any' ? null : type;
+}

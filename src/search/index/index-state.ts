@@ -1,0 +1,56 @@
+import type Database from 'better-sqlite3';
+import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { indexTables, stateTable } from './index-names.ts';
+
+/**
+ * Up to which change number the table's index, built in this format, holds the rows as they are; 0 where there is none.
+ * Reads only.
+ */
+export function readIndexedSeq(db: Database.Database, table: string, format: string): number {
+  if (!isTableThere(db, stateTable)) return 0;
+  const seq = db
+    .prepare<[string, string], number>(`SELECT seq FROM ${stateTable} WHERE table_name = ? AND format = ?`)
+    .pluck()
+    .get(table, format);
+  return seq ?? 0;
+}
+
+/** Within a transaction that writes. */
+export function writeIndexedSeq(db: Database.Database, table: string, seq: number): void {
+  db.prepare(`UPDATE ${stateTable} SET seq = ? WHERE table_name = ?`).run(seq, table);
+}
+
+/** Makes an empty index in place of whatever there is. Within a transaction that writes. */
+export function startIndex(db: Database.Database, table: string, format: string): void {
+  const { words, spellings, trigrams } = indexTables(table);
+  // Neither keeps the texts, the places of words, nor (for what never goes) their number: only who has which.
+  db.exec(
+    `CREATE TABLE IF NOT EXISTS ${stateTable} (table_name TEXT PRIMARY KEY, format TEXT NOT NULL, seq INTEGER NOT NULL)
+       STRICT, WITHOUT ROWID;
+     DROP TABLE IF EXISTS ${quoted(words)};
+     DROP TABLE IF EXISTS ${quoted(spellings)};
+     DROP TABLE IF EXISTS ${quoted(trigrams)};
+     CREATE VIRTUAL TABLE ${quoted(words)}
+       USING fts5(list, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
+     CREATE TABLE ${quoted(spellings)} (id INTEGER PRIMARY KEY, word TEXT NOT NULL UNIQUE) STRICT;
+     CREATE VIRTUAL TABLE ${quoted(trigrams)}
+       USING fts5(list, content = '', columnsize = 0, detail = none, tokenize = 'ascii');`,
+  );
+  db.prepare(
+    `INSERT INTO ${stateTable} (table_name, format, seq) VALUES (?, ?, 0)
+     ON CONFLICT (table_name) DO UPDATE SET format = excluded.format, seq = 0`,
+  ).run(table, format);
+}
+
+/** Whether an index of this format has been begun. */
+export function isIndexStarted(db: Database.Database, table: string, format: string): boolean {
+  return (
+    isTableThere(db, stateTable) &&
+    db.prepare(`SELECT 1 FROM ${stateTable} WHERE table_name = ? AND format = ?`).get(table, format) !==
+      undefined
+  );
+}
+
+export function isTableThere(db: Database.Database, name: string): boolean {
+  return db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(name) !== undefined;
+}

@@ -1,0 +1,118 @@
+import { globOf, likePattern } from './like-pattern.ts';
+import type { NativeColumn } from './native-column.ts';
+import type { FieldCondition, Ordering, Scalar } from './search-request.ts';
+import { allOf, always, negated, never, oneOf, piece, type Bound, type Piece } from './sql-piece.ts';
+
+const comparisons: Readonly<Record<Ordering, string>> = { gt: '>', gte: '>=', lt: '<', lte: '<=' };
+const minInt64 = -(2n ** 63n);
+const maxInt64 = 2n ** 63n - 1n;
+
+/**
+ * The condition on a native column as SQL that indexes serve. `fallBack` gives the SQL that looks at the value itself, for
+ * single rows. Null where SQL alone would not be exact: words, integers beyond 64 bits, halves of surrogate pairs.
+ */
+export function nativeCondition(
+  column: NativeColumn,
+  condition: FieldCondition,
+  fallBack: () => string,
+): Piece | null {
+  switch (condition.kind) {
+    case 'eq':
+      return isBindable(condition.value) ? equal(column, condition.value) : null;
+    case 'neq':
+      return isBindable(condition.value) ? negated(equal(column, condition.value)) : null;
+    case 'gt':
+    case 'gte':
+    case 'lt':
+    case 'lte':
+      return isBindable(condition.value) ? ordered(column, condition.kind, condition.value) : null;
+    case 'in':
+      return condition.values.every(isBindable) ? among(column, condition.values) : null;
+    case 'like':
+      return condition.pattern.isWellFormed() ? like(column, condition.pattern, fallBack) : null;
+    case 'contains':
+      if (column.kind !== 'string' || typeof condition.value !== 'string') return never;
+      return condition.value.isWellFormed()
+        ? present(column, piece(`instr(${column.sql}, ?) > 0`, condition.value))
+        : null;
+    case 'any':
+      return never;
+    case 'keyword':
+    case 'fuzzy':
+      return null;
+  }
+}
+
+function equal(column: NativeColumn, value: Scalar): Piece {
+  if (value === null) return absent(column);
+  if (!isOfKind(column, value) || (column.isAbsentWhenEmpty && value === '')) return never;
+  return piece(`${column.sql} = ?`, bound(value));
+}
+
+function ordered(column: NativeColumn, ordering: Ordering, value: NonNullable<Scalar>): Piece {
+  if (!isOfKind(column, value)) return never;
+  return present(column, piece(`${column.sql} ${comparisons[ordering]} ?`, bound(value)));
+}
+
+function among(column: NativeColumn, values: readonly Scalar[]): Piece {
+  const present = values.filter(
+    (value) => value !== null && isOfKind(column, value) && !(column.isAbsentWhenEmpty && value === ''),
+  );
+  const listed =
+    present.length === 0
+      ? never
+      : piece(`${column.sql} IN (${present.map(() => '?').join(', ')})`, ...present.map(bound));
+  return values.includes(null) ? oneOf([listed, absent(column)]) : listed;
+}
+
+/** A pattern that is only a prefix is a range, which an index finds; others look in the range of their prefix. */
+function like(column: NativeColumn, text: string, fallBack: () => string): Piece {
+  if (column.kind !== 'string') return never;
+  const { sql } = column;
+  const pattern = likePattern(text);
+  if (pattern.form === 'exact') return equal(column, pattern.prefix);
+  const end = endOfPrefix(pattern.prefix);
+  const range = [
+    pattern.prefix === '' ? piece(`${sql} IS NOT NULL`) : piece(`${sql} >= ?`, pattern.prefix),
+    end === null ? always : piece(`${sql} < ?`, end),
+  ];
+  if (pattern.form === 'prefix') return present(column, allOf(range));
+  // GLOB ends at a NUL, in the pattern as in the text.
+  const glob = text.includes('\0')
+    ? piece(fallBack())
+    : piece(`iif(instr(${sql}, char(0)), ${fallBack()}, ${sql} GLOB ?)`, globOf(pattern));
+  return present(column, allOf([...range, glob]));
+}
+
+/** The first text behind all that begin with the prefix; null: there is none. */
+function endOfPrefix(prefix: string): string | null {
+  const characters = Array.from(prefix);
+  for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
+    const code = last.codePointAt(0) ?? 0;
+    // Between these two lie the surrogates, which are no characters.
+    if (code < 0x10ffff)
+      return characters.join('') + String.fromCodePoint(code === 0xd7ff ? 0xe000 : code + 1);
+  }
+  return null;
+}
+
+function absent({ sql, isAbsentWhenEmpty }: NativeColumn): Piece {
+  return isAbsentWhenEmpty ? oneOf([piece(`${sql} IS NULL`), piece(`${sql} = ''`)]) : piece(`${sql} IS NULL`);
+}
+
+function present({ sql, isAbsentWhenEmpty }: NativeColumn, condition: Piece): Piece {
+  return isAbsentWhenEmpty ? allOf([condition, piece(`${sql} <> ''`)]) : condition;
+}
+
+function isOfKind({ kind }: NativeColumn, value: NonNullable<Scalar>): boolean {
+  return kind === (typeof value === 'bigint' ? 'number' : typeof value);
+}
+
+function isBindable(value: Scalar): boolean {
+  if (typeof value === 'bigint') return value >= minInt64 && value <= maxInt64;
+  return typeof value !== 'string' || value.isWellFormed();
+}
+
+function bound(value: Scalar): Bound {
+  return typeof value === 'boolean' ? Number(value) : value;
+}

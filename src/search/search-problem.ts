@@ -1,0 +1,31 @@
+import { SyncError } from '../core/errors.ts';
+
+/** A search that cannot be asked. `path` leads to the place, such as `query.filter.and[2].eq.status`. */
+export function searchProblem(path: string, problem: string): SyncError {
+  return new SyncError(`${path}: ${problem}`, {
+    code: 'SEARCH_INVALID',
+    recovery: 'stop',
+    context: { path },
+  });
+}
+
+/** What came, for messages: its kind, never its content. */
+export function kindOf(value: unknown): string {
+  if (value === undefined) return 'nothing';
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  if (typeof value === 'string') return 'a text';
+  if (typeof value === 'boolean') return String(value);
+  if (typeof value !== 'number' && typeof value !== 'bigint') return 'an object';
+  return Number.isFinite(Number(value)) ? `the number ${String(value).slice(0, 40)}` : 'no finite number';
+}
+
+/** A name that came from outside, as it can stand in a message or a path. */
+export function shownName(name: string): string {
+  return JSON.stringify(name.length > 60 ? `${name.slice(0, 60)}…` : name);
+}
+
+/** One step further: a plain name behind a dot, any other in brackets. */
+export function memberPath(path: string, name: string): string {
+  return /^[A-Za-z_][\w.]{0,59}$/.test(name) ? `${path}.${name}` : `${path}[${shownName(name)}]`;
+}

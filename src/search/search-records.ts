@@ -1,0 +1,165 @@
+import type Database from 'better-sqlite3';
+import type { Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { JsonObject } from '../core/json.ts';
+import type { ColumnValue } from '../core/records.ts';
+import { quoted } from '../sinks/sqlite/quoted.ts';
+import { compileFilter } from './compile-filter.ts';
+import { projection } from './project-record.ts';
+import { beginRowFunctions, type RowFunctions } from './row-functions.ts';
+import type { SearchAnswer } from './search-answer.ts';
+import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
+import type { SearchIndex } from './search-index.ts';
+import { everyRow, searchOrder, stretchesBehind, type Position, type SearchOrder } from './search-order.ts';
+import { searchProblem } from './search-problem.ts';
+import type { SearchRequest } from './search-request.ts';
+import type { SearchTarget } from './search-target.ts';
+import { allOf, always, piece, type Bound, type Piece } from './sql-piece.ts';
+
+export interface SearchRecordsOptions {
+  /** As it is in the state of the database that is searched. */
+  readonly index: SearchIndex;
+  /** Authenticates cursors. */
+  readonly cursorKey: Buffer;
+  /** What a cursor belongs to: connector and entity. */
+  readonly scope: string;
+  readonly clock: Clock;
+  readonly deadlineMs: number;
+}
+
+/** SQLite's own limit is 32,766. */
+const maxBound = 32_000;
+/** A page ends early behind so much stored text, so that no answer is larger than its reader can take. */
+const maxPageChars = 16 * 1024 * 1024;
+
+/**
+ * Searches the target's table in one read transaction; an entity without a table has no records yet. Integers that a double
+ * cannot hold come as bigint. Throws `SyncError` SEARCH_INVALID (a cursor of another query, say) and SEARCH_TOO_SLOW.
+ */
+export function searchRecords(
+  db: Database.Database,
+  target: SearchTarget,
+  request: SearchRequest,
+  options: SearchRecordsOptions,
+): SearchAnswer {
+  const { clock, deadlineMs, cursorKey, scope } = options;
+  const startMs = clock.now();
+  const checkTime = (): void => {
+    if (clock.now() - startMs > deadlineMs) throw tooSlow(deadlineMs);
+  };
+  const seal = cursorSeal(cursorKey, scope, request);
+  const after = request.cursor === null ? null : readCursor(request.cursor, seal);
+  const search: Search = { db, target, request, checkTime };
+  const { data, next } = db
+    .transaction(() =>
+      isThere(db, target.table) ? readPage(search, options.index, after) : { data: [], next: null },
+    )
+    .deferred();
+  return {
+    data,
+    meta: {
+      has_more: next !== null,
+      cursor: next === null ? null : writeCursor(next, seal),
+      took_ms: clock.now() - startMs,
+    },
+  };
+}
+
+interface Search {
+  readonly db: Database.Database;
+  readonly target: SearchTarget;
+  readonly request: SearchRequest;
+  readonly checkTime: () => void;
+}
+
+interface Page {
+  readonly data: readonly JsonObject[];
+  /** The last record's place where more follow. */
+  readonly next: Position | null;
+}
+
+function readPage(search: Search, index: SearchIndex, after: Position | null): Page {
+  const { db, target, request, checkTime } = search;
+  const functions = beginRowFunctions(db, checkTime);
+  const filter =
+    request.filter === null ? always : compileFilter(request.filter, { target, index, functions });
+  const order = searchOrder(request, target, functions);
+  const positions: Position[] = [];
+  for (const stretch of after === null ? everyRow : stretchesBehind(order, after)) {
+    const wanted = request.limit + 1 - positions.length;
+    if (wanted === 0) break;
+    positions.push(...readPositions(search, functions, order, allOf([filter, stretch]), wanted));
+  }
+  return readRecords(search, positions);
+}
+
+/** Row numbers first, and the sort values with them: whole rows would be sorted, and only a page of them is wanted. */
+function readPositions(
+  { db, target, checkTime }: Search,
+  { heartbeat }: RowFunctions,
+  { keys, rows }: SearchOrder,
+  condition: Piece,
+  limit: number,
+): readonly Position[] {
+  const columns = ['r._row', ...keys.map(({ sql }, at) => `${sql} AS k${at}`)];
+  const order = [...keys.map(({ direction }, at) => `k${at} ${direction}`), `r._row ${rows}`];
+  const where = allOf([piece('r._deleted_at IS NULL'), piece(heartbeat), condition]);
+  if (where.values.length > maxBound)
+    throw searchProblem(
+      'query.filter',
+      `expected at most ${maxBound} values in all, got ${where.values.length}`,
+    );
+  const found = db
+    .prepare<Bound[], readonly [bigint, ...Bound[]]>(
+      `SELECT ${columns.join(', ')} FROM ${fromSql(target)} WHERE ${where.sql}
+       ORDER BY ${order.join(', ')} LIMIT ?`,
+    )
+    .raw()
+    .safeIntegers()
+    .all(...where.values, limit);
+  checkTime();
+  return found.map(([row, ...values]) => ({ row: Number(row), values }));
+}
+
+function readRecords({ db, target, request, checkTime }: Search, positions: readonly Position[]): Page {
+  const shown = projection(target, request.fields);
+  const read = db
+    .prepare<[number], readonly ColumnValue[]>(
+      `SELECT ${['r._row', ...shown.columns].join(', ')} FROM ${fromSql(target)} WHERE r._row = ?`,
+    )
+    .raw()
+    .safeIntegers();
+  const data: JsonObject[] = [];
+  let chars = 0;
+  for (const [index, { row }] of positions.entries()) {
+    const last = positions[index - 1] ?? null;
+    if (index === request.limit || chars > maxPageChars) return { data, next: last };
+    const stored = read.get(row)?.slice(1) ?? [];
+    for (const value of stored) chars += typeof value === 'string' ? value.length : 0;
+    data.push(shown.record(stored));
+    checkTime();
+  }
+  return { data, next: null };
+}
+
+/** Names come from the definition and from the sink's own tables. */
+function fromSql({ table, parent }: SearchTarget): string {
+  const rows = `${quoted(table)} AS r`;
+  if (parent === null) return rows;
+  const on = parent.on.map((column) => `p.${quoted(column)} = r.${quoted(column)}`);
+  return `${rows} LEFT JOIN ${quoted(parent.table)} AS p ON ${on.join(' AND ')}`;
+}
+
+function isThere(db: Database.Database, table: string): boolean {
+  const found = db
+    .prepare<[string]>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?")
+    .get(table);
+  return found !== undefined;
+}
+
+function tooSlow(deadlineMs: number): SyncError {
+  return new SyncError(
+    `The search took longer than ${deadlineMs} ms. Narrow it down: by eq, in, a range or the beginning of a text on a field of its own.`,
+    { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { deadlineMs } },
+  );
+}

@@ -1,0 +1,100 @@
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { Column, EntityTable, FieldType } from '../core/records.ts';
+import type { Entity, SearchableField } from '../definitions/definition.ts';
+import { tableName } from '../sinks/ledger/record-store.ts';
+
+/** What a search reads: the rows of one table of a SQLite sink, seen as records of searchable fields. */
+export interface SearchTarget {
+  /** Name of the SQL table; tombstoned rows are not there for a search. */
+  readonly table: string;
+  /** Where the rows are exploded elements: the table of the records they came from, joined by columns that both have. */
+  readonly parent: { readonly table: string; readonly on: readonly string[] } | null;
+  /** By name, in the order in which results show them. */
+  readonly fields: ReadonlyMap<string, SearchField>;
+}
+
+export interface SearchField {
+  readonly name: string;
+  /** A field of type string, integer, number or boolean has values of that type alone; the others may have any. */
+  readonly type: FieldType;
+  /** The first of these that has a value. Empty: nothing stored makes it, it is null. */
+  readonly sources: readonly FieldSource[];
+  /** `pairs`: an object by name is shown, filtered and sorted as an array of `{name, value}`. */
+  readonly shape: 'asIs' | 'pairs';
+}
+
+/**
+ * `extra`: a member of the row's `_extra`. `type` is the column's, which says how the value is stored.
+ * `isAbsentWhenEmpty`: the column belongs to the key of exploded elements, where an empty text stands for an absent part.
+ */
+export type FieldSource =
+  | {
+      readonly kind: 'column';
+      readonly column: string;
+      readonly type: FieldType;
+      readonly isAbsentWhenEmpty?: true;
+    }
+  | { readonly kind: 'extra'; readonly name: string }
+  | { readonly kind: 'parent'; readonly column: string; readonly type: FieldType };
+
+/**
+ * How an entity is searched. One that explodes is searched by element, and what the element lacks comes from the record it
+ * came from. One without searchable fields is searched by all columns that it has. `stored` gives a table as the file has it,
+ * null where it has none yet; names of columns are declared ones, or were accepted as such when they were added.
+ */
+export function searchTarget(
+  entity: Entity,
+  connector: ConnectorName,
+  stored: (entity: EntityName) => EntityTable | null,
+): SearchTarget {
+  const { explode, explodedTable } = entity;
+  const declared = explodedTable ?? entity.table;
+  const table = stored(declared.entity) ?? declared;
+  const parent = explode === null ? null : parentOf(entity, table, stored(entity.table.entity));
+  const columns = new Map(table.columns.map((column) => [column.name, column]));
+  const parentColumns = new Map((parent?.columns ?? []).map((column) => [column.name, column]));
+  const absentWhenEmpty = new Set(table.key.filter((name) => explode?.carry.includes(name) === false));
+  const sourceOf = (name: string): FieldSource => {
+    const column = columns.get(name);
+    if (column !== undefined) return columnSource(column, absentWhenEmpty);
+    const above = parentColumns.get(name);
+    return above === undefined
+      ? { kind: 'extra', name }
+      : { kind: 'parent', column: above.name, type: above.type };
+  };
+  const searchable: Iterable<readonly [string, SearchableField]> =
+    entity.searchable.size > 0
+      ? entity.searchable
+      : everyColumn([...parentColumns.values(), ...table.columns]);
+  return {
+    table: tableName(connector, table.entity),
+    parent: parent === null ? null : { table: tableName(connector, entity.name), on: entity.key },
+    fields: new Map(
+      [...searchable].map(([name, { type, from, shape }]) => [
+        name,
+        { name, type, sources: from.map(sourceOf), shape },
+      ]),
+    ),
+  };
+}
+
+/** The parent's table, where its rows can be told from what the elements carry. */
+function parentOf(entity: Entity, elements: EntityTable, parent: EntityTable | null): EntityTable | null {
+  const has = (table: EntityTable, name: string): boolean =>
+    table.columns.some((column) => column.name === name);
+  const isJoined =
+    parent !== null &&
+    entity.key.every(
+      (name) => entity.explode?.carry.includes(name) === true && has(elements, name) && has(parent, name),
+    );
+  return isJoined ? parent : null;
+}
+
+function columnSource({ name, type }: Column, absentWhenEmpty: ReadonlySet<string>): FieldSource {
+  const isMarked = type === 'string' && absentWhenEmpty.has(name);
+  return { kind: 'column', column: name, type, ...(isMarked && { isAbsentWhenEmpty: true }) };
+}
+
+function everyColumn(columns: readonly Column[]): readonly (readonly [string, SearchableField])[] {
+  return columns.map(({ name, type }) => [name, { type, from: [name], shape: 'asIs' }]);
+}

@@ -1,0 +1,184 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import { plainRecord, plainSearch, type PlainRecord } from './plain-search.ts';
+import { longIntegers, numbers, texts, words } from './random-searches.ts';
+import { openSearchWorld, type SearchWorld } from './search-world.ts';
+import { thingsEntity } from './things.ts';
+
+const ends = [
+  'a\uD7FF',
+  'a\uE000',
+  'a\u{10FFFF}',
+  'a\u{10FFFF}b',
+  'b',
+  '[a]',
+  '[*]',
+  '*',
+  '?',
+  'a\0',
+  'a\0a',
+];
+const allTexts = [...texts, ...words, ...ends];
+const near = [9_007_199_254_740_992n, 9_007_199_254_740_994n, 9_007_199_254_740_995n, 10n ** 25n + 1n];
+const allNumbers: readonly (number | bigint)[] = [...numbers, ...longIntegers, ...near, -(10n ** 25n), 0.1];
+
+let world: SearchWorld;
+const records: PlainRecord[] = [];
+let compared = 0;
+
+beforeAll(async () => {
+  world = openSearchWorld(thingsEntity());
+  const store = (raw: JsonObject): void => {
+    const record = { id: `v${records.length}`, ...raw };
+    records.push(plainRecord(world.store(record), record));
+  };
+  store({});
+  for (const text of allTexts) store({ title: text, whatever: text, tags: [text], body: { a: { b: text } } });
+  for (const number of allNumbers)
+    store({ amount: number, ratio: Number(number), whatever: number, tags: [number], body: { a: number } });
+  for (const value of [true, false, -0, null, [], {}, [null], { a: 1 }, { a: [] }, ['']])
+    store({ whatever: value, is_open: value === true, tags: [value], body: { a: value } });
+  for (const first of words)
+    for (const second of ['report', 'qartrely']) {
+      const title = `${first} of ${second} ${first}`;
+      store({ title, props: { [first]: { text: second } }, tags: [{ a: first, b: second }, { b: title }] });
+    }
+  await world.index();
+  // Half of what the index knows has changed since.
+  for (const [index, record] of records.entries())
+    if (index % 2 === 0) world.store({ ...rawOf(record), kind: 'changed' });
+  for (const [index, record] of records.entries())
+    if (index % 2 === 0) records[index] = plainRecord(record.row, { ...rawOf(record), kind: 'changed' });
+});
+
+afterAll(() => world[Symbol.dispose]());
+
+describe('a search finds what a look at every record finds', () => {
+  it.each(['title', 'whatever', 'body.a.b'])('for every value that is compared with %s', (field) => {
+    for (const text of allTexts) {
+      for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains'])
+        compare({ [operator]: { [field]: text } });
+      compare({ in: { [field]: [text, null] } });
+    }
+  });
+
+  it.each(['amount', 'worth', 'whole', 'ratio', 'whatever', 'body.a'])(
+    'for every number that is compared with %s',
+    (field) => {
+      for (const number of allNumbers) {
+        for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte'])
+          compare({ [operator]: { [field]: number } });
+        compare({ in: { [field]: [number, 1] } });
+      }
+    },
+  );
+
+  it.each(['title', 'whatever'])('for every pattern that %s is held against', (field) => {
+    const parts = [
+      '',
+      '%',
+      '_',
+      '\\',
+      '\\%',
+      'a',
+      'A',
+      '*',
+      '[',
+      ']',
+      '?',
+      '\0',
+      '\uD7FF',
+      '\u{10FFFF}',
+      'b',
+    ];
+    for (const first of parts)
+      for (const second of parts)
+        for (const third of ['', '%', '_']) compare({ like: { [field]: first + second + third } });
+  });
+
+  it.each(['tags', 'whatever'])('for every element of %s', (field) => {
+    for (const value of [...allTexts, ...allNumbers, true, false, null])
+      compare({ contains: { [field]: value } });
+    for (const text of allTexts)
+      for (const inner of [{ eq: { a: text } }, { or: [{ eq: { a: text } }, { contains: { b: 'qart' } }] }])
+        for (const condition of [inner, { not: inner }, { and: [inner, { neq: { b: null } }] }])
+          compare({ any: { [field]: condition } });
+  });
+
+  it.each(['title', 'tags', 'props'])('for words of %s, the best first', (field) => {
+    for (const first of words)
+      for (const second of ['plan', 'qaurterly report']) {
+        const sentence = `${first} ${second}`;
+        compare({ keyword: { [field]: sentence } });
+        compare({ fuzzy: { [field]: sentence } });
+        compare({ fuzzy: { [field]: second } });
+        compare({ or: [{ keyword: { [field]: first } }, { fuzzy: { title: second } }] });
+        compare({ keyword: { [field]: first }, not: { fuzzy: { [field]: second } } });
+      }
+  });
+
+  it('for words of an array’s elements, the best element first', () => {
+    for (const first of words) {
+      const either = [{ keyword: { a: first } }, { fuzzy: { b: 'report' } }];
+      compare({ any: { tags: { or: either } } });
+      compare({ any: { tags: { and: either } } });
+      compare({ any: { tags: { not: { or: either } } } });
+      compare({ any: { props: { keyword: { name: first } } } });
+    }
+  });
+
+  it('in every order', () => {
+    for (const field of [
+      'title',
+      'amount',
+      'ratio',
+      'is_open',
+      'whatever',
+      'body',
+      'body.a',
+      'tags',
+      'props',
+      'kind',
+    ])
+      for (const direction of ['asc', 'desc'])
+        for (const more of [[], [{ whatever: 'desc' }], [{ title: 'asc' }]])
+          compare(null, [{ [field]: direction }, ...more]);
+  });
+});
+
+/** Now with the index and now without, now page by page and now at once. */
+function compare(filter: JsonObject | null, sort: readonly Readonly<Record<string, string>>[] = []): void {
+  const expected = plainSearch(records, filter, sort).map(({ values }) => values['id']);
+  const query = { filter, sort };
+  const limit = 1 + (expected.length % 7) * 5;
+  const about = JSON.stringify(query, (_, value: unknown) =>
+    typeof value === 'bigint' ? `${value}n` : value,
+  );
+  compared += 1;
+  const isIndexed = compared % 3 !== 0;
+  const params = compared % 4 === 0 ? { query, limit } : { query };
+  expect(world.ids({ ...params, fields: ['id'] }, { isIndexed }), about).toEqual(expected);
+}
+
+/** The record as it came: a pair's value is not looked at by its shape here. */
+function rawOf({ values }: PlainRecord): JsonObject {
+  const { id, title, amount, ratio, is_open, tags, body, props, whatever } = values;
+  const object = Object.fromEntries(
+    ((props ?? []) as readonly { readonly name: string; readonly value: JsonValue }[]).map((pair) => [
+      pair.name,
+      pair.value,
+    ]),
+  );
+  const raw = {
+    id,
+    title,
+    amount,
+    ratio,
+    is_open,
+    tags,
+    body,
+    whatever,
+    props: props === null ? null : object,
+  };
+  return Object.fromEntries(Object.entries(raw).map(([name, value]) => [name, value ?? null]));
+}
