@@ -2,13 +2,17 @@ import type { FastifyError, FastifyInstance } from 'fastify';
 import type { z } from 'zod';
 import { ApiError, notFound } from './api-error.ts';
 
+/** Hears of failures that nobody foresaw: their answers say nothing of them. */
+export type OnFailure = (error: unknown) => void;
+
 /** Gives every failed request the documented body, whoever found the failure. */
-export function answerErrors(server: FastifyInstance): void {
+export function answerErrors(server: FastifyInstance, onFailure: OnFailure = () => undefined): void {
   server.setNotFoundHandler(() => {
     throw notFound('There is no such endpoint.');
   });
   server.setErrorHandler((error: FastifyError | ApiError, _request, reply) => {
     const answer = error instanceof ApiError ? error : fromFramework(error);
+    if (answer.status === 500) onFailure(error);
     return reply.code(answer.status).headers(answer.headers).send(answer.body);
   });
 }
@@ -17,20 +21,27 @@ export function answerErrors(server: FastifyInstance): void {
  * The framework's own texts may quote the request, so only their meaning is kept. Anything unforeseen is a 500 that
  * says nothing of the inside.
  */
-export function fromFramework(error: FastifyError): ApiError {
-  switch (error.statusCode ?? 500) {
+export function fromFramework({ statusCode }: Pick<FastifyError, 'statusCode'>): ApiError {
+  switch (statusCode ?? 500) {
     case 400:
       return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.');
+    case 408:
+      return new ApiError(408, 'The request did not arrive whole in time.');
     case 413:
       return new ApiError(413, 'The request body is larger than this server accepts.');
     case 415:
       return new ApiError(415, 'Expected a body with Content-Type: application/json.');
+    case 431:
+      return new ApiError(431, 'The request headers are larger than this server accepts.');
     default:
       return new ApiError(500, 'The server failed to answer this request.');
   }
 }
 
-/** Parses a body or a query string; 422 with one entry per wrong field. Values are not repeated. */
+/** A body with a million wrong values is not answered with a million entries. */
+const maxErrors = 20;
+
+/** Parses a body or a query string; 422 with one entry for each of the first wrong fields. Values are not repeated. */
 export function parseRequest<Shape extends z.ZodType>(
   shape: Shape,
   value: unknown,
@@ -39,7 +50,7 @@ export function parseRequest<Shape extends z.ZodType>(
   const parsed = shape.safeParse(value);
   if (parsed.success) return parsed.data;
   throw new ApiError(422, `The request ${place} does not have the expected fields.`, {
-    errors: parsed.error.issues.map((issue) => ({
+    errors: parsed.error.issues.slice(0, maxErrors).map((issue) => ({
       field: [place, ...issue.path].join('.'),
       message: issue.message,
       error_code: issue.code,

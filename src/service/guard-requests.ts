@@ -1,31 +1,52 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
-import type { AccessTokens } from './access-tokens.ts';
+import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import type { ServerLimits } from './server-limits.ts';
+import type { Principal, Tokens } from './state/service-state.ts';
 
 export interface GuardOptions {
-  readonly tokens: AccessTokens;
-  readonly organizationId: string;
+  readonly tokens: Pick<Tokens, 'find'>;
   /** Host names (without port) that a request may be addressed to, lower case. */
   readonly allowedHosts: ReadonlySet<string>;
-  /** The one path that needs no token. */
-  readonly tokenPath: string;
+  /** Paths that need no token, to the letter. */
+  readonly publicPaths: ReadonlySet<string>;
+  readonly limits: Pick<ServerLimits, 'requestsPerSecond'>;
+  readonly clock: Clock;
 }
+
+const principals = new WeakMap<FastifyRequest, Principal>();
 
 /**
  * Looks at every request before its body is read, unknown paths included: Host (421), media type (415), bearer (401),
- * organization (403). A page in a browser that was led here by DNS tricks fails the first, a form the second; without
- * CORS headers it cannot read an answer anyway.
+ * organization (403), rate (429). A page in a browser that was led here by DNS tricks fails the first, a form the second;
+ * without CORS headers it cannot read an answer anyway. Requests without a known token share one rate per address.
  */
 export function guardRequests(server: FastifyInstance, options: GuardOptions): void {
+  const rate = createRateLimit(options.limits.requestsPerSecond, options.clock);
   server.addHook('onRequest', (request, _reply, done) => {
     checkHost(request, options.allowedHosts);
     checkMediaType(request);
-    if (pathOf(request) !== options.tokenPath) {
-      checkBearer(request, options.tokens);
-      checkOrganization(request, options.organizationId);
+    const isPublic = options.publicPaths.has(pathOf(request));
+    const token = isPublic ? null : bearerOf(request);
+    const principal = token === null ? null : options.tokens.find(token);
+    if (principal === null) {
+      checkRate(rate, `address ${request.socket.remoteAddress ?? ''}`);
+      if (!isPublic) throw unauthorized(whyUnauthorized(token));
+    } else {
+      checkOrganization(request, principal);
+      checkRate(rate, `token ${principal.tokenName}`);
+      principals.set(request, principal);
     }
     done();
   });
+}
+
+/** Whose request it is. Throws `ApiError` 401 for one that came without a token, to a public path. */
+export function principalOf(request: FastifyRequest): Principal {
+  const principal = principals.get(request);
+  if (principal === undefined) throw unauthorized(whyUnauthorized(null));
+  return principal;
 }
 
 function pathOf(request: FastifyRequest): string {
@@ -35,34 +56,52 @@ function pathOf(request: FastifyRequest): string {
 function checkHost(request: FastifyRequest, allowedHosts: ReadonlySet<string>): void {
   const host = (request.headers.host ?? '').toLowerCase().replace(/:\d+$/, '');
   if (!allowedHosts.has(host)) {
-    throw new ApiError(421, 'This server does not answer for the host that the request names.');
+    throw new ApiError(421, 'This server does not answer for the host that the request names.', {
+      errorCode: 'wrong_host',
+    });
   }
 }
 
-function checkMediaType(request: FastifyRequest): void {
-  if (request.method === 'GET' || request.method === 'HEAD') return;
-  const mediaType = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
-  if (mediaType !== 'application/json') {
-    throw new ApiError(415, 'Expected a body with Content-Type: application/json.');
-  }
+/** A body is JSON and says so; a request that has none need say nothing, and nothing else. */
+function checkMediaType({ headers }: FastifyRequest): void {
+  const { 'content-type': contentType, 'content-length': length, 'transfer-encoding': coding } = headers;
+  const hasBody = coding !== undefined || (length !== undefined && length !== '0');
+  if (!hasBody && contentType === undefined) return;
+  if (contentType?.split(';', 1)[0]?.trim().toLowerCase() === 'application/json') return;
+  throw new ApiError(415, 'Expected a body with Content-Type: application/json.', {
+    errorCode: 'unsupported_media_type',
+  });
 }
 
-function checkBearer(request: FastifyRequest, tokens: AccessTokens): void {
-  const bearer = /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1];
-  if (bearer === undefined) {
-    throw unauthorized('Expected the header Authorization: Bearer <token>; ask for a token first.');
-  }
-  if (!tokens.isValid(bearer)) throw unauthorized('The access token is unknown or has expired.');
+/** Null: there is none. */
+function bearerOf(request: FastifyRequest): string | null {
+  return /^Bearer +([\w.~+/=-]+) *$/i.exec(request.headers.authorization ?? '')?.[1] ?? null;
 }
 
-function checkOrganization(request: FastifyRequest, organizationId: string): void {
+function checkOrganization(request: FastifyRequest, { organizationId }: Principal): void {
   const header = request.headers['x-organization-id'];
   if (header !== undefined && header !== organizationId) {
     throw new ApiError(
       403,
       'The access token does not belong to the organization that X-Organization-Id names.',
+      { errorCode: 'wrong_organization' },
     );
   }
+}
+
+function checkRate(rate: RateLimit, key: string): void {
+  const waitMs = rate.take(key);
+  if (waitMs === 0) return;
+  throw new ApiError(429, 'Too many requests a second. Wait as long as Retry-After says.', {
+    errorCode: 'too_many_requests',
+    headers: { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) },
+  });
+}
+
+function whyUnauthorized(token: string | null): string {
+  return token === null
+    ? 'Expected the header Authorization: Bearer <token>; ask for a token first.'
+    : 'The access token is unknown or has expired.';
 }
 
 export function unauthorized(message: string): ApiError {

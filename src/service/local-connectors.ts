@@ -1,15 +1,18 @@
 import { SyncError } from '../core/errors.ts';
+import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleAccountOptions,
-} from './sample/sample-account.ts';
-import { stableUuid } from './sample/dice.ts';
+import { notFound, type ApiError } from './api-error.ts';
+import type { Provider, ProviderCheck, Providers } from './provider.ts';
+import type { SampleAccount, SampleAccountOptions } from './sample/sample-account.ts';
+import type { Principal, ServiceState, StoredConnector, Workspace } from './state/service-state.ts';
+import type { ContextStores, StoreStatus } from './store/context-stores.ts';
 
+/** A connector that is there from the service's start, with the account behind it. */
 export interface ServedAccount extends SampleAccountOptions {
   readonly connectorId: string;
   readonly workspace: string;
+  /** Name of the organization that it belongs to; `default` where none is given. */
+  readonly organization?: string;
   /** Served instead of one that is made from the other options: one that goes on changing, for example. */
   readonly account?: SampleAccount;
   /** Stands between the API and the account: changes, hides or fails what it likes. */
@@ -18,39 +21,130 @@ export interface ServedAccount extends SampleAccountOptions {
 
 /** A connector that the service answers for. */
 export interface LocalConnector {
-  readonly id: string;
-  readonly workspace: string;
-  readonly workspaceId: string;
+  readonly stored: StoredConnector;
   readonly definition: Definition;
-  readonly account: SampleAccount;
+  readonly workspace: Workspace;
 }
 
-/** Throws `SyncError` USAGE when a definition is unknown or two connectors have one id. */
-export function openLocalConnectors(
-  definitions: ReadonlyMap<string, Definition>,
-  accounts: readonly ServedAccount[],
-): readonly LocalConnector[] {
-  const ids = new Set<string>();
-  return accounts.map((options) => {
-    const definition = definitions.get(options.definitionName);
-    if (definition === undefined) {
-      throw usage(
-        `Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${options.definitionName}.`,
-      );
-    }
-    if (ids.has(options.connectorId)) throw usage(`Two connectors have the id ${options.connectorId}.`);
-    ids.add(options.connectorId);
-    const account = options.account ?? createSampleAccount(options);
-    return {
-      id: options.connectorId,
-      workspace: options.workspace,
-      workspaceId: stableUuid('workspace', options.workspace),
-      definition,
-      account: options.wrap?.(account) ?? account,
+/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
+export interface LocalConnectors {
+  /** Throws `ApiError` 404 for one that the principal does not see, in the words that an unknown one gets. */
+  byId(principal: Principal, id: string): LocalConnector;
+  inWorkspace(workspace: Workspace, definition: Definition | null): readonly LocalConnector[];
+  provider(connector: LocalConnector): Provider;
+  /** Asks the third party about credentials. */
+  check(
+    connectorId: string,
+    definition: Definition,
+    credentials: JsonObject | null,
+    signal: AbortSignal,
+  ): Promise<ProviderCheck>;
+  /** As stored. */
+  credentials(connector: LocalConnector): JsonObject | null;
+  readonly stores: ContextStores;
+  status(connector: LocalConnector): StoreStatus;
+  /** Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment. */
+  settleStore(connector: StoredConnector): Promise<void>;
+  /** With its indexed store. Throws `ApiError` 404 where somebody else was faster. */
+  delete(connector: StoredConnector): Promise<void>;
+  /** Settles every store: at the start. */
+  settleAll(): Promise<void>;
+}
+
+export function openLocalConnectors(parts: {
+  readonly state: ServiceState;
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly providers: Providers;
+  readonly stores: ContextStores;
+}): LocalConnectors {
+  const { state, definitions, providers, stores } = parts;
+
+  const complete = (stored: StoredConnector): LocalConnector => {
+    const workspace = state.workspaces.byId(stored.organizationId, stored.workspaceId);
+    if (workspace === null) throw noConnector();
+    return { stored, workspace, definition: definitionOf(definitions, stored) };
+  };
+  const credentials = ({ stored }: LocalConnector): JsonObject | null =>
+    state.connectors.credentials(stored.organizationId, stored.id);
+  const provider = (connector: LocalConnector): Provider =>
+    providers.open({
+      connectorId: connector.stored.id,
+      definition: connector.definition,
+      credentials: credentials(connector),
+    });
+
+  /** Credentials may change under a store that is kept: each of its calls opens the connector as it is then. */
+  const lasting = ({ stored: { organizationId, id } }: LocalConnector): Provider => {
+    const now = (): Provider => {
+      const stored = state.connectors.byId(organizationId, id);
+      if (stored === null) throw noConnector();
+      return provider(complete(stored));
     };
-  });
+    return {
+      list: async (request) => await now().list(request),
+      get: async (request) => await now().get(request),
+      download: async (request) => await now().download(request),
+    };
+  };
+
+  const settleStore = async ({ organizationId, id }: StoredConnector): Promise<void> => {
+    // Read again: whoever waited for other stores may bring a connector that is gone or disabled by now.
+    const stored = state.connectors.byId(organizationId, id);
+    const connector = stored === null ? null : complete(stored);
+    if (connector?.workspace.status === 'active' && connector.workspace.isCacheEnabled) {
+      stores.keep({ connectorId: id, definition: connector.definition, provider: lasting(connector) });
+    } else {
+      await stores.drop(id);
+    }
+  };
+
+  return {
+    byId(principal, id) {
+      const stored = state.connectors.byId(principal.organizationId, id);
+      if (stored === null || !isSeen(principal, stored.workspaceId)) throw noConnector();
+      return complete(stored);
+    },
+    inWorkspace: (workspace, definition) =>
+      state.connectors
+        .list(workspace.organizationId, {
+          workspaceId: workspace.id,
+          ...(definition === null ? {} : { definition: definition.name }),
+        })
+        .map((stored) => ({ stored, workspace, definition: definitionOf(definitions, stored) })),
+    provider,
+    check: (connectorId, definition, given, signal) =>
+      providers.check({ connectorId, definition, credentials: given }, signal),
+    credentials,
+    stores,
+    status: ({ stored }) => stores.status(stored.id),
+    settleStore,
+    async delete(stored) {
+      // The store first: killed in between, the service still knows the connector and fills its store again.
+      await stores.drop(stored.id);
+      if (!state.connectors.delete(stored.organizationId, stored.id)) throw noConnector();
+      await settleStore(stored);
+    },
+    async settleAll() {
+      for (const stored of state.connectors.all()) await settleStore(stored);
+    },
+  };
 }
 
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+/** A scoped token sees its workspace alone. */
+export function isSeen(principal: Principal, workspaceId: string): boolean {
+  return principal.workspaceId === null || principal.workspaceId === workspaceId;
+}
+
+function noConnector(): ApiError {
+  return notFound('There is no connector with this id in the organization.');
+}
+
+/** Checked when the service starts; definitions do not go while it runs. */
+function definitionOf(definitions: ReadonlyMap<string, Definition>, stored: StoredConnector): Definition {
+  const definition = definitions.get(stored.definition);
+  if (definition !== undefined) return definition;
+  throw new SyncError(
+    `Expected the definition ${stored.definition} of connector ${stored.id} among ${[...definitions.keys()].join(', ')}.`,
+    { code: 'USAGE', recovery: 'stop' },
+  );
 }

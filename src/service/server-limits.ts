@@ -1,24 +1,37 @@
+import { defaultMaxTokens } from './state/token-lifetimes.ts';
+
 /** What one client, or many, may take of the server. Times in milliseconds. */
 export interface ServerLimits {
   readonly maxBodyBytes: number;
-  /** A client that sends its headers drop by drop is cut off with 408. */
+  /** Request line and headers; 431 for more. */
+  readonly maxHeaderBytes: number;
+  /** A client that sends its headers drop by drop, or none at all, is cut off with 408. */
   readonly headersTimeoutMs: number;
+  /** The same for a whole request, body included. */
   readonly requestTimeoutMs: number;
   /** How often the two timeouts are looked at. */
   readonly timeoutCheckMs: number;
+  /** A connection over which nothing comes or goes for so long is cut: a client that reads no further, for example. */
+  readonly idleTimeoutMs: number;
   readonly maxRequestsPerSocket: number;
   /** Further connections are closed as soon as they are accepted. */
   readonly maxConnections: number;
-  /** Live tokens; the oldest one goes when another is asked for. */
+  /** Live tokens of one application; the oldest one goes when another is asked for. */
   readonly maxTokens: number;
+  /** Of one token, and of all requests without one from one address; as many at once after a second of quiet. */
+  readonly requestsPerSecond: number;
 }
 
 export const defaultServerLimits: ServerLimits = {
   maxBodyBytes: 1024 * 1024,
+  maxHeaderBytes: 16 * 1024,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   timeoutCheckMs: 2_000,
+  // Longer than any answer is waited for.
+  idleTimeoutMs: 330_000,
   maxRequestsPerSocket: 1_000,
   maxConnections: 256,
-  maxTokens: 1_000,
+  maxTokens: defaultMaxTokens,
+  requestsPerSecond: 1_000,
 };

@@ -1,139 +1,185 @@
-import { randomBytes } from 'node:crypto';
-import { setMaxListeners } from 'node:events';
-import fastify from 'fastify';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
-import { createAccessTokens } from './access-tokens.ts';
-import { answerErrors, fromFramework } from './answer-errors.ts';
+import type { OnFailure } from './answer-errors.ts';
 import { guardRequests } from './guard-requests.ts';
-import { createPageTokens } from './execute/page-tokens.ts';
 import { openLocalConnectors, type ServedAccount } from './local-connectors.ts';
-import { connectorRoutes } from './routes/connector-routes.ts';
-import { definitionRoutes } from './routes/definition-routes.ts';
-import { executeRoute } from './routes/execute-route.ts';
-import { tokenPath, tokenRoute } from './routes/token-route.ts';
-import { stableUuid } from './sample/dice.ts';
+import { openServer } from './open-server.ts';
+import { makeReference } from './reference/make-reference.ts';
+import { apiEndpoints } from './routes/api-endpoints.ts';
+import { trackCalls } from './routes/open-calls.ts';
+import { publicPaths, registerEndpoints } from './routes/register-endpoints.ts';
+import { sampleProviders, type SampleProvidersOptions } from './sample/sample-providers.ts';
+import { seedState, type ServedApplication } from './seed-state.ts';
 import { defaultServerLimits, type ServerLimits } from './server-limits.ts';
+import { openServiceState } from './state/open-service-state.ts';
+import { derivedKey, loadServiceKey } from './state/service-key.ts';
+import type { ServiceState } from './state/service-state.ts';
+import type { ContextStores } from './store/context-stores.ts';
+import { openContextStores } from './store/open-context-stores.ts';
 
 export interface ServiceOptions {
   /** Address to bind, default 127.0.0.1. */
   readonly host?: string;
   /** 0: any free port. */
   readonly port: number;
-  readonly clientId: string;
-  readonly clientSecret: string;
+  /** The application of the organization `default`; may be left out where `data` has one. */
+  readonly clientId?: string;
+  readonly clientSecret?: string;
+  /** Further ones. */
+  readonly applications?: readonly ServedApplication[];
   /** By name: the catalog that the service offers, and what parameters are checked against. */
   readonly definitions: ReadonlyMap<string, Definition>;
+  /** Connectors that are there from the start; one that was made here before is left as it is. */
   readonly accounts: readonly ServedAccount[];
+  /** The sample account of every connector that is created later. */
+  readonly otherwise?: SampleProvidersOptions['otherwise'];
+  /** Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores. */
+  readonly data?: string | null;
+  /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
+  readonly key?: Buffer;
+  /** False: no indexed stores are kept, though there is a folder. */
+  readonly isIndexed?: boolean;
+  /** Between two syncs of an indexed store. Default null: only the first sync runs by itself. */
+  readonly refreshEveryMs?: number | null;
+  /** What a search may take, and how many run at once. */
+  readonly search?: { readonly deadlineMs: number; readonly processes: number };
   /** Default 900: public clients keep a token for 14 minutes whatever `expires_in` says. */
   readonly tokenTtlSeconds?: number;
+  /** Default 1200. */
+  readonly scopedTokenTtlSeconds?: number;
   /** Added to every execute call, as a distant service would. */
   readonly latencyMs?: number;
   /** Host names to answer for besides the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
+  /** Requests a second of one token. */
+  readonly rateLimit?: number;
   readonly limits?: Partial<ServerLimits>;
   readonly clock?: Clock;
+  readonly onFailure?: OnFailure;
 }
 
 export interface Service extends AsyncDisposable {
   /** `http://<host>:<port>`: what a client takes as its base URL. */
   readonly url: string;
-  /** The ids of the connectors that are served. */
+  /** The ids of the connectors that `accounts` named. */
   readonly connectors: readonly string[];
+  /** Of the application that `clientId` names, or of `default`. */
   readonly organizationId: string;
+  readonly state: ServiceState;
+  readonly stores: ContextStores;
+  /** Every route that the server answers: `GET /docs`. */
+  readonly routes: readonly string[];
   /** HTTP requests that reached the server since its start, refused ones included. */
   requestCount(): number;
-  /** Cuts open connections and frees the port; may be called again. */
+  /** Cuts open connections, ends syncs and searches, and frees the port; may be called again. */
   close(): Promise<void>;
 }
 
 /**
  * Serves the Connector Execution API with generated sample accounts. Resolves when the port answers.
- * Throws `SyncError` USAGE for an account whose definition is unknown or has no sample data, and the system's error
- * when the port is taken.
+ * Throws `SyncError` USAGE for an account whose definition is unknown or has no sample data and for a data folder that another
+ * process has, what opening the data throws, and the system's error when the port is taken.
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
-  const host = options.host ?? '127.0.0.1';
   const clock = options.clock ?? systemClock;
-  const limits = { ...defaultServerLimits, ...options.limits };
-  const ttlSeconds = options.tokenTtlSeconds ?? 900;
-  const organizationId = stableUuid('organization', options.clientId);
-  const connectors = openLocalConnectors(options.definitions, options.accounts);
-  const tokens = createAccessTokens({
-    clientId: options.clientId,
-    clientSecret: options.clientSecret,
-    ttlSeconds,
+  const limits = {
+    ...defaultServerLimits,
+    ...(options.rateLimit === undefined ? {} : { requestsPerSecond: options.rateLimit }),
+    ...options.limits,
+  };
+  const data = options.data ?? null;
+  const providers = sampleProviders({
+    accounts: options.accounts,
+    otherwise: options.otherwise ?? { size: 'tiny', seed: 1, revision: 0 },
+  });
+  const key = options.key ?? loadServiceKey(data, undefined);
+  const state = openServiceState({
+    folder: data,
+    key,
+    clock,
+    tokenTtlSeconds: options.tokenTtlSeconds ?? 900,
+    scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? 1200,
     maxTokens: limits.maxTokens,
-    clock,
   });
+  // What is opened is closed in the opposite order, also when a later step of the start fails.
+  const opened: (() => Promise<void>)[] = [async () => state[Symbol.dispose]()];
+  const closeAll = async (): Promise<void> => {
+    for (let close = opened.pop(); close !== undefined; close = opened.pop()) await close();
+  };
+  try {
+    const organizationId = seedState(state, options);
+    const stores = openContextStores({
+      folder: options.isIndexed === false ? null : data,
+      clock,
+      refreshEveryMs: options.refreshEveryMs ?? null,
+      search: options.search ?? { deadlineMs: 5_000, processes: 2 },
+      cursorKey: derivedKey(key, 'search cursors'),
+    });
+    opened.push(async () => await stores[Symbol.asyncDispose]());
 
-  let requests = 0;
-  const closing = new AbortController();
-  // Every slow answer that is under way listens: many of them are no leak.
-  setMaxListeners(0, closing.signal);
-  const server = fastify({
-    bodyLimit: limits.maxBodyBytes,
-    requestTimeout: limits.requestTimeoutMs,
-    maxRequestsPerSocket: limits.maxRequestsPerSocket,
-    forceCloseConnections: true,
-    http: {
-      headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
-      connectionsCheckingInterval: limits.timeoutCheckMs,
-    },
-    frameworkErrors: (error, _request, reply) => {
-      const answer = fromFramework(error);
-      reply.hijack();
-      reply.raw.writeHead(answer.status, { 'content-type': 'application/json; charset=utf-8' });
-      reply.raw.end(JSON.stringify(answer.body));
-    },
-  });
-  server.server.maxConnections = limits.maxConnections;
-  server.addHook('onRequest', (_request, _reply, done) => {
-    requests += 1;
-    done();
-  });
-  guardRequests(server, {
-    tokens,
-    organizationId,
-    allowedHosts: new Set([
-      ...loopbackNames,
-      hostName(host),
-      ...(options.allowedHosts ?? []).map((name) => name.toLowerCase()),
-    ]),
-    tokenPath,
-  });
-  answerErrors(server);
-  tokenRoute(server, { tokens, ttlSeconds, organizationId });
-  definitionRoutes(server, [...options.definitions.values()]);
-  connectorRoutes(server, connectors, organizationId);
-  executeRoute(server, {
-    connectors,
-    pageTokens: createPageTokens(randomBytes(32)),
-    latencyMs: options.latencyMs ?? 0,
-    clock,
-    closing: closing.signal,
-  });
-
-  const url = await server.listen({ host, port: options.port });
-  let closed: Promise<void> | null = null;
-  const close = (): Promise<void> => {
+    const { definitions } = options;
+    const connectors = openLocalConnectors({ state, definitions, providers, stores });
+    const calls = trackCalls();
+    const server = openServer(limits, options.onFailure);
     // Connections first: an answer that latency holds back is cut off, not turned into an error.
-    closed ??= server.close().finally(() => closing.abort(new Error('The local service is closing.')));
-    return closed;
-  };
-  return {
-    url,
-    connectors: connectors.map((connector) => connector.id),
-    organizationId,
-    requestCount: () => requests,
-    close,
-    [Symbol.asyncDispose]: close,
-  };
+    opened.push(
+      async () =>
+        await server.close().finally(() => calls.abortAll(new Error('The local service is closing.'))),
+    );
+    let requests = 0;
+    const routes: string[] = [];
+    server.addHook('onRequest', (_request, _reply, done) => {
+      requests += 1;
+      done();
+    });
+    server.addHook('onRoute', ({ method, url }) => {
+      routes.push(`${String(method)} ${url}`);
+    });
+    guardRequests(server, {
+      tokens: state.tokens,
+      allowedHosts: answeredHosts(options),
+      publicPaths: publicPaths(apiEndpoints),
+      limits,
+      clock,
+    });
+    const reference = makeReference(apiEndpoints, options.definitions.values());
+    const latencyMs = options.latencyMs ?? 0;
+    const api = { state, definitions, connectors, reference, clock, latencyMs };
+    registerEndpoints(server, apiEndpoints, { api, calls });
+
+    await connectors.settleAll();
+    const url = await server.listen({ host: hostOf(options), port: options.port });
+    let closed: Promise<void> | null = null;
+    const close = (): Promise<void> => (closed ??= closeAll());
+    return {
+      url,
+      connectors: options.accounts.map(({ connectorId }) => connectorId),
+      organizationId,
+      state,
+      stores,
+      routes,
+      requestCount: () => requests,
+      close,
+      [Symbol.asyncDispose]: close,
+    };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
 }
 
-const loopbackNames = ['127.0.0.1', 'localhost', '[::1]'];
+function hostOf({ host }: ServiceOptions): string {
+  return host ?? '127.0.0.1';
+}
 
-/** As it stands in a Host header: IPv6 addresses in brackets. */
-function hostName(host: string): string {
-  return host.includes(':') ? `[${host}]` : host.toLowerCase();
+function answeredHosts(options: ServiceOptions): ReadonlySet<string> {
+  const host = hostOf(options);
+  return new Set([
+    '127.0.0.1',
+    'localhost',
+    '[::1]',
+    // As it stands in a Host header: IPv6 addresses in brackets.
+    host.includes(':') ? `[${host}]` : host.toLowerCase(),
+    ...(options.allowedHosts ?? []).map((name) => name.toLowerCase()),
+  ]);
 }

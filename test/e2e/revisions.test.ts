@@ -13,7 +13,7 @@ const revisions = 10;
 const fullAt = new Set([3, 6, 10]);
 
 /** Only a full walk sees their deletes. */
-const readByChange = new Set(['list_members', 'pages', 'data_sources']);
+const readByChange = new Set(['list_members', 'pages', 'data_sources', 'documents']);
 
 /** The larger accounts take a minute each: for when somebody asks for them. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
@@ -58,7 +58,7 @@ function compare(world: RevisionWorld): Compared {
   return { lost, different, undeleted };
 }
 
-/** Blocks and comments stay as long as their page does. */
+/** Blocks and comments stay as long as their page does, attachments as long as their document. */
 function whyStored(
   world: RevisionWorld,
   truth: Rows,
@@ -73,7 +73,12 @@ function whyStored(
       : entity === 'comments' && isJsonObject(parent ?? null)
         ? (parent as JsonObject)['page_id']
         : null;
-  const [owner, id] = typeof page === 'string' ? ['pages', page] : [entity, text(columns['id'])];
+  const [owner, id] =
+    typeof page === 'string'
+      ? ['pages', page]
+      : entity === 'attachments'
+        ? ['documents', text(columns['document_id'])]
+        : [entity, text(columns['id'])];
   if (world.isTrashed(owner, id) || world.isTrashed(entity, text(columns['id']))) return 'in the trash';
   if (isWaiting) return 'waiting';
   const isListed = truth.get(owner)?.has(JSON.stringify([id])) === true;

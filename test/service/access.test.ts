@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { createAccessTokens } from '../../src/service/access-tokens.ts';
 import { askForToken, credentials, serveApi, type ServedApi, text } from './served-api.ts';
 
 const opened: ServedApi[] = [];
@@ -78,16 +77,33 @@ describe('tokens', () => {
     expect((await api.call(definitionsPath)).status).toBe(401);
   });
 
-  it('keeps no more tokens than its bound, the newest ones', () => {
-    const clock = manualClock();
-    const tokens = createAccessTokens({ ...credentials, ttlSeconds: 900, maxTokens: 3, clock });
-    const issue = (): string => tokens.issue(credentials.clientId, credentials.clientSecret) ?? '';
-    const issued = Array.from({ length: 50 }, issue);
-    expect(tokens.count()).toBe(3);
-    expect(issued.filter((token) => tokens.isValid(token))).toEqual(issued.slice(-3));
-    clock.pass(900_000);
-    issue();
-    expect(tokens.count()).toBe(1);
+  it('keeps no more tokens of an application than its bound, the newest ones', async () => {
+    const api = await serve({ limits: { maxTokens: 3 } });
+    const issued = [api.token];
+    for (let asked = 0; asked < 4; asked += 1) {
+      issued.push(text((await askForToken(api.service.url, good)).body['access_token']));
+    }
+    const statuses = await Promise.all(
+      issued.map(async (token) => {
+        const headers = { authorization: `Bearer ${token}` };
+        return (await api.call(definitionsPath, { headers })).status;
+      }),
+    );
+    expect(statuses).toEqual([401, 401, 200, 200, 200]);
+  });
+
+  it('takes a token no more whose application was deleted or has got another secret', async () => {
+    const api = await serve();
+    const { applications } = api.service.state;
+    const changed = { ...credentials, clientSecret: 'changed' };
+    applications.put({ organizationName: 'default', ...changed });
+    expect((await api.call(definitionsPath)).status).toBe(401);
+    expect((await askForToken(api.service.url, good)).status).toBe(401);
+    const { body } = await askForToken(api.service.url, { ...good, client_secret: 'changed' });
+    const headers = { authorization: `Bearer ${text(body['access_token'])}` };
+    expect((await api.call(definitionsPath, { headers })).status).toBe(200);
+    applications.delete(credentials.clientId);
+    expect((await api.call(definitionsPath, { headers })).status).toBe(401);
   });
 });
 
@@ -127,5 +143,53 @@ describe('authorization', () => {
       api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
     expect((await send(api.service.organizationId)).status).toBe(200);
     expect((await send('6e00b415-b02e-4160-bf02-58176a0ae687')).status).toBe(403);
+  });
+});
+
+describe('the rate of requests', () => {
+  const ask = async (api: ServedApi, times: number, headers: Record<string, string> = {}) => {
+    const answers = [];
+    for (let asked = 0; asked < times; asked += 1) answers.push(await api.call(definitionsPath, { headers }));
+    return answers;
+  };
+
+  it('of one token is held to its limit with 429 and a whole number of seconds to wait', async () => {
+    const clock = manualClock();
+    const api = await serve({ clock, limits: { requestsPerSecond: 5 } });
+    const answers = await ask(api, 7);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429, 429]);
+    expect(answers[5]?.headers.get('retry-after')).toBe('1');
+    expect(answers[5]?.body).toEqual({
+      message: 'Too many requests a second. Wait as long as Retry-After says.',
+      errors: [expect.objectContaining({ error_code: 'too_many_requests' })],
+    });
+    clock.pass(200);
+    expect((await ask(api, 2)).map(({ status }) => status)).toEqual([200, 429]);
+    clock.pass(600_000);
+    expect((await ask(api, 6)).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200, 429]);
+    clock.pass(-600_000);
+    expect((await ask(api, 1)).map(({ status }) => status)).toEqual([429]);
+    clock.pass(1000);
+    expect((await ask(api, 1)).map(({ status }) => status)).toEqual([200]);
+  });
+
+  it('is counted for each token by itself', async () => {
+    const api = await serve({ clock: manualClock(), limits: { requestsPerSecond: 3 } });
+    const { body } = await askForToken(api.service.url, good);
+    expect((await ask(api, 4)).map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+    const authorization = `Bearer ${text(body['access_token'])}`;
+    expect((await ask(api, 4, { authorization })).map(({ status }) => status)).toEqual([200, 200, 200, 429]);
+  });
+
+  it('is limited for those without a known token too, all of an address together', async () => {
+    const clock = manualClock();
+    const api = await serve({ clock, limits: { requestsPerSecond: 4 } });
+    const guesses = [1, 2, 3].map((guess) => ask(api, 1, { authorization: `Bearer guess-${guess}` }));
+    // The token of the test was the first of the four.
+    expect((await Promise.all(guesses)).flat().map(({ status }) => status)).toEqual([401, 401, 401]);
+    expect((await askForToken(api.service.url, good)).status).toBe(429);
+    expect((await ask(api, 1))[0]?.status).toBe(200);
+    clock.pass(1000);
+    expect((await askForToken(api.service.url, good)).status).toBe(200);
   });
 });

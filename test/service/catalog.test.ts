@@ -38,10 +38,11 @@ describe('definitions', () => {
     const { body } = await api.call(sources);
     expect(Object.keys(body)).toEqual(['definitions']);
     expect(objects(body['definitions']).map(({ name }) => name)).toEqual([
+      'Document library',
       'Email marketing',
       'Workspace notes',
     ]);
-    expect(objects(body['definitions'])[0]).toEqual({
+    expect(objects(body['definitions'])[1]).toEqual({
       sourceDefinitionId: mailingId,
       destinationDefinitionId: null,
       name: 'Email marketing',
@@ -56,7 +57,7 @@ describe('definitions', () => {
     const found = async (name: string): Promise<number> =>
       objects((await api.call(`${sources}?name=${encodeURIComponent(name)}`)).body['definitions']).length;
     expect([await found('EMAIL'), await found('e'), await found('no such'), await found('')]).toEqual([
-      1, 2, 0, 2,
+      1, 3, 0, 3,
     ]);
   });
 });

@@ -75,6 +75,8 @@ function expectedKinds(entity: string): readonly string[] {
     case 'pages':
     case 'blocks':
       return [...usual, 'archived', 'moved'];
+    case 'documents':
+      return [...usual, 'moved'];
     case 'data_sources':
       return ['added', 'changed', 'archived', 'revived'];
     case 'unsubscribes':

@@ -106,6 +106,35 @@ describe('which requests are answered at all', () => {
     }
   });
 
+  it('asks for no media type where there is no body, and takes no other one than JSON', async () => {
+    const api = await serve();
+    const path = '/api/v1/integrations/connectors/no-such-connector';
+    const statusOf = async (headers: Record<string, string>): Promise<number> =>
+      (await send(api, { method: 'DELETE', path, headers })).status;
+    expect(await statusOf({})).toBe(404);
+    expect(await statusOf({ 'content-length': '0' })).toBe(404);
+    expect(await statusOf({ 'content-type': 'text/plain' })).toBe(415);
+    expect(await statusOf({ 'transfer-encoding': 'chunked' })).toBe(415);
+  });
+
+  it('refuses headers over its limit with 431 and what is no HTTP with 400, in the documented shape', async () => {
+    const api = await serve();
+    for (const [written, status] of [
+      [`GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'a'.repeat(20_000)}\r\n\r\n`, '431'],
+      ['GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n', '400'],
+      ['this is no HTTP\r\n\r\n', '400'],
+    ] as const) {
+      const socket = socketTo(api);
+      const answered = text(socket);
+      socket.write(written);
+      const answer = await answered;
+      expect(answer.slice(9, 12)).toBe(status);
+      const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n'))) as object;
+      expect(Object.keys(body).sort()).toEqual(['errors', 'message']);
+    }
+    expect((await send(api, { headers: {} })).status).toBe(200);
+  });
+
   it('sends no CORS headers and answers no preflight', async () => {
     const api = await serve();
     const headers = { origin: 'https://evil.example', 'access-control-request-method': 'POST' };
@@ -216,6 +245,36 @@ describe('slow and many clients', () => {
     );
     socket.resume();
     await once(socket, 'close');
+    expect((await send(api, { headers: {} })).status).toBe(200);
+  }, 5_000);
+
+  it('cuts a client off whose body comes drop by drop without end', async () => {
+    const api = await serve({ limits: { requestTimeoutMs: 200, timeoutCheckMs: 50 } });
+    const socket = socketTo(api);
+    const answered = text(socket);
+    socket.write(
+      `POST ${executePath} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${api.token}\r\n` +
+        'Content-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{',
+    );
+    const drops = setInterval(() => socket.writable && socket.write(' '), 10);
+    try {
+      expect(await answered).toMatch(/^HTTP\/1\.1 408 [\s\S]*"errors":/);
+    } finally {
+      clearInterval(drops);
+    }
+  }, 5_000);
+
+  it('cuts a client off that says nothing at all', async () => {
+    const api = await serve({ limits: { headersTimeoutMs: 150, timeoutCheckMs: 50 } });
+    const silent = Array.from({ length: 5 }, () => socketTo(api));
+    for (const socket of silent) socket.resume();
+    await Promise.all(silent.map((socket) => once(socket, 'close')));
+    expect((await send(api, { headers: {} })).status).toBe(200);
+  }, 5_000);
+
+  it('cuts a connection over which nothing goes any more, though its client still wants an answer', async () => {
+    const api = await serve({ latencyMs: 60_000, limits: { idleTimeoutMs: 200 } });
+    await expect(api.execute(notes, { entity: 'users', action: 'list' })).rejects.toThrow();
     expect((await send(api, { headers: {} })).status).toBe(200);
   }, 5_000);
 

@@ -3,13 +3,14 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions
 import type { ServedAccount } from '../../src/service/local-connectors.ts';
 import { startService, type Service, type ServiceOptions } from '../../src/service/start-service.ts';
 import type { SampleSize } from '../../src/service/sample/sample-account.ts';
+import { expectDeclared } from './declared-answers.ts';
 
 export const definitions = loadDefinitions([builtInDefinitionsFolder]);
 export const credentials = { clientId: 'client-1', clientSecret: 'a-secret-of-the-tests' };
 export const mailing = 'mail-1';
 export const notes = 'notes-1';
 
-/** A service on a free port and a client that holds a token for it. Disposing of it stops both. */
+/** A service on a free port and a client that holds a token for it, and each answer against its declaration. */
 export interface ServedApi extends AsyncDisposable {
   readonly service: Service;
   readonly token: string;
@@ -50,7 +51,9 @@ export async function serveApi(options: Partial<ServiceOptions> = {}): Promise<S
   const call: ServedApi['call'] = async (path, init = {}) => {
     const headers = new Headers(init.headers);
     if (!headers.has('authorization')) headers.set('authorization', `Bearer ${token}`);
-    return answerOf(await fetch(`${service.url}${path}`, { ...init, headers }));
+    const answer = await answerOf(await fetch(`${service.url}${path}`, { ...init, headers }));
+    expectDeclared(init.method ?? 'GET', path, answer.status, answer.body);
+    return answer;
   };
   const execute: ServedApi['execute'] = (connectorId, body) =>
     call(`/api/v1/integrations/connectors/${connectorId}/execute`, {
@@ -106,7 +109,7 @@ export function objects(value: JsonValue | undefined): readonly JsonObject[] {
   return value.map(object);
 }
 
-async function answerOf(response: Response): Promise<Answer> {
+export async function answerOf(response: Response): Promise<Answer> {
   return {
     status: response.status,
     headers: response.headers,

@@ -32,6 +32,8 @@ export function kindOfChange(entity: string, old: Placed, now: Placed): 'archive
       return differs('status') && now.record['status'] === 'archived' ? 'archived' : 'changed';
     case 'pages':
       return differs('parent') ? 'moved' : 'changed';
+    case 'documents':
+      return differs('folder_id') ? 'moved' : 'changed';
     case 'blocks':
       if (differs('parent') || old.params?.['page_id'] !== now.params?.['page_id']) return 'moved';
       return isMovedAmongSiblings(old, now) ? 'moved' : 'changed';

@@ -1,6 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
+import { openLibraryAccount } from './document-library/library-account.ts';
 import { openMailingAccount } from './email-marketing/mailing-account.ts';
 import type { Listing } from './listing.ts';
 import { maxSampleRevision } from './revision-time.ts';
@@ -8,12 +9,12 @@ import { openNotesAccount } from './workspace-notes/notes-account.ts';
 
 /**
  * `small`: a few seconds' walk with something of everything. `tiny`: few calls. `{ members }`: one mailing list with
- * that many members, up to a million; a workspace of notes is then `tiny`.
+ * that many members, up to a million; a workspace of notes and a library are then `tiny`.
  */
 export type SampleSize = 'tiny' | 'small' | { readonly members: number };
 
 export interface SampleAccountOptions {
-  /** `email-marketing` or `workspace-notes`. */
+  /** One of `sampleDefinitions`. */
   readonly definitionName: string;
   /** Any integer: the same seed and size make the same account. */
   readonly seed: number;
@@ -28,7 +29,27 @@ export interface SampleAccount {
   list(entity: string, params: Params): Listing;
   /** Null when there is no such record. */
   get(entity: string, params: Params): JsonObject | null;
+  /** Null when there is no such file. Absent: the account has no files. */
+  file?(entity: string, params: Params): SampleFile | null;
 }
+
+/** A file as the third party keeps it. */
+export interface SampleFile {
+  /** As it was uploaded: anything at all, up to a path of somebody's machine. */
+  readonly name: string;
+  readonly contentType: string;
+  /** In bytes. */
+  readonly size: number;
+  /** The bytes from the start, made chunk by chunk. Rejects with the signal's reason when that is aborted. */
+  read(signal: AbortSignal): AsyncIterable<Uint8Array>;
+}
+
+/** Names of the definitions that there is sample data for. */
+export const sampleDefinitions: readonly string[] = [
+  'document-library',
+  'email-marketing',
+  'workspace-notes',
+];
 
 export const maxSampleMembers = 1_000_000;
 
@@ -49,9 +70,11 @@ export function createSampleAccount(options: SampleAccountOptions): SampleAccoun
       return openMailingAccount(seed, size, revision);
     case 'workspace-notes':
       return openNotesAccount(seed, size === 'small' ? 'small' : 'tiny', revision);
+    case 'document-library':
+      return openLibraryAccount(seed, size === 'small' ? 'small' : 'tiny', revision);
     default:
       throw usage(
-        `Expected a definition with sample data (email-marketing, workspace-notes), got ${definitionName}.`,
+        `Expected a definition with sample data (${sampleDefinitions.join(', ')}), got ${definitionName}.`,
       );
   }
 }

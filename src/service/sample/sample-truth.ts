@@ -37,6 +37,12 @@ function* partitions(account: SampleAccount, entity: string): Iterable<Params> {
     case 'data_sources':
       yield { filter: { property: 'object', value: 'data_source' } };
       return;
+    case 'documents':
+      for (const folder_id of ids(account, 'folders')) yield { folder_id };
+      return;
+    case 'attachments':
+      for (const document_id of ids(account, 'documents')) yield { document_id };
+      return;
     case 'list_members':
     case 'tags':
     case 'interest_categories':

@@ -1,0 +1,116 @@
+import { Readable } from 'node:stream';
+import type { FastifyReply } from 'fastify';
+import { ApiError } from '../api-error.ts';
+import type { ProviderFile } from '../provider.ts';
+import { contentDisposition } from './content-disposition.ts';
+
+/** A client that takes nothing, or a provider that sends nothing, for so long is cut off. */
+const defaultStalledMs = 60_000;
+
+/**
+ * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory. Resolves when
+ * the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes, it rejects as long as
+ * nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later, it ends the connection: what
+ * comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves, when `signal` is, and when no byte
+ * has moved for `stalledMs`.
+ */
+export async function sendFile(
+  reply: FastifyReply,
+  file: ProviderFile,
+  signal: AbortSignal,
+  stalledMs: number = defaultStalledMs,
+): Promise<FastifyReply> {
+  const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
+  const cut = cutSignal(reply, signal);
+  const bytes = wholeFile(file, size, cut);
+  await orAborted(bytes.next(), cut);
+  reply.raw.setTimeout(stalledMs);
+  return reply
+    .headers({
+      'content-type': mediaType(file.contentType),
+      'content-disposition': contentDisposition(file.name),
+      // The type is the third party's word: no browser is to make something livelier of the bytes.
+      'x-content-type-options': 'nosniff',
+      ...(size === null ? {} : { 'content-length': String(size) }),
+    })
+    .send(Readable.from(bytes, { objectMode: false }));
+}
+
+/** Aborted when nobody waits for the rest. A provider that does not listen to it is left behind with the connection. */
+function cutSignal(reply: FastifyReply, outer: AbortSignal): AbortSignal {
+  const controller = new AbortController();
+  const onAbort = (): void => {
+    controller.abort(outer.reason);
+    if (reply.raw.headersSent) reply.raw.destroy();
+  };
+  const onClose = (): void => {
+    outer.removeEventListener('abort', onAbort);
+    if (!reply.raw.writableFinished) {
+      controller.abort(new ApiError(499, 'The client left before the file was through.'));
+    }
+  };
+  outer.addEventListener('abort', onAbort, { once: true });
+  reply.raw.once('close', onClose);
+  if (outer.aborted) onAbort();
+  if (reply.raw.destroyed) onClose();
+  return controller.signal;
+}
+
+/**
+ * Always a chunk behind the provider, so that the last one comes when that has ended as it should: before, no client can have
+ * it all. The first thing it gives is empty, and says that there are bytes to send (or none at all): until then the
+ * answer can still be another one.
+ */
+async function* wholeFile(
+  file: ProviderFile,
+  size: number | null,
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let held: Uint8Array | null = null;
+  let length = 0;
+  let isOpen = false;
+  for await (const chunk of file.read(signal)) {
+    length += chunk.byteLength;
+    if (size !== null && length > size) throw wrongLength(size, `${length} or more`);
+    if (held !== null) {
+      if (!isOpen) yield nothing;
+      isOpen = true;
+      yield held;
+    }
+    held = chunk;
+  }
+  if (size !== null && length < size) throw wrongLength(size, `${length}`);
+  if (!isOpen) yield nothing;
+  if (held !== null) yield held;
+}
+
+const nothing = new Uint8Array(0);
+
+function wrongLength(size: number, got: string): ApiError {
+  return new ApiError(502, `Expected a file of ${size} bytes from the third party, got ${got}.`, {
+    errorCode: 'file_invalid',
+  });
+}
+
+const token = "[A-Za-z0-9!#$&^_.+'*`|~%-]+";
+const mediaTypePattern = new RegExp(`^${token}/${token}(; ?${token}=(${token}|"[ !#-[\\]-~]*"))*$`);
+
+/** What the third party says, where that is a media type at all: anything else could break out of the header. */
+function mediaType(text: string): string {
+  return text.length <= 200 && mediaTypePattern.test(text) ? text : 'application/octet-stream';
+}
+
+/** A provider that does not listen to its signal holds up nobody else. */
+async function orAborted(pending: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  let onAbort = (): void => undefined;
+  const aborted = new Promise<never>((_resolve, reject) => {
+    onAbort = () => reject(signal.reason as Error);
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+  try {
+    await Promise.race([pending, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

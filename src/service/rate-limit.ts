@@ -1,0 +1,35 @@
+import type { Clock } from '../core/clock.ts';
+
+export interface RateLimit {
+  /** Takes one request of `key`'s share: 0 where there is one left, else the milliseconds until there will be. */
+  take(key: string): number;
+}
+
+interface Bucket {
+  readonly left: number;
+  readonly at: number;
+}
+
+/** Of more than so many the one that was quiet for longest begins anew: memory is bounded whatever comes. */
+const maxKeys = 10_000;
+
+/** A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. */
+export function createRateLimit(perSecond: number, clock: Clock): RateLimit {
+  const buckets = new Map<string, Bucket>();
+  return {
+    take(key) {
+      const now = clock.now();
+      const { left, at } = buckets.get(key) ?? { left: perSecond, at: now };
+      // A clock that was put back gives nothing, and takes nothing.
+      const filled = Math.min(perSecond, left + (Math.max(0, now - at) * perSecond) / 1000);
+      const isAllowed = filled >= 1;
+      buckets.delete(key);
+      buckets.set(key, { left: isAllowed ? filled - 1 : filled, at: now });
+      for (const quietest of buckets.keys()) {
+        if (buckets.size <= maxKeys) break;
+        buckets.delete(quietest);
+      }
+      return isAllowed ? 0 : Math.ceil(((1 - filled) * 1000) / perSecond);
+    },
+  };
+}

@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { apiError } from '../routes/answer-shapes.ts';
+import type { Access, Endpoint } from '../routes/endpoint.ts';
+import type { JsonSchema, Schemas } from './schema-of.ts';
+
+export interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
+  /** Who may call it: the one thing about a token that OpenAPI has no word for. */
+  readonly 'x-access': Access;
+  readonly parameters: readonly Parameter[];
+  readonly requestBody?: RequestBody;
+  /** By status code. */
+  readonly responses: Readonly<Record<string, Response>>;
+}
+
+export interface Parameter {
+  readonly name: string;
+  readonly in: 'path' | 'query' | 'header';
+  readonly required: boolean;
+  readonly description?: string;
+  readonly deprecated?: boolean;
+  readonly schema: JsonSchema;
+  readonly example?: string;
+}
+
+interface RequestBody {
+  readonly required: true;
+  readonly content: {
+    readonly 'application/json': { readonly schema: JsonSchema; readonly example: unknown };
+  };
+}
+
+interface Response {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+  /** By media type. */
+  readonly content: Readonly<Record<string, { readonly schema: JsonSchema }>>;
+}
+
+export function describeOperation(endpoint: Endpoint, schemas: Schemas): Operation {
+  const { request, example, access } = endpoint;
+  return {
+    operationId: endpoint.operationId,
+    tags: [endpoint.tag],
+    summary: endpoint.summary,
+    description: endpoint.description,
+    security: access === 'public' ? [] : [{ bearer: [] }],
+    'x-access': access,
+    parameters: [
+      ...parametersOf(request.path, 'path', example.path, schemas),
+      ...parametersOf(request.query, 'query', example.query, schemas),
+      ...(access === 'public' ? [] : [organizationHeader]),
+    ],
+    ...(request.body === null
+      ? {}
+      : {
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': { schema: schemas.of(request.body, 'input'), example: example.body },
+            },
+          },
+        }),
+    responses: { ...successOf(endpoint, schemas), ...refusalsOf(endpoint, schemas) },
+  };
+}
+
+const organizationHeader: Parameter = {
+  name: 'X-Organization-Id',
+  in: 'header',
+  required: false,
+  description: "The token's organization, which is known without it; another one is refused.",
+  schema: { type: 'string', format: 'uuid' },
+};
+
+function parametersOf(
+  shape: z.ZodObject | null,
+  place: 'path' | 'query',
+  examples: Readonly<Record<string, string>> = {},
+  schemas: Schemas,
+): readonly Parameter[] {
+  if (shape === null) return [];
+  const { properties = {}, required = [] } = objectSchema.parse(schemas.of(shape, 'input'));
+  return Object.entries(properties).map(([name, { description, deprecated, ...schema }]) => ({
+    name,
+    in: place,
+    required: required.includes(name),
+    ...(description === undefined ? {} : { description }),
+    ...(deprecated === undefined ? {} : { deprecated }),
+    schema,
+    ...(examples[name] === undefined ? {} : { example: examples[name] }),
+  }));
+}
+
+const objectSchema = z.object({
+  properties: z
+    .record(
+      z.string(),
+      z.looseObject({ description: z.string().optional(), deprecated: z.boolean().optional() }),
+    )
+    .optional(),
+  required: z.array(z.string()).optional(),
+});
+
+function successOf({ success }: Endpoint, schemas: Schemas): Record<string, Response> {
+  const { status, description, body, mediaType = 'application/json', others = {} } = success;
+  const more = Object.entries(others).map(([type, when]) => [type, { schema: { description: when } }]);
+  return {
+    [status]: {
+      description,
+      content: { [mediaType]: { schema: schemas.of(body, 'output') }, ...Object.fromEntries(more) },
+    },
+  };
+}
+
+function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): Record<string, Response> {
+  const isPublic = access === 'public';
+  const isParsed = request.query !== null || request.body !== null;
+  const reasons: Record<string, readonly (string | undefined)[]> = {
+    400: [refusals[400], request.body === null ? undefined : 'The body is no JSON.'],
+    401: [refusals[401], isPublic ? undefined : 'There is no token, or it is unknown or has expired.'],
+    403: [
+      refusals[403],
+      forbidden[access],
+      isPublic ? undefined : 'X-Organization-Id names another organization.',
+    ],
+    404: [refusals[404]],
+    409: [refusals[409]],
+    413: [request.body === null ? undefined : 'The body is larger than the service takes.'],
+    415: [request.body === null ? undefined : 'The body does not say that it is application/json.'],
+    421: ['The Host header names a host that this service does not answer for.'],
+    422: [
+      refusals[422],
+      isParsed ? 'The request does not have the expected shape; `errors` names each field.' : undefined,
+    ],
+    429: [refusals[429], 'Too many requests; Retry-After says how many seconds to wait.'],
+    500: ['The service failed.'],
+  };
+  const schema = schemas.of(apiError, 'output');
+  return Object.fromEntries(
+    Object.entries(reasons)
+      .map(([status, texts]) => [status, texts.filter((text) => text !== undefined).join(' ')] as const)
+      .filter(([, description]) => description !== '')
+      .map(([status, description]) => [
+        status,
+        {
+          description,
+          ...(status === '429' ? { headers: retryAfter } : {}),
+          content: { 'application/json': { schema } },
+        },
+      ]),
+  );
+}
+
+const forbidden: Readonly<Record<Access, string | undefined>> = {
+  public: undefined,
+  application: 'The token is scoped to a workspace.',
+  scoped: 'The token is not scoped to a workspace.',
+  workspace: undefined,
+};
+
+const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import type { Definition } from '../../definitions/definition.ts';
+import { maxNameLength } from '../state/plain-name.ts';
+import type { Workspace } from '../state/service-state.ts';
+import { toStoredConfig, readStoredConfig, checkRequestedEntities } from './connector-config.ts';
+import { checkCredentials } from './check-credentials.ts';
+import { connectorDetail, toDetail } from './connector-answers.ts';
+import { connectorPath } from './connector-path.ts';
+import { connectorChange } from './connector-change.ts';
+import { endpoint } from './endpoint.ts';
+import { ensureWorkspace } from './find-workspace.ts';
+import { definitionFor, givenFields, newConnector } from './new-connector.ts';
+import { noteChange } from './note-change.ts';
+
+export const createConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors',
+  operationId: 'createConnector',
+  tag: 'Connectors',
+  summary: 'Create a connector',
+  description:
+    'Binds credentials to a connector type. The credentials are checked for their shape, not tried: a wrong one shows with the ' +
+    'first execute, or with a check before. They are kept encrypted and are in no answer.\n\n' +
+    'An application token makes the workspace where there is none of its name; to a scoped token every other workspace is ' +
+    'unknown. The indexed store begins to fill at once.',
+  access: 'workspace',
+  request: { body: newConnector },
+  success: { status: 200, description: 'The connector.', body: connectorDetail },
+  refusals: {
+    404: 'There is no such connector type; for a scoped token also: it is another workspace.',
+    409: 'The organization has as many connectors or workspaces as it may have.',
+  },
+  example: {
+    body: {
+      workspace_name: 'default',
+      connector_type: 'email-marketing',
+      name: 'Newsletter',
+      credentials: { api_key: '…' },
+    },
+  },
+  async handle({ body }, { principal }, { state, definitions, connectors }) {
+    const definition = definitionFor(definitions, body);
+    const workspace = ensureWorkspace(state, principal, body.workspace_name);
+    const stored = state.connectors.create({
+      organizationId: principal.organizationId,
+      workspaceId: workspace.id,
+      definition: definition.name,
+      name: body.name ?? defaultName(definition, workspace),
+      credentials: body.credentials ?? null,
+      replicationConfig: toStoredConfig({
+        replication: body.replication_config ?? {},
+        environment: body.environment ?? {},
+        entities: body.entities ?? null,
+      }),
+    });
+    noteChange(state, principal, 'connector.created', stored.id, givenFields(body));
+    await connectors.settleStore(stored);
+    return { kind: 'json', body: toDetail({ stored, definition, workspace }) };
+  },
+});
+
+export const updateConnector = endpoint({
+  method: 'PUT',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'updateConnector',
+  tag: 'Connectors',
+  summary: 'Change a connector',
+  description:
+    'Changes what is given and leaves the rest. New credentials count from the next call on, for the indexed store too.',
+  access: 'workspace',
+  request: { path: connectorPath, body: connectorChange },
+  success: { status: 200, description: 'The connector as it is now.', body: connectorDetail },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' }, body: { name: 'Newsletter' } },
+  handle({ path, body }, { principal }, { state, connectors }) {
+    const { stored, definition } = connectors.byId(principal, path.id);
+    if (body.credentials !== undefined && body.credentials !== null) {
+      checkCredentials(definition, body.credentials);
+    }
+    checkRequestedEntities(definition, body.entities);
+    const fields = givenFields(body);
+    if (fields.length > 0) {
+      const before = readStoredConfig(stored.replicationConfig);
+      state.connectors.update(principal.organizationId, stored.id, {
+        name: body.name ?? stored.name,
+        ...(body.credentials ? { credentials: body.credentials } : {}),
+        replicationConfig: toStoredConfig({
+          replication: body.replication_config ?? before.replication,
+          environment: body.environment ?? before.environment,
+          entities: body.entities ?? before.entities,
+        }),
+      });
+      noteChange(state, principal, 'connector.updated', stored.id, fields);
+    }
+    return { kind: 'json', body: toDetail(connectors.byId(principal, path.id)) };
+  },
+});
+
+export const deleteConnector = endpoint({
+  method: 'DELETE',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'deleteConnector',
+  tag: 'Connectors',
+  summary: 'Delete a connector',
+  description:
+    'With its credentials and its indexed store. The answer names a job because clients expect one; here the work is done when it comes.',
+  access: 'workspace',
+  request: { path: connectorPath },
+  success: {
+    status: 202,
+    description: 'The connector is gone.',
+    body: z.object({ job_id: z.guid() }).meta({ id: 'ConnectorDeletion' }),
+  },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' } },
+  async handle({ path }, { principal }, { state, connectors }) {
+    const { stored } = connectors.byId(principal, path.id);
+    await connectors.delete(stored);
+    noteChange(state, principal, 'connector.deleted', stored.id);
+    return { kind: 'json', body: { job_id: randomUUID() } };
+  },
+});
+
+function defaultName({ title }: Definition, { name }: Workspace): string {
+  const both = `${title} (${name})`;
+  return both.length <= maxNameLength ? both : title;
+}

@@ -1,0 +1,120 @@
+import { z } from 'zod';
+import type { Definition } from '../../definitions/definition.ts';
+import type { LocalConnector } from '../local-connectors.ts';
+import { stableUuid } from '../sample/dice.ts';
+import { jsonObject, time } from './answer-shapes.ts';
+import { readStoredConfig, requestedEntities } from './connector-config.ts';
+import { credentialsSchema } from './credentials-schema.ts';
+import { iconUrl } from './definition-endpoints.ts';
+
+const template = z.object({
+  id: z.guid(),
+  name: z.string(),
+  icon: z.url().nullable(),
+  connector_name: z.string().nullable().describe("The definition's short name."),
+  organization_id: z.guid().nullable(),
+  actor_definition_id: z.guid().describe('The `sourceDefinitionId` of the connector type.'),
+  tags: z.array(z.string()),
+  customization: z.null(),
+  mode: z.enum(['DIRECT', 'REPLICATION', 'MULTI']),
+  runtime_mode: z.enum(['direct_only', 'context_store_only', 'direct_and_context_store']),
+  supports_context_store: z.boolean(),
+  created_at: time,
+  updated_at: time,
+});
+
+const summarizedTemplate = template.meta({ id: 'SummarizedSourceTemplate' });
+
+const detailedTemplate = template
+  .extend({
+    source_definition_id: z.guid(),
+    user_config_spec: z.object({ connectionSpecification: jsonObject }),
+    partial_default_config: jsonObject,
+    is_experimental: z.boolean(),
+  })
+  .meta({ id: 'SourceTemplate' });
+
+export const connectorItem = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    summarized_source_template: summarizedTemplate,
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'ConnectorItem' });
+
+/** What a connector was made with, but for its credentials: those are in no answer. */
+export const connectorDetail = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    source_template: detailedTemplate,
+    replication_config: jsonObject,
+    environment: jsonObject,
+    entities: requestedEntities.nullable(),
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'Connector' });
+
+export function toItem(connector: LocalConnector): z.input<typeof connectorItem> {
+  const { id, name, createdAt, updatedAt } = connector.stored;
+  const summarized = templateOf(connector);
+  return { id, name, summarized_source_template: summarized, created_at: createdAt, updated_at: updatedAt };
+}
+
+export function toDetail(connector: LocalConnector): z.input<typeof connectorDetail> {
+  const { stored, definition } = connector;
+  const { replication, environment, entities } = readStoredConfig(stored.replicationConfig);
+  return {
+    id: stored.id,
+    name: stored.name,
+    source_template: {
+      ...templateOf(connector),
+      source_definition_id: definition.id,
+      user_config_spec: { connectionSpecification: credentialsSchema(definition) },
+      partial_default_config: {},
+      is_experimental: false,
+    },
+    replication_config: replication,
+    environment,
+    entities,
+    created_at: stored.createdAt,
+    updated_at: stored.updatedAt,
+  };
+}
+
+/** There is one template for each definition. */
+export function templateId(definition: Definition): string {
+  return stableUuid('template', definition.name);
+}
+
+/** Definitions come with the program and have no dates of their own. */
+const bornAt = '2024-02-01T09:30:00.000Z';
+
+function templateOf({ definition, stored }: LocalConnector): z.input<typeof template> {
+  const isSearchable = searchableEntities(definition).length > 0;
+  return {
+    id: templateId(definition),
+    name: definition.title,
+    icon: iconUrl(definition),
+    connector_name: definition.name,
+    organization_id: stored.organizationId,
+    actor_definition_id: definition.id,
+    tags: [],
+    customization: null,
+    mode: 'DIRECT',
+    runtime_mode: isSearchable ? 'direct_and_context_store' : 'direct_only',
+    supports_context_store: isSearchable,
+    created_at: bornAt,
+    updated_at: bornAt,
+  };
+}
+
+/** Names of the entities that the indexed store can be asked for. */
+export function searchableEntities({ entities }: Definition): readonly string[] {
+  return [...entities.values()]
+    .filter(({ actions }) => actions.has('context_store_search'))
+    .map(({ name }) => name);
+}

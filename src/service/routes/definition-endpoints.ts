@@ -1,0 +1,93 @@
+import { z } from 'zod';
+import type { Definition } from '../../definitions/definition.ts';
+import { notFound } from '../api-error.ts';
+import { jsonObject } from './answer-shapes.ts';
+import { credentialsSchema } from './credentials-schema.ts';
+import { endpoint, type Endpoint } from './endpoint.ts';
+
+const summary = z
+  .object({
+    sourceDefinitionId: z.guid(),
+    destinationDefinitionId: z.null(),
+    name: z.string(),
+    dockerRepository: z.null(),
+    iconUrl: z.url(),
+    custom: z.boolean(),
+    supportLevel: z.enum(['archived', 'certified', 'community', 'none']),
+  })
+  .meta({ id: 'SourceDefinition' });
+
+const listDefinitions = endpoint({
+  method: 'GET',
+  path: '/api/v1/integrations/definitions/sources',
+  operationId: 'listSourceDefinitions',
+  tag: 'Definitions',
+  summary: 'List the connector types',
+  description: 'What connectors can be made of. Not paginated.',
+  access: 'workspace',
+  request: {
+    query: z.object({ name: z.string().optional().describe('A part of the name, in any case.') }),
+  },
+  success: {
+    status: 200,
+    description: 'The types whose name has the part.',
+    body: z.object({ definitions: z.array(summary) }).meta({ id: 'SourceDefinitionList' }),
+  },
+  example: { query: { name: 'email' } },
+  handle({ query }, _call, { definitions }) {
+    const part = (query.name ?? '').toLowerCase();
+    const found = [...definitions.values()].filter(({ title }) => title.toLowerCase().includes(part));
+    return { kind: 'json', body: { definitions: found.map(toSummary) } };
+  },
+});
+
+const showDefinition = endpoint({
+  method: 'GET',
+  path: '/api/v1/integrations/definitions/sources/{id}',
+  operationId: 'getSourceDefinition',
+  tag: 'Definitions',
+  summary: 'Show a connector type',
+  description:
+    'With `spec`, whose `connectionSpecification` is the JSON schema of the credentials that a connector of this type takes.',
+  access: 'workspace',
+  request: { path: z.object({ id: z.string().describe('The `sourceDefinitionId`.') }) },
+  success: {
+    status: 200,
+    description: 'The type.',
+    body: z
+      .object({
+        id: z.guid(),
+        definition: summary
+          .extend({ spec: z.object({ connectionSpecification: jsonObject }) })
+          .meta({ id: 'SourceDefinitionWithSpec' }),
+      })
+      .meta({ id: 'SourceDefinitionAnswer' }),
+  },
+  refusals: { 404: 'There is no connector type with this id.' },
+  example: { path: { id: 'b03a9f3e-22a5-11eb-adc1-0242ac120002' } },
+  handle({ path }, _call, { definitions }) {
+    const id = path.id.toLowerCase();
+    const definition = [...definitions.values()].find((candidate) => candidate.id.toLowerCase() === id);
+    if (definition === undefined) throw notFound('There is no definition with this id.');
+    const spec = { connectionSpecification: credentialsSchema(definition) };
+    return { kind: 'json', body: { id: definition.id, definition: { ...toSummary(definition), spec } } };
+  },
+});
+
+export const definitionEndpoints: readonly Endpoint[] = [listDefinitions, showDefinition];
+
+function toSummary(definition: Definition): z.input<typeof summary> {
+  return {
+    sourceDefinitionId: definition.id,
+    destinationDefinitionId: null,
+    name: definition.title,
+    dockerRepository: null,
+    iconUrl: iconUrl(definition),
+    custom: false,
+    supportLevel: 'certified',
+  };
+}
+
+export function iconUrl(definition: Definition): string {
+  return `https://icons.example.test/${definition.name}.svg`;
+}

@@ -1,0 +1,142 @@
+import { z } from 'zod';
+import { parseRequest } from '../answer-errors.ts';
+import type { ProviderFile } from '../provider.ts';
+import type { Principal } from '../state/service-state.ts';
+import type { ApiParts } from './api-parts.ts';
+
+/**
+ * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the other way
+ * round. `workspace`: both; a scoped token meets only what is in its workspace.
+ */
+export type Access = 'public' | 'application' | 'scoped' | 'workspace';
+
+/**
+ * One endpoint, declared once: the server routes and parses by it, the OpenAPI document and the reference page are made of it.
+ * Its shapes are the only description of its requests and answers.
+ */
+export interface Endpoint {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** As OpenAPI writes it: `/connectors/{id}`. */
+  readonly path: string;
+  /** Unique; the name of the operation in client code. */
+  readonly operationId: string;
+  readonly tag: Tag;
+  readonly summary: string;
+  /** Plain text; an empty line begins a paragraph. */
+  readonly description: string;
+  readonly access: Access;
+  readonly request: RequestShapes;
+  readonly success: Success;
+  /** Status codes besides those that every endpoint of its kind has, and when they come. */
+  readonly refusals: Readonly<Record<number, string>>;
+  readonly example: Example;
+  /** Parses the request and answers it. Throws `ApiError`: 422 for a request of another shape, and what `refusals` tells. */
+  answer(raw: RawRequest, call: Call, api: ApiParts): Promise<Answer>;
+}
+
+export type Tag = 'Authentication' | 'Definitions' | 'Connectors' | 'Execute' | 'Workspaces' | 'Reference';
+
+export interface RequestShapes {
+  readonly path: z.ZodObject | null;
+  readonly query: z.ZodObject | null;
+  readonly body: z.ZodType | null;
+}
+
+interface Success<Body extends z.ZodType = z.ZodType> {
+  readonly status: 200 | 202;
+  readonly description: string;
+  readonly body: Body;
+  /** Default: application/json. */
+  readonly mediaType?: string;
+  /** Media types that come instead, and when. */
+  readonly others?: Readonly<Record<string, string>>;
+}
+
+/** What the reference page shows: a request that could be sent as it is. */
+interface Example {
+  readonly path?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+/** A request as the framework hands it on: untrusted. */
+export interface RawRequest {
+  readonly path: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+}
+
+export interface Call {
+  /** Whose token came with the request. Throws `ApiError` 401 where none did: on public endpoints. */
+  readonly principal: Principal;
+  /** Aborted when the client goes away or the service closes. */
+  readonly signal: AbortSignal;
+  /** As the client reached the service: `http://localhost:8787`. */
+  readonly baseUrl: string;
+}
+
+export type Answer<Body = unknown> =
+  | { readonly kind: 'json'; readonly body: Body; readonly headers?: Readonly<Record<string, string>> }
+  | { readonly kind: 'text'; readonly text: string; readonly headers: Readonly<Record<string, string>> }
+  | { readonly kind: 'file'; readonly file: ProviderFile };
+
+interface Declared<
+  Path extends z.ZodType,
+  Query extends z.ZodType,
+  Body extends z.ZodType,
+  Result extends z.ZodType,
+> extends Omit<Endpoint, 'request' | 'success' | 'answer' | 'refusals' | 'example'> {
+  readonly request?: { readonly path?: Path; readonly query?: Query; readonly body?: Body };
+  readonly success: Success<Result>;
+  readonly refusals?: Endpoint['refusals'];
+  readonly example?: Example;
+  readonly handle: (
+    request: {
+      readonly path: z.output<Path>;
+      readonly query: z.output<Query>;
+      readonly body: z.output<Body>;
+    },
+    call: Call,
+    api: ApiParts,
+  ) => Answer<z.input<Result>> | Promise<Answer<z.input<Result>>>;
+}
+
+/** Declares an endpoint: what `handle` takes and gives is typed by the shapes. */
+export function endpoint<
+  Path extends z.ZodType = z.ZodUndefined,
+  Query extends z.ZodType = z.ZodUndefined,
+  Body extends z.ZodType = z.ZodUndefined,
+  Result extends z.ZodType = z.ZodUndefined,
+>(declared: Declared<Path, Query, Body, Result>): Endpoint {
+  const { handle, request = {}, refusals = {}, example = {}, ...rest } = declared;
+  return {
+    ...rest,
+    refusals,
+    example,
+    request: { path: fieldsOf(request.path), query: fieldsOf(request.query), body: request.body ?? null },
+    async answer(raw, call, api) {
+      return await handle(
+        {
+          path: parsed<Path>(request.path, raw.path, 'path'),
+          query: parsed<Query>(request.query, raw.query, 'query'),
+          body: parsed<Body>(request.body, raw.body, 'body'),
+        },
+        call,
+        api,
+      );
+    },
+  };
+}
+
+function fieldsOf(shape: z.ZodType | undefined): z.ZodObject | null {
+  return shape instanceof z.ZodObject ? shape : null;
+}
+
+/** Where nothing is declared nothing is handed on, as the types have it. */
+function parsed<Shape extends z.ZodType>(
+  shape: Shape | undefined,
+  value: unknown,
+  place: string,
+): z.output<Shape> {
+  return shape === undefined ? (undefined as z.output<Shape>) : parseRequest(shape, value, place);
+}

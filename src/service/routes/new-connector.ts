@@ -1,0 +1,82 @@
+import { z } from 'zod';
+import type { JsonValue } from '../../core/json.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import { ApiError } from '../api-error.ts';
+import { checkCredentials } from './check-credentials.ts';
+import { checkRequestedEntities, config, requestedEntities } from './connector-config.ts';
+import { templateId } from './connector-answers.ts';
+import { givenName } from './given-text.ts';
+
+/** Shape is one thing, values another: see `checkCredentials`. */
+export const givenCredentials = z
+  .record(z.string(), z.custom<JsonValue>())
+  .describe("As the connector type's `connectionSpecification` has it.");
+
+/** What a connector is made of, or checked before it is made. */
+export const newConnector = z
+  .object({
+    workspace_name: givenName().describe('Made where there is none of this name.'),
+    definition_id: z.guid().nullish().describe('One of these three says of what type the connector is.'),
+    connector_type: z.string().nullish().describe("The type's name or short name, in any case."),
+    source_template_id: z.guid().nullish(),
+    name: givenName().nullish().describe('Made of the type and the workspace where none is given.'),
+    credentials: givenCredentials.nullish(),
+    replication_config: config.nullish().describe('Kept and shown. It is no place for secrets.'),
+    environment: config.nullish().describe('As replication_config.'),
+    entities: requestedEntities.nullish().describe('Kept and shown; the indexed store holds all entities.'),
+    server_side_oauth_secret_id: z.null().optional().describe('Not offered: expected null.'),
+    selected_connection_template_tags: z.array(z.string()).nullish().describe('Accepted and not used.'),
+    selected_connection_template_tags_mode: z.enum(['all', 'any']).nullish(),
+  })
+  .meta({ id: 'NewConnector' });
+
+export type NewConnectorBody = z.output<typeof newConnector>;
+
+/** The type that a body names, with the rest of the body checked against it. Throws `ApiError` 404 or 422. */
+export function definitionFor(
+  definitions: ReadonlyMap<string, Definition>,
+  body: NewConnectorBody,
+): Definition {
+  const definition = namedDefinition([...definitions.values()], body);
+  checkCredentials(definition, body.credentials ?? null);
+  checkRequestedEntities(definition, body.entities);
+  return definition;
+}
+
+function namedDefinition(all: readonly Definition[], body: NewConnectorBody): Definition {
+  const { definition_id, connector_type, source_template_id } = body;
+  const named = [
+    ['definition_id', definition_id, (one: Definition) => [one.id]],
+    ['connector_type', connector_type, (one: Definition) => [one.name, one.title]],
+    ['source_template_id', source_template_id, (one: Definition) => [templateId(one)]],
+  ] as const;
+  const found = new Set<Definition>();
+  for (const [field, value, namesOf] of named) {
+    if (value === null || value === undefined) continue;
+    const wanted = value.toLowerCase();
+    const definition = all.find((one) => namesOf(one).some((name) => name.toLowerCase() === wanted));
+    if (definition === undefined) {
+      throw new ApiError(404, 'There is no connector type of this name or id.', {
+        field: `body.${field}`,
+        errorCode: 'not_found',
+      });
+    }
+    found.add(definition);
+  }
+  const [definition, another] = found;
+  if (definition === undefined || another !== undefined) {
+    throw new ApiError(
+      422,
+      definition === undefined
+        ? 'One of connector_type, definition_id, or source_template_id must be provided.'
+        : 'connector_type, definition_id and source_template_id name different connector types.',
+      { field: 'body', errorCode: 'value_error' },
+    );
+  }
+  return definition;
+}
+
+/** The fields of a body that were given, for the audit log. */
+export function givenFields(body: Readonly<Record<string, unknown>>): readonly string[] {
+  return Object.keys(body).filter((name) => body[name] !== null && body[name] !== undefined);
+}

@@ -1,0 +1,31 @@
+import type { FastifyReply } from 'fastify';
+
+/** The calls that are being answered, each with a signal of its own. */
+export interface OpenCalls {
+  /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`. */
+  open(reply: FastifyReply): AbortSignal;
+  /** Ends every call that is open, and every later one at once. */
+  abortAll(reason: Error): void;
+}
+
+export function trackCalls(): OpenCalls {
+  const controllers = new Set<AbortController>();
+  let closed: Error | null = null;
+  return {
+    open(reply) {
+      const controller = new AbortController();
+      if (closed !== null) controller.abort(closed);
+      controllers.add(controller);
+      // 'close' comes after every answer, sent or cut off; only the second is worth a signal.
+      reply.raw.once('close', () => {
+        controllers.delete(controller);
+        if (!reply.raw.writableFinished) controller.abort(new Error('The client has gone away.'));
+      });
+      return controller.signal;
+    },
+    abortAll(reason) {
+      closed = reason;
+      for (const controller of controllers) controller.abort(reason);
+    },
+  };
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import { endpoint, type Endpoint } from './endpoint.ts';
+
+const neverStale = { 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' };
+
+const showDocument = endpoint({
+  method: 'GET',
+  path: '/openapi.json',
+  operationId: 'getOpenApiDocument',
+  tag: 'Reference',
+  summary: 'Get the OpenAPI document',
+  description: 'All endpoints with their shapes, for tools.',
+  access: 'public',
+  success: {
+    status: 200,
+    description: 'An OpenAPI 3.1 document.',
+    body: z.record(z.string(), z.unknown()),
+  },
+  handle: (_request, _call, { reference }) => ({
+    kind: 'text',
+    text: reference.document,
+    headers: { ...neverStale, 'content-type': 'application/json; charset=utf-8' },
+  }),
+});
+
+const showPage = endpoint({
+  method: 'GET',
+  path: '/docs',
+  operationId: 'getReferencePage',
+  tag: 'Reference',
+  summary: 'Read the reference',
+  description: 'The same for people: one page without scripts and without anything from elsewhere.',
+  access: 'public',
+  success: { status: 200, description: 'The page.', body: z.string(), mediaType: 'text/html' },
+  handle: (_request, { baseUrl }, { reference }) => ({
+    kind: 'text',
+    text: reference.page(baseUrl),
+    headers: {
+      ...neverStale,
+      'content-type': 'text/html; charset=utf-8',
+      'content-security-policy': reference.contentSecurityPolicy,
+      'referrer-policy': 'no-referrer',
+    },
+  }),
+});
+
+export const referenceEndpoints: readonly Endpoint[] = [showDocument, showPage];

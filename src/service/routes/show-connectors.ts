@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import type { LocalConnector } from '../local-connectors.ts';
+import type { StoreStatus } from '../store/context-stores.ts';
+import { time } from './answer-shapes.ts';
+import { connectorDetail, searchableEntities, templateId, toDetail } from './connector-answers.ts';
+import { connectorPath } from './connector-path.ts';
+import { endpoint } from './endpoint.ts';
+
+export const showConnector = endpoint({
+  method: 'GET',
+  path: '/api/v1/integrations/connectors/{id}',
+  operationId: 'getConnector',
+  tag: 'Connectors',
+  summary: 'Show a connector',
+  description: 'All that a connector was made with, but for its credentials.',
+  access: 'workspace',
+  request: { path: connectorPath },
+  success: { status: 200, description: 'The connector.', body: connectorDetail },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' } },
+  handle: ({ path }, { principal }, { connectors }) => ({
+    kind: 'json',
+    body: toDetail(connectors.byId(principal, path.id)),
+  }),
+});
+
+const inspection = z
+  .object({
+    connector_id: z.string(),
+    name: z.string(),
+    workspace_id: z.guid(),
+    organization_id: z.guid(),
+    source_definition_id: z.guid(),
+    source_definition_name: z.string(),
+    source_config_template_id: z.guid(),
+    docs_skill_id: z.string(),
+    context_store_readiness: z.object({
+      connector_id: z.string(),
+      source_definition_id: z.guid(),
+      readiness: z
+        .enum(['Loading', 'Building Preview', 'Preview', 'Ready'])
+        .describe('Of the whole store. Search works in Preview and Ready.'),
+      supported_context_store_entities: z.array(z.object({ entity: z.string(), suggested: z.boolean() })),
+      configured_cache_entities: z.array(
+        z.object({
+          entity: z.string(),
+          status: z.enum(['Initializing', 'Building Preview', 'Preview', 'Ready', 'Updating']),
+          ready_for_search: z.boolean(),
+          supported: z.boolean(),
+          entity_count: z.int().nullable(),
+          updated_at: time.nullable(),
+          semantic_search_status: z.array(z.never()),
+        }),
+      ),
+    }),
+    warnings: z.array(z.string()),
+  })
+  .meta({ id: 'ConnectorInspection' });
+
+export const inspectConnector = endpoint({
+  method: 'GET',
+  path: '/api/v1/integrations/connectors/{id}/inspect',
+  operationId: 'inspectConnector',
+  tag: 'Connectors',
+  summary: 'Ask how far the indexed store of a connector is',
+  description:
+    'Loading, Building Preview, Preview, Ready: in the last two `context_store_search` works. `warnings` says what keeps the store from ' +
+    'being complete.',
+  access: 'workspace',
+  request: { path: connectorPath },
+  success: { status: 200, description: 'The connector and its store.', body: inspection },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' } },
+  handle({ path }, { principal }, { connectors }) {
+    const connector = connectors.byId(principal, path.id);
+    return { kind: 'json', body: toInspection(connector, connectors.status(connector)) };
+  },
+});
+
+function toInspection(connector: LocalConnector, status: StoreStatus): z.input<typeof inspection> {
+  const { stored, definition } = connector;
+  const supported = searchableEntities(definition);
+  return {
+    connector_id: stored.id,
+    name: stored.name,
+    workspace_id: stored.workspaceId,
+    organization_id: stored.organizationId,
+    source_definition_id: definition.id,
+    source_definition_name: definition.title,
+    source_config_template_id: templateId(definition),
+    docs_skill_id: definition.name,
+    context_store_readiness: {
+      connector_id: stored.id,
+      source_definition_id: definition.id,
+      readiness: status.readiness,
+      supported_context_store_entities: supported.map((entity) => ({ entity, suggested: true })),
+      configured_cache_entities: status.entities.map((one) => ({
+        entity: one.entity,
+        status: one.status,
+        ready_for_search: one.isSearchable,
+        supported: supported.includes(one.entity),
+        entity_count: one.records,
+        updated_at: one.updatedAt,
+        semantic_search_status: [],
+      })),
+    },
+    warnings: [...warningsOf(connector), ...(status.problem === null ? [] : [status.problem])],
+  };
+}
+
+function warningsOf({ workspace }: LocalConnector): readonly string[] {
+  if (workspace.status === 'inactive') return ['The workspace is inactive: its connectors are disabled.'];
+  if (!workspace.isCacheEnabled)
+    return ['cache_enabled is false in the workspace: there is no indexed store.'];
+  return [];
+}

@@ -1,0 +1,127 @@
+import { z } from 'zod';
+import { unauthorized } from '../guard-requests.ts';
+import { endpoint, type Endpoint } from './endpoint.ts';
+import { givenName } from './given-text.ts';
+import { ensureWorkspace } from './find-workspace.ts';
+import { noteChange } from './note-change.ts';
+
+const noStore = { 'cache-control': 'no-store' };
+
+const createToken = endpoint({
+  method: 'POST',
+  path: '/api/v1/account/applications/token',
+  operationId: 'createApplicationToken',
+  tag: 'Authentication',
+  summary: 'Get an application token',
+  description:
+    'Client credentials for a bearer token, which says what organization its requests are for. There is no refresh: ask again ' +
+    'before `expires_in` seconds have passed.',
+  access: 'public',
+  request: {
+    body: z
+      .object({ client_id: z.string().max(1024), client_secret: z.string().max(1024) })
+      .meta({ id: 'TokenRequest' }),
+  },
+  success: {
+    status: 200,
+    description: 'The token. Nobody can ask for it a second time: it is kept as a hash.',
+    body: z
+      .object({
+        access_token: z.string(),
+        token_type: z.literal('bearer'),
+        expires_in: z.int().describe('Seconds.'),
+        organization_id: z.guid(),
+      })
+      .meta({ id: 'TokenResponse' }),
+  },
+  refusals: { 401: 'The client id or the client secret is wrong.' },
+  example: { body: { client_id: 'local', client_secret: '…' } },
+  async handle({ body }, _call, { state }) {
+    const application = await state.applications.authenticate(body.client_id, body.client_secret);
+    if (application === null) throw unauthorized('The client id or the client secret is wrong.');
+    const { token, expiresInSeconds } = state.tokens.issueApplication(application);
+    state.audit.note({
+      organizationId: application.organizationId,
+      actor: application.clientId,
+      tokenKind: null,
+      action: 'token.issued',
+      target: application.clientId,
+      fields: [],
+    });
+    return {
+      kind: 'json',
+      headers: noStore,
+      body: {
+        access_token: token,
+        token_type: 'bearer' as const,
+        expires_in: expiresInSeconds,
+        organization_id: application.organizationId,
+      },
+    };
+  },
+});
+
+const createScopedToken = endpoint({
+  method: 'POST',
+  path: '/api/v1/account/applications/scoped-token',
+  operationId: 'createScopedToken',
+  tag: 'Authentication',
+  summary: 'Get a token for one workspace',
+  description:
+    'A token that is safe to hand on: it works in one workspace and nowhere else, for 20 minutes unless the service was told ' +
+    'otherwise. The workspace is made where there is none of this name.',
+  access: 'application',
+  request: {
+    body: z
+      .object({
+        workspace_name: givenName(),
+        region_id: z.guid().nullish().describe('Accepted and not used: there is one region, this machine.'),
+      })
+      .meta({ id: 'ScopedTokenRequest' }),
+  },
+  success: {
+    status: 200,
+    description: 'The token.',
+    body: z.object({ token: z.string() }).meta({ id: 'ScopedTokenResponse' }),
+  },
+  refusals: { 409: 'The organization has as many workspaces as it may have.' },
+  example: { body: { workspace_name: 'default' } },
+  handle({ body }, { principal }, { state }) {
+    const workspace = ensureWorkspace(state, principal, body.workspace_name);
+    const { token } = state.tokens.issueScoped(principal, workspace.id);
+    noteChange(state, principal, 'scoped_token.issued', workspace.id);
+    return { kind: 'json', headers: noStore, body: { token } };
+  },
+});
+
+const showScopedToken = endpoint({
+  method: 'GET',
+  path: '/api/v1/account/applications/scoped-token/info',
+  operationId: 'getScopedTokenInfo',
+  tag: 'Authentication',
+  summary: 'Ask what a scoped token is for',
+  description: 'The workspace and the organization of the scoped token that the request comes with.',
+  access: 'scoped',
+  success: {
+    status: 200,
+    description: 'Where the token works.',
+    body: z
+      .object({ organization_id: z.guid(), workspace_id: z.guid(), workspace_name: z.string() })
+      .meta({ id: 'ScopedTokenInfo' }),
+  },
+  handle(_request, { principal }, { state }) {
+    const workspace = state.workspaces.byId(principal.organizationId, principal.workspaceId ?? '');
+    // A scoped token does not outlive its workspace; one that is deleted at this very moment is too late.
+    if (workspace === null) throw unauthorized('The workspace of the access token is gone.');
+    return {
+      kind: 'json',
+      body: {
+        organization_id: workspace.organizationId,
+        workspace_id: workspace.id,
+        workspace_name: workspace.name,
+      },
+    };
+  },
+});
+
+export const tokenEndpoints: readonly Endpoint[] = [createToken, createScopedToken, showScopedToken];

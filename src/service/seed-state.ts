@@ -1,0 +1,108 @@
+import { SyncError } from '../core/errors.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { ServedAccount } from './local-connectors.ts';
+import { toStoredConfig } from './routes/connector-config.ts';
+import type { Application, ServiceState } from './state/service-state.ts';
+
+export interface ServedApplication {
+  /** The organization's name; made where there is none. */
+  readonly organization: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}
+
+/** The organization of whoever names none. */
+export const defaultOrganization = 'default';
+
+/**
+ * Puts what the service was started with into its state: applications with their secrets, and the connectors of the accounts with
+ * their workspaces. What is there already stays as it is. Gives the organization of the first application.
+ *
+ * Throws `SyncError` USAGE for an account or a stored connector whose definition is unknown, for an id that is given twice or
+ * belongs to another kind of connector, for an account of an organization that has no application, and where neither the options
+ * nor the state have one of the organization `default`.
+ */
+export function seedState(
+  state: ServiceState,
+  options: {
+    readonly clientId?: string;
+    readonly clientSecret?: string;
+    readonly applications?: readonly ServedApplication[];
+    readonly definitions: ReadonlyMap<string, Definition>;
+    readonly accounts: readonly ServedAccount[];
+  },
+): string {
+  const { clientId, clientSecret, applications = [], accounts, definitions } = options;
+  const first =
+    clientId === undefined || clientSecret === undefined
+      ? storedApplication(state)
+      : state.applications.put({ organizationName: defaultOrganization, clientId, clientSecret });
+  for (const { organization, ...application } of applications) {
+    state.applications.put({ organizationName: organization, ...application });
+  }
+  const organizationIdByName = new Map(
+    state.applications.list().map((known) => [known.organizationName, known.organizationId]),
+  );
+
+  const seen = new Set<string>();
+  for (const account of accounts) {
+    if (seen.has(account.connectorId)) throw usage(`Two connectors have the id ${account.connectorId}.`);
+    seen.add(account.connectorId);
+    const definition = knownDefinition(definitions, account.definitionName);
+    const organizationName = account.organization ?? defaultOrganization;
+    const organizationId = organizationIdByName.get(organizationName);
+    if (organizationId === undefined) {
+      throw usage(`Expected an application of the organization ${organizationName}, got none.`);
+    }
+    seedConnector(state, organizationId, account, definition);
+  }
+  for (const { definition } of state.connectors.all()) knownDefinition(definitions, definition);
+  return first.organizationId;
+}
+
+/** Where none is given: one that was made before. */
+function storedApplication(state: ServiceState): Application {
+  const found = state.applications
+    .list()
+    .find(({ organizationName }) => organizationName === defaultOrganization);
+  if (found !== undefined) return found;
+  throw usage(
+    `Expected a client id and a client secret, or data with an application of the organization ${defaultOrganization}.`,
+  );
+}
+
+function seedConnector(
+  state: ServiceState,
+  organizationId: string,
+  { connectorId, workspace: workspaceName }: ServedAccount,
+  { name, title }: Definition,
+): void {
+  const present = state.connectors.byId(organizationId, connectorId);
+  if (present === null) {
+    const workspace = state.workspaces.ensure(organizationId, workspaceName);
+    // Throws for an id that another organization's connector has.
+    state.connectors.create({
+      id: connectorId,
+      organizationId,
+      workspaceId: workspace.id,
+      definition: name,
+      name: `${title} (${workspaceName})`,
+      replicationConfig: toStoredConfig({ replication: {}, environment: {}, entities: null }),
+      credentials: null,
+    });
+  } else if (present.definition !== name) {
+    throw usage(
+      `Expected connector ${connectorId} to be of the definition ${name}; the service's data has it as ${present.definition}.`,
+    );
+  }
+}
+
+function knownDefinition(definitions: ReadonlyMap<string, Definition>, name: string): Definition {
+  const definition = definitions.get(name);
+  if (definition !== undefined) return definition;
+  throw usage(`Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${name}.`);
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

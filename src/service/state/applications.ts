@@ -1,0 +1,133 @@
+import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { StateFile } from './open-state-file.ts';
+import { isPlainName, plainNameRule } from './plain-name.ts';
+import { hashSecret, matchesSecret, matchesSecretNow, unmatchedHash, type HashCost } from './secret-hash.ts';
+import type { Application, Applications } from './service-state.ts';
+import { takeTurns } from './take-turns.ts';
+
+interface ApplicationRow extends Application {
+  readonly secret: string;
+}
+
+const maxSecretLength = 1_024;
+
+const selectApplications = `
+SELECT client_id AS clientId, organization_id AS organizationId, organizations.name AS organizationName,
+  applications.created_at AS createdAt, secret
+FROM applications JOIN organizations ON organizations.id = organization_id`;
+
+export function createApplications(
+  { db, read, write }: StateFile,
+  { clock, cost }: { readonly clock: Clock; readonly cost: HashCost },
+): Applications {
+  const byId = db.prepare<[string], ApplicationRow>(`${selectApplications} WHERE client_id = ?`);
+  const all = db.prepare<[], ApplicationRow>(`${selectApplications} ORDER BY sequence`);
+  const addOrganization = db.prepare(
+    'INSERT INTO organizations (id, name, created_at) VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING',
+  );
+  const addApplication = db.prepare(
+    `INSERT INTO applications (client_id, organization_id, secret, created_at)
+     SELECT ?, id, ?, ? FROM organizations WHERE name = ?`,
+  );
+  const changeSecret = db.prepare('UPDATE applications SET secret = ? WHERE client_id = ?');
+  const dropTokens = db.prepare('DELETE FROM tokens WHERE client_id = ?');
+  const drop = db.prepare('DELETE FROM applications WHERE client_id = ?');
+
+  const unmatched = unmatchedHash(cost);
+  const proven = createProvenSecrets();
+  const inTurn = takeTurns({ atOnce: 2, waiting: 64 });
+
+  return {
+    put({ organizationName, clientId, clientSecret }) {
+      checkNames(organizationName, clientId);
+      checkSecret(clientSecret);
+      const row = write(() => {
+        const present = byId.get(clientId);
+        const now = instant(clock.now());
+        if (present === undefined) {
+          addOrganization.run(randomUUID(), organizationName, now);
+          addApplication.run(clientId, hashSecret(clientSecret, cost), now, organizationName);
+        } else if (present.organizationName !== organizationName) {
+          throw usage(
+            `The client id ${clientId} belongs to another organization than ${organizationName}. Choose another client id.`,
+          );
+        } else if (!matchesSecretNow(clientSecret, present.secret)) {
+          changeSecret.run(hashSecret(clientSecret, cost), clientId);
+          // Who knew the old secret is shut out now, not when the tokens expire.
+          dropTokens.run(clientId);
+        }
+        return byId.get(clientId);
+      });
+      if (row === undefined) throw lost();
+      proven.remember(row, clientSecret);
+      return withoutSecret(row);
+    },
+    async authenticate(clientId, clientSecret) {
+      const row = read(() => byId.get(clientId));
+      if (row !== undefined && proven.has(row, clientSecret)) return withoutSecret(row);
+      const isRight = await inTurn(() =>
+        matchesSecret(clientSecret.slice(0, maxSecretLength + 1), row?.secret ?? unmatched),
+      );
+      if (row === undefined || !isRight) return null;
+      // It may have been deleted, or given another secret, meanwhile.
+      if (read(() => byId.get(clientId))?.secret !== row.secret) return null;
+      proven.remember(row, clientSecret);
+      return withoutSecret(row);
+    },
+    list: () => read(() => all.all()).map(withoutSecret),
+    delete(clientId) {
+      proven.forget(clientId);
+      return write(() => drop.run(clientId).changes > 0);
+    },
+  };
+}
+
+/**
+ * The last right secret of each application, so that one that asks for tokens often does not cost a slow hash each time. Kept as
+ * a digest under a key that only this process has, together with the stored hash that it was right for.
+ */
+function createProvenSecrets() {
+  const key = randomBytes(32);
+  const byClientId = new Map<string, { readonly digest: Buffer; readonly secret: string }>();
+  const digestOf = (secret: string): Buffer => createHmac('sha256', key).update(secret).digest();
+  return {
+    remember: ({ clientId, secret }: ApplicationRow, clientSecret: string): void => {
+      byClientId.set(clientId, { digest: digestOf(clientSecret), secret });
+    },
+    has: ({ clientId, secret }: ApplicationRow, clientSecret: string): boolean => {
+      const known = byClientId.get(clientId);
+      return known?.secret === secret && timingSafeEqual(known.digest, digestOf(clientSecret));
+    },
+    forget: (clientId: string): void => void byClientId.delete(clientId),
+  };
+}
+
+function withoutSecret({
+  clientId,
+  organizationId,
+  organizationName,
+  createdAt,
+}: ApplicationRow): Application {
+  return { clientId, organizationId, organizationName, createdAt };
+}
+
+function checkNames(organizationName: string, clientId: string): void {
+  if (!isPlainName(organizationName))
+    throw usage(`Expected as the name of an organization ${plainNameRule}.`);
+  if (!isPlainName(clientId)) throw usage(`Expected as a client id ${plainNameRule}.`);
+}
+
+function checkSecret(secret: string): void {
+  if (secret.length > 0 && secret.length <= maxSecretLength && secret.isWellFormed()) return;
+  throw usage(`Expected a client secret of 1 to ${maxSecretLength} characters, got ${secret.length}.`);
+}
+
+function lost(): SyncError {
+  return new SyncError('An application was lost.', { code: 'INTERNAL', recovery: 'stop' });
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

@@ -1,0 +1,150 @@
+import { randomUUID } from 'node:crypto';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { isJsonObject, type JsonObject } from '../../core/json.ts';
+import { isConnectorId } from '../../core/names.ts';
+import { readJson, writeJson } from '../../sinks/ledger/json-text.ts';
+import { ApiError, notFound } from '../api-error.ts';
+import { connectorStatements, type ConnectorRow } from './connector-statements.ts';
+import type { StateFile } from './open-state-file.ts';
+import { isPlainName, plainNameRule } from './plain-name.ts';
+import type { Sealer } from './seal.ts';
+import type { Connectors, NewConnector, StoredConnector } from './service-state.ts';
+
+/** Of one organization. */
+export const maxConnectors = 10_000;
+
+export function createConnectors(
+  { db, read, write }: StateFile,
+  { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
+): Connectors & { checkKey(): void } {
+  const {
+    chosen,
+    every,
+    byId,
+    isTaken,
+    isWorkspaceThere,
+    countOf,
+    add,
+    change,
+    changeCredentials,
+    drop,
+    sealedOf,
+    allSealed,
+  } = connectorStatements(db);
+
+  const find = (organizationId: string, id: string): StoredConnector | null => {
+    const row = byId.get(organizationId, id);
+    return row === undefined ? null : connectorOf(row);
+  };
+  const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
+    credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
+
+  return {
+    list: (organizationId, { workspaceId, definition }) =>
+      read(() =>
+        chosen
+          .all({ organizationId, workspaceId: workspaceId ?? null, definition: definition ?? null })
+          .map(connectorOf),
+      ),
+    byId: (organizationId, id) => read(() => find(organizationId, id)),
+    all: () => read(() => every.all()).map(connectorOf),
+    create: (connector) =>
+      write(() => {
+        const { organizationId, workspaceId, definition, name, credentials } = connector;
+        const id = connector.id ?? randomUUID();
+        checkId(id);
+        checkName(name);
+        if (isTaken.get(id) !== undefined) throw usage(`Two connectors have the id ${id}.`);
+        if (isWorkspaceThere.get(organizationId, workspaceId) === undefined) {
+          throw notFound('There is no such workspace.');
+        }
+        if ((countOf.get(organizationId) ?? 0) >= maxConnectors) throw tooMany();
+        add.run({
+          id,
+          organizationId,
+          workspaceId,
+          definition,
+          name,
+          replicationConfig: writeJson(connector.replicationConfig),
+          credentials: seal(credentials, organizationId, id),
+          now: instant(clock.now()),
+        });
+        return found(find(organizationId, id));
+      }),
+    update: (organizationId, id, { name, replicationConfig, credentials }) =>
+      write(() => {
+        const present = find(organizationId, id);
+        if (present === null) return null;
+        checkName(name ?? present.name);
+        change.run({
+          id,
+          organizationId,
+          name: name ?? present.name,
+          replicationConfig: writeJson(replicationConfig ?? present.replicationConfig),
+          now: instant(clock.now()),
+        });
+        if (credentials !== undefined) {
+          changeCredentials.run(seal(credentials, organizationId, id), organizationId, id);
+        }
+        return find(organizationId, id);
+      }),
+    delete: (organizationId, id) => write(() => drop.run(organizationId, id).changes > 0),
+    credentials: (organizationId, id) => {
+      const sealed = read(() => sealedOf.get(organizationId, id)) ?? null;
+      return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+    },
+    /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
+    checkKey: () => read(() => allSealed.all()).forEach((sealed) => sealer.checkKey(sealed)),
+  };
+}
+
+/** What sealed credentials are bound to: moved to another connector they do not open. */
+function ownerOf(organizationId: string, id: string): string {
+  return JSON.stringify(['credentials', organizationId, id]);
+}
+
+function connectorOf(row: ConnectorRow): StoredConnector {
+  return {
+    ...row,
+    replicationConfig: readObject(row.replicationConfig),
+    hasCredentials: row.hasCredentials === 1,
+  };
+}
+
+function readObject(text: string): JsonObject {
+  const value = readJson(text);
+  if (isJsonObject(value)) return value;
+  throw new SyncError("The service's data is damaged: expected a JSON object.", {
+    code: 'SINK_FAILED',
+    recovery: 'stop',
+  });
+}
+
+function found(connector: NonNullable<StoredConnector> | null): StoredConnector {
+  if (connector !== null) return connector;
+  throw new SyncError('A connector was lost.', { code: 'INTERNAL', recovery: 'stop' });
+}
+
+function checkId(id: string): void {
+  if (isConnectorId(id)) return;
+  throw usage('Expected as the id of a connector 1 to 128 letters, digits, "-" and "_".');
+}
+
+function checkName(name: NewConnector['name']): void {
+  if (isPlainName(name)) return;
+  throw new ApiError(400, `Expected as the name of a connector ${plainNameRule}.`, {
+    field: 'name',
+    errorCode: 'invalid_name',
+  });
+}
+
+function tooMany(): ApiError {
+  return new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
+    errorCode: 'limit_reached',
+  });
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

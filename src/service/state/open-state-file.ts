@@ -1,0 +1,123 @@
+import { chmodSync, existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { takeLock, type Lock } from '../../sinks/ledger/lock.ts';
+import { createPrivateDirectory, createPrivateFile } from '../../sinks/ledger/private-file.ts';
+import { toStateError } from './state-error.ts';
+import { stateApplicationId, stateMigrations } from './state-schema.ts';
+
+/** The database behind the parts of the state. Errors of SQLite leave it as `SyncError`s. */
+export interface StateFile {
+  readonly db: Database.Database;
+  readonly read: <Result>(work: () => Result) => Result;
+  /** One IMMEDIATE transaction: all of `work` or nothing. */
+  readonly write: <Result>(work: () => Result) => Result;
+  /** Idempotent. */
+  close(): void;
+}
+
+const busyMs = 5_000;
+
+/** `<folder>/service.db`, held by this process alone; null: in memory. Throws as `openServiceState` does. */
+export function openStateFile(folder: string | null, clock: Clock): StateFile {
+  const name = folder === null ? ':memory:' : join(folder, 'service.db');
+  const guarded = <Result>(work: () => Result): Result => {
+    try {
+      return work();
+    } catch (error) {
+      throw toStateError(error, name);
+    }
+  };
+  let lock: Lock | null = null;
+  let db: Database.Database | null = null;
+  const close = (): void => {
+    db?.close();
+    lock?.release();
+    lock = null;
+  };
+  try {
+    return guarded(() => {
+      if (folder !== null) {
+        lock = lockFolder(folder);
+        createPrivateFile(name);
+        makePrivate(name);
+      }
+      const opened = new Database(name, { timeout: busyMs });
+      db = opened;
+      prepare(opened, name, clock);
+      return {
+        db: opened,
+        read: guarded,
+        write: (work) => guarded(() => opened.transaction(work).immediate()),
+        close,
+      };
+    });
+  } catch (error) {
+    close();
+    throw error;
+  }
+}
+
+/** Recovery `retry`: the process that has it may be about to end. */
+function lockFolder(folder: string): Lock {
+  createPrivateDirectory(folder);
+  const lock = takeLock(join(folder, 'service.lock'));
+  if (lock !== null) return lock;
+  throw new SyncError(
+    `Another process serves the data in ${folder}; expected to have it alone. End that process first, or name another folder with --data.`,
+    { code: 'USAGE', recovery: 'retry', context: { folder } },
+  );
+}
+
+/** A copy that was put back may have any mode. What SQLite makes beside the file takes the file's. */
+function makePrivate(file: string): void {
+  for (const path of [file, `${file}-wal`, `${file}-shm`]) {
+    if (existsSync(path) && (statSync(path).mode & 0o077) !== 0) chmodSync(path, 0o600);
+  }
+}
+
+function prepare(db: Database.Database, name: string, clock: Clock): void {
+  const version = inspect(db, name);
+  db.pragma('journal_mode = WAL');
+  db.pragma('synchronous = FULL');
+  db.pragma('foreign_keys = ON');
+  db.pragma('trusted_schema = OFF');
+  db.pragma('cell_size_check = ON');
+  // What was deleted or replaced is overwritten: hashes and sealed credentials too.
+  db.pragma('secure_delete = ON');
+  if (version === stateMigrations.length) return;
+  db.transaction(() => {
+    for (const migrate of stateMigrations.slice(version)) migrate(db, instant(clock.now()));
+    db.pragma(`application_id = ${stateApplicationId}`);
+    db.pragma(`user_version = ${stateMigrations.length}`);
+  }).immediate();
+}
+
+/** The version of the state in the file, 0 where it is empty. Reads only: a foreign file stays what it was. */
+function inspect(db: Database.Database, file: string): number {
+  const owner = Number(db.pragma('application_id', { simple: true }));
+  const version = Number(db.pragma('user_version', { simple: true }));
+  const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
+  if (owner === 0 && version === 0 && tables === 0) return 0;
+  if (owner !== stateApplicationId) {
+    throw incompatible(file, 'it is a database of another program', 'Name another folder with --data.');
+  }
+  if (version > stateMigrations.length) {
+    throw incompatible(
+      file,
+      `it has version ${version} and this connector-sync knows ${stateMigrations.length}`,
+      'Use a newer connector-sync.',
+    );
+  }
+  return version;
+}
+
+function incompatible(file: string, found: string, advice: string): SyncError {
+  return new SyncError(`${file} cannot be used as the service's data: ${found}. ${advice}`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { file },
+  });
+}

@@ -1,0 +1,110 @@
+import { hkdfSync, randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { SyncError } from '../../core/errors.ts';
+import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';
+import { toStateError } from './state-error.ts';
+
+const keyBytes = 32;
+const maxFileBytes = 256;
+
+/**
+ * The 32 bytes that everything secret of the service hangs on: from `text` (base64 or hex) where it is given, else from
+ * `<folder>/service.key`, which is made where there is none; without a folder made up for this process.
+ * Throws `SyncError` USAGE for a text that is no key, and for a file that is none, is no regular file, or that others may read.
+ */
+export function loadServiceKey(folder: string | null, text: string | undefined): Buffer {
+  if (text !== undefined && text !== '') return parseKey(text, 'CONNECTOR_SYNC_SERVICE_KEY');
+  if (folder === null) return randomBytes(keyBytes);
+  const file = join(folder, 'service.key');
+  try {
+    return readKeyFile(file) ?? makeKeyFile(folder, file);
+  } catch (error) {
+    throw toStateError(error, file);
+  }
+}
+
+/** A key for one purpose alone: what becomes known of it says nothing of the service's key or of another purpose's. */
+export function derivedKey(key: Buffer, purpose: string): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `connector-sync ${purpose}`, keyBytes));
+}
+
+/** Null where there is no file. */
+function readKeyFile(file: string): Buffer | null {
+  let descriptor: number;
+  try {
+    // A pipe must not make us wait for a writer.
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return null;
+    if (hasCode(error, 'ELOOP'))
+      throw usage(`${file} is a link; expected the key itself, as a regular file.`);
+    throw error;
+  }
+  try {
+    // Asked of the opened file, so that nobody can exchange it in between.
+    const stats = fstatSync(descriptor);
+    if (!stats.isFile() || stats.size > maxFileBytes)
+      throw usage(`${file} was expected to be a file with a key.`);
+    if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0) {
+      throw usage(
+        `Others may read or change the key in ${file}: chmod 600 it, and think about who has read it.`,
+      );
+    }
+    return parseKey(readFileSync(descriptor, 'utf8').trim(), file);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Written beside and then linked: nobody ever finds half a key, and of two processes that make one both take the first. */
+function makeKeyFile(folder: string, file: string): Buffer {
+  createPrivateDirectory(folder);
+  const key = randomBytes(keyBytes);
+  const draft = `${file}.${randomBytes(6).toString('hex')}`;
+  const descriptor = openPrivateFile(draft);
+  try {
+    writeSync(descriptor, `${key.toString('base64')}\n`);
+    fsyncSync(descriptor);
+    linkSync(draft, file);
+  } catch (error) {
+    const theirs = hasCode(error, 'EEXIST') ? readKeyFile(file) : null;
+    if (theirs === null) throw error;
+    return theirs;
+  } finally {
+    closeSync(descriptor);
+    rmSync(draft, { force: true });
+  }
+  syncDirectory(folder);
+  return key;
+}
+
+function parseKey(text: string, place: string): Buffer {
+  const key = /^[0-9a-f]{64}$/i.test(text)
+    ? Buffer.from(text, 'hex')
+    : /^[\w+/-]{43}=?$/.test(text)
+      ? Buffer.from(text, 'base64')
+      : null;
+  if (key?.length === keyBytes) return key;
+  throw usage(
+    `${place}: expected a key of ${keyBytes} bytes in base64 or hex, as "openssl rand -base64 32" makes one, got something else.`,
+  );
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+function usage(message: string): SyncError {
+  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
+}

@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+import { instant, type Clock } from '../../core/clock.ts';
+import { ApiError } from '../api-error.ts';
+import type { StateFile } from './open-state-file.ts';
+import { foldedName, isPlainName, plainNameRule } from './plain-name.ts';
+import type { Workspace, Workspaces } from './service-state.ts';
+import { workspaceStatements, type WorkspaceRow } from './workspace-statements.ts';
+
+/** More is a client that has lost its way: workspaces come into being by being named. */
+export const maxWorkspaces = 10_000;
+const dayMs = 86_400_000;
+
+export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): Workspaces {
+  const {
+    page,
+    placeOf,
+    byId,
+    byName,
+    countByStatus,
+    add,
+    change,
+    keepPlace,
+    drop,
+    forgetPlaces,
+    hasConnectors,
+  } = workspaceStatements(db);
+  const countOf = (organizationId: string): { active: number; inactive: number } => {
+    const counts = { active: 0, inactive: 0 };
+    for (const { status, number } of countByStatus.all(organizationId)) counts[status] = number;
+    return counts;
+  };
+
+  return {
+    list: (organizationId, { nameContains, status, limit, after }) =>
+      read(() => {
+        const place = after === null ? 0 : placeOf.get({ organizationId, id: after });
+        if (place === undefined) {
+          throw unknownPlace();
+        }
+        const part = nameContains === null ? null : foldedName(nameContains);
+        return page.all({ organizationId, place, status, part, limit }).map(workspaceOf);
+      }),
+    byId: (organizationId, id) => orNull(read(() => byId.get(organizationId, id))),
+    byName: (organizationId, name) => orNull(read(() => byName.get(organizationId, name))),
+    ensure: (organizationId, name) =>
+      write(() => {
+        const present = byName.get(organizationId, name);
+        if (present !== undefined) return workspaceOf(present);
+        checkName(name);
+        const { active, inactive } = countOf(organizationId);
+        if (active + inactive >= maxWorkspaces) throw tooMany();
+        const now = instant(clock.now());
+        const row: WorkspaceRow = {
+          id: randomUUID(),
+          organizationId,
+          name,
+          status: 'active',
+          isCacheEnabled: 1,
+          createdAt: now,
+          updatedAt: now,
+        };
+        add.run({ ...row, folded: foldedName(name) });
+        return workspaceOf(row);
+      }),
+    update: (organizationId, id, { name, status, isCacheEnabled }) =>
+      write(() => {
+        const present = byId.get(organizationId, id);
+        if (present === undefined) return null;
+        const row: WorkspaceRow = {
+          ...present,
+          name: name ?? present.name,
+          status: status ?? present.status,
+          isCacheEnabled: Number(isCacheEnabled ?? present.isCacheEnabled),
+          updatedAt: instant(clock.now()),
+        };
+        if (row.name !== present.name) {
+          checkName(row.name);
+          if (byName.get(organizationId, row.name) !== undefined) throw nameTaken();
+        }
+        change.run({ ...row, folded: foldedName(row.name) });
+        return workspaceOf(row);
+      }),
+    delete: (organizationId, id) =>
+      write(() => {
+        if (byId.get(organizationId, id) === undefined) return null;
+        if (hasConnectors.get(organizationId, id) !== undefined) throw notEmpty();
+        const now = clock.now();
+        forgetPlaces.run(instant(now - dayMs));
+        keepPlace.run(instant(now), organizationId, id);
+        drop.run(organizationId, id);
+        return instant(now);
+      }),
+    stats: (organizationId) => read(() => countOf(organizationId)),
+  };
+}
+
+function workspaceOf(row: WorkspaceRow): Workspace {
+  return { ...row, isCacheEnabled: row.isCacheEnabled === 1 };
+}
+
+function orNull(row: WorkspaceRow | undefined): Workspace | null {
+  return row === undefined ? null : workspaceOf(row);
+}
+
+function checkName(name: string): void {
+  if (isPlainName(name)) return;
+  throw new ApiError(400, `Expected as the name of a workspace ${plainNameRule}.`, {
+    field: 'name',
+    errorCode: 'invalid_name',
+  });
+}
+
+function unknownPlace(): ApiError {
+  return new ApiError(400, 'The cursor names no workspace that is or was there. Begin again without it.', {
+    field: 'query.cursor',
+    errorCode: 'invalid_parameter',
+  });
+}
+
+function nameTaken(): ApiError {
+  return new ApiError(409, 'Another workspace has this name.', { field: 'name', errorCode: 'name_taken' });
+}
+
+function notEmpty(): ApiError {
+  return new ApiError(409, 'The workspace has connectors; delete them first.', { errorCode: 'not_empty' });
+}
+
+function tooMany(): ApiError {
+  return new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
+    errorCode: 'limit_reached',
+  });
+}

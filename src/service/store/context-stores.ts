@@ -1,0 +1,56 @@
+import type { Instant } from '../../core/clock.ts';
+import type { JsonObject } from '../../core/json.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import type { SearchAnswer } from '../../search/search-answer.ts';
+import type { Provider } from '../provider.ts';
+
+/**
+ * `Loading`: the first sync waits, reads or has stored nothing yet. `Building Preview`: it stores records. `Preview`: it
+ * ended without everything (what there is can be searched). `Ready`: a sync was complete; later ones that are not leave it so.
+ */
+export type Readiness = 'Loading' | 'Building Preview' | 'Preview' | 'Ready';
+
+export interface StoreStatus {
+  readonly readiness: Readiness;
+  readonly entities: readonly EntityStatus[];
+  /** What the last sync that was not complete said of itself; null: it was. No secret, no value of a record. */
+  readonly problem: string | null;
+}
+
+export interface EntityStatus {
+  readonly entity: string;
+  /** `Updating`: searchable, and a refresh is under way. */
+  readonly status: 'Initializing' | 'Building Preview' | 'Preview' | 'Ready' | 'Updating';
+  readonly isSearchable: boolean;
+  /** Records that a search without a filter would find; null while nothing is searchable. */
+  readonly records: number | null;
+  readonly updatedAt: Instant | null;
+}
+
+/** The connector that a store is kept of. */
+export interface KeptConnector {
+  readonly connectorId: string;
+  readonly definition: Definition;
+  readonly provider: Provider;
+}
+
+/**
+ * The indexed stores of all connectors: one SQLite sink each, filled and refreshed by syncs that run in processes of their
+ * own, searched in others. This process only hands pages, queries and answers on, so it goes on answering meanwhile.
+ */
+export interface ContextStores extends AsyncDisposable {
+  /** Begins to keep the connector's store: its first sync, or, where a store is there already, a refresh when it is due. */
+  keep(connector: KeptConnector): void;
+  /** Ends what is under way for the connector and removes its store. Resolves when its files are gone. */
+  drop(connectorId: string): Promise<void>;
+  status(connectorId: string): StoreStatus;
+  /** Resolves when a sync that began after this call has ended, whatever it came to. */
+  refresh(connectorId: string): Promise<void>;
+  /** Resolves when search works for the connector (`Preview` or `Ready`), or rejects with the signal's reason. */
+  searchable(connectorId: string, signal: AbortSignal): Promise<void>;
+  /**
+   * `params` as an execute call brings them: query, limit, cursor, fields. Throws `ApiError`: 400 for a query that cannot be
+   * asked, that takes too long, or while the store is not ready (`context_store_not_ready`); 429 when too many wait.
+   */
+  search(connectorId: string, entity: string, params: JsonObject, signal: AbortSignal): Promise<SearchAnswer>;
+}

@@ -1,0 +1,147 @@
+import { setMaxListeners } from 'node:events';
+import type { Clock } from '../../core/clock.ts';
+import { SyncError, type ErrorCode } from '../../core/errors.ts';
+import { answerCall } from './answer-call.ts';
+import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
+import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
+import { openPause } from './open-pause.ts';
+import { runStoreProcess, type StoreProcessEnd } from './run-store-process.ts';
+import { searchableEntities } from './store-entities.ts';
+import { removeStore, storeFile } from './store-file.ts';
+import { isSearchable } from './store-readiness.ts';
+import { storeRecord } from './store-record.ts';
+import type { SyncSlots } from './sync-slots.ts';
+import { openWaitingRoom } from './waiting-room.ts';
+
+export interface KeepStoreOptions {
+  readonly folder: string;
+  readonly connector: KeptConnector;
+  readonly clock: Clock;
+  readonly refreshEveryMs: number | null;
+  readonly slots: SyncSlots;
+  /** What must be over before the file is touched; null: nothing. Never rejects. */
+  readonly after: Promise<void> | null;
+}
+
+/** The store of one connector: its syncs, one after the other, and what is known of it. Disposed, it leaves no process. */
+export interface KeptStore extends AsyncDisposable {
+  readonly file: string;
+  readonly connector: KeptConnector;
+  /** Takes the connector as it is now, with other credentials for example, and syncs at once. */
+  change(connector: KeptConnector): void;
+  status(): StoreStatus;
+  /** See `ContextStores`. Rejects with `SyncError` INTERRUPTED when the store is disposed of first. */
+  refresh(): Promise<void>;
+  searchable(signal: AbortSignal): Promise<void>;
+  /** The file cannot be read: it is made again from nothing. */
+  damaged(code: ErrorCode): void;
+}
+
+/** Throws `SyncError` USAGE for a connector id that makes no file name. */
+export function keepStore(options: KeepStoreOptions): KeptStore {
+  const { clock, slots, refreshEveryMs } = options;
+  let { connector } = options;
+  const file = storeFile(options.folder, connector.connectorId);
+  const closing = new AbortController();
+  setMaxListeners(0, closing.signal);
+  const pause = openPause(clock);
+  const refreshes = openWaitingRoom();
+  const searches = openWaitingRoom();
+  const record = storeRecord(file, () => connector.definition);
+
+  /** Where there is nothing to search, there is nothing to store. */
+  const hasStore = (): boolean => searchableEntities(connector.definition).length > 0;
+  /** Lets go who waits for search, where it works, and gives the readiness. */
+  const letSearch = (): Readiness => {
+    const { readiness } = record.status();
+    if (isSearchable(readiness)) searches.take()();
+    return readiness;
+  };
+
+  const syncOnce = async (): Promise<StoreProcessEnd> => {
+    if (record.mustRebuild()) await removeStore(file);
+    record.begun();
+    const { connectorId, definition } = connector;
+    return await runStoreProcess({
+      job: { file, connectorId, definition, nowMs: clock.now() },
+      // The connector as it is when the call comes: its credentials may have changed.
+      answer: (body, signal) => answerCall(connector, body, signal),
+      onLedger: (ledger) => record.stored(ledger),
+      signal: closing.signal,
+    });
+  };
+
+  const work = async (): Promise<void> => {
+    record.read();
+    let readiness = letSearch();
+    let dueAt = firstSyncAt(record.ledger(), { readiness, refreshEveryMs, nowMs: clock.now() });
+    let failures = 0;
+    for (;;) {
+      await pause.until(dueAt);
+      const giveBack = await slots.take(closing.signal);
+      // Whoever asks from here on asks for another one.
+      pause.clear();
+      const letRefreshed = refreshes.take();
+      const end = await syncOnce().catch(storageFailure).finally(giveBack);
+      record.ended(end);
+      readiness = letSearch();
+      failures = isSettled(end, readiness) ? 0 : failures + 1;
+      dueAt = nextSyncAt(end, { readiness, failures, refreshEveryMs, nowMs: clock.now() });
+      letRefreshed();
+    }
+  };
+
+  const start = async (): Promise<void> => {
+    if (options.after !== null) await options.after;
+    if (hasStore()) await work();
+  };
+  const working = start().catch((error: unknown) => {
+    if (!closing.signal.aborted) record.ended({ kind: 'error', code: 'INTERNAL' });
+    const reason = error instanceof Error ? error : new Error(String(error));
+    for (const room of [refreshes, searches]) room.fail(reason);
+  });
+
+  return {
+    file,
+    get connector() {
+      return connector;
+    },
+    change(changed) {
+      connector = changed;
+      pause.wake();
+    },
+    status: () => record.status(),
+    async refresh() {
+      if (!hasStore()) return;
+      const refreshed = refreshes.wait(closing.signal);
+      pause.wake();
+      await refreshed;
+    },
+    async searchable(signal) {
+      if (!isSearchable(record.status().readiness)) await searches.wait(signal);
+    },
+    damaged(code) {
+      record.damaged(code);
+      pause.wake();
+    },
+    async [Symbol.asyncDispose]() {
+      closing.abort(disposed());
+      pause.wake();
+      await working;
+      for (const room of [refreshes, searches]) room.fail(disposed());
+    },
+  };
+}
+
+/** A file that cannot be removed, a process that cannot be started: it may pass. */
+function storageFailure(error: unknown): StoreProcessEnd {
+  if (error instanceof Error && 'syscall' in error) return { kind: 'error', code: 'SINK_FAILED' };
+  throw error;
+}
+
+function disposed(): SyncError {
+  return new SyncError('The store was closed before what was waited for had come.', {
+    code: 'INTERRUPTED',
+    recovery: 'stop',
+  });
+}

@@ -1,0 +1,76 @@
+import type { Clock } from '../../core/clock.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorId } from '../../core/names.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import { openApiCaller } from '../../source/api/api-caller.ts';
+import { defaultApiLimits } from '../../source/api/api-limits.ts';
+import { openCallBudget } from '../../source/api/call-budget.ts';
+import { checkDeclared } from '../../source/api/check-declared.ts';
+import { invalidBody } from '../../source/api/classify-failure.ts';
+import { executeCall, type ExecuteRequest } from '../../source/api/execute-call.ts';
+import type { HttpTransport } from '../../source/api/http-transport.ts';
+import { readPage } from '../../source/api/read-page.ts';
+import { redactMessage } from '../../source/api/redact-message.ts';
+import type { Source, SourcePage } from '../../source/source.ts';
+
+export interface StoreSourceOptions {
+  readonly definition: Definition;
+  readonly connectorId: ConnectorId;
+  /** Hands calls to the service that this process belongs to. */
+  readonly transport: HttpTransport;
+  readonly clock: Clock;
+  readonly onEvent: OnRunEvent;
+}
+
+/** The third party keeps its own pace, for this process as for everybody else who asks the service. */
+const requestsPerSecond = 10_000;
+
+/**
+ * What a store's sync reads from: the connector's provider, which lives in the service's own process. The same calls as over
+ * HTTP, so failures are classified and tried again by the same table.
+ */
+export function openStoreSource(options: StoreSourceOptions): Source {
+  const { definition, connectorId, transport, clock, onEvent } = options;
+  const limits = defaultApiLimits;
+  const budget = openCallBudget({
+    concurrency: 2 * definition.rateLimit.concurrency,
+    requestsPerSecond,
+    clock,
+    maxThrottleWaitMs: limits.maxThrottleWaitMs,
+  });
+  const redact = (text: string): string => redactMessage(text, []);
+  const call = openApiCaller({ transport, tokens: null, headers: {}, clock, limits, redact });
+  const common = { connector: connectorId, definition };
+
+  return {
+    // Nobody else is asked for it: a provider that does not take its credentials says so to the first call.
+    connect: () => Promise.resolve(),
+    list: async ({ entity, params, isRoot }, signal) => {
+      const { pagination } = checkDeclared(definition, entity, 'list', params);
+      const request: ExecuteRequest = { ...common, entity, action: 'list', params, isRoot };
+      const list = executeCall(request, ({ envelope, bytes }, facts): SourcePage => {
+        const { records, next } = readPage(envelope, pagination, facts);
+        return { records, fetched: records.length, next, serverTime: null, bytes };
+      });
+      return await call(list, budget, onEvent, signal);
+    },
+    get: async ({ entity, params }, signal) => {
+      checkDeclared(definition, entity, 'get', params);
+      const request: ExecuteRequest = { ...common, entity, action: 'get', params, isRoot: false };
+      const get = executeCall(request, ({ envelope }, facts): JsonValue => {
+        if (isJsonObject(envelope.result)) return envelope.result;
+        throw invalidBody(facts, 'expected an object as result, got another kind');
+      });
+      try {
+        return await call(get, budget, onEvent, signal);
+      } catch (error) {
+        if (error instanceof SyncError && error.code === 'NOT_FOUND') return null;
+        throw error;
+      }
+    },
+    stats: () => ({ ...budget.stats(), serverTime: null }),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}

@@ -1,0 +1,89 @@
+import { hostname } from 'node:os';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import { syncConnector } from '../../engine/sync-connector.ts';
+import type { RunReport } from '../../sinks/run-report.ts';
+import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
+import type { HttpTransport } from '../../source/api/http-transport.ts';
+import { indexStore } from './index-store.ts';
+import { isSound } from './is-sound.ts';
+import { checkedId, storeBaseUrl, storeConnector } from './store-file.ts';
+import { storeDefinition, storeEntities } from './store-entities.ts';
+import { isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
+import type { StoreJob, StoreSyncEnd } from './store-messages.ts';
+import { openStoreSource } from './store-source.ts';
+
+export interface SyncStoreOptions {
+  readonly job: StoreJob;
+  readonly transport: HttpTransport;
+  readonly clock: Clock;
+  readonly onLedger: (ledger: StoreLedger) => void;
+  readonly signal: AbortSignal;
+}
+
+/** How often what is stored is told while a sync goes on, once there is something. */
+const tellEveryMs = 2_000;
+
+/** One sync of a store, and the search index after it. Resolves with what it came to; rejects only with faults of the program. */
+export async function syncStore(options: SyncStoreOptions): Promise<StoreSyncEnd> {
+  const { job, onLedger, signal } = options;
+  try {
+    const { report, ledger } = await sync(options);
+    if (report.error?.code === 'SINK_FAILED' && !isSound(job.file)) {
+      return { kind: 'unusable', code: 'SINK_FAILED' };
+    }
+    try {
+      await indexStore(job, signal);
+    } finally {
+      // Only now: without an index a search of much takes long. One that cannot be made takes nothing from what is stored.
+      onLedger(ledger);
+    }
+    return { kind: 'run', outcome: report.outcome, resumeAt: report.resumeAt };
+  } catch (error) {
+    if (!(error instanceof SyncError)) throw error;
+    return { kind: isUnusable(error) ? 'unusable' : 'error', code: error.code };
+  }
+}
+
+interface Synced {
+  readonly report: RunReport;
+  readonly ledger: StoreLedger;
+}
+
+async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOptions): Promise<Synced> {
+  const { file } = job;
+  const definition = storeDefinition(job.definition);
+  const connectorId = checkedId(job.connectorId);
+  // Derived data: what a power loss takes is read again.
+  await using sink = openSqliteSink({ file, durability: 'normal', clock });
+  let toldAtMs = -Infinity;
+  const onEvent: OnRunEvent = (event) => {
+    if (event.kind !== 'page-committed' || event.counts.inserted === 0) return;
+    if (clock.now() - toldAtMs < tellEveryMs) return;
+    toldAtMs = clock.now();
+    onLedger(readStoreLedger(sink.history, definition));
+  };
+  await using source = openStoreSource({ definition, connectorId, transport, clock, onEvent });
+  const report = await syncConnector({
+    identity: {
+      connector: storeConnector,
+      baseUrl: storeBaseUrl,
+      connectorId,
+      definition: definition.name,
+      definitionHash: definition.contentHash,
+      holder: { pid: process.pid, host: hostname(), command: 'serve', since: instant(clock.now()) },
+    },
+    definition,
+    entities: storeEntities(definition),
+    source,
+    sink,
+    concurrency: definition.rateLimit.concurrency,
+    clock,
+    // Nobody is there to let a guard's deletes pass, and what was deleted by mistake comes back with the next sync.
+    run: { allowDeletes: true },
+    onEvent,
+    signal,
+  });
+  return { report, ledger: readStoreLedger(sink.history, definition) };
+}

@@ -1,0 +1,129 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ServiceState } from '../../../src/service/state/service-state.ts';
+import { addApplication, openTestState, temporaryFolder } from './open-test-state.ts';
+
+let state: ServiceState;
+beforeEach(() => {
+  state = openTestState();
+});
+afterEach(() => state[Symbol.dispose]());
+
+const clientId = 'client-of-acme';
+const secret = 'secret-of-acme';
+
+describe('who is let in', () => {
+  it('knows an application by its id and secret, and nobody by anything else', async () => {
+    const acme = addApplication(state, 'acme');
+    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+    for (const [id, guess] of [
+      [clientId, 'Secret-of-acme'],
+      [clientId, ''],
+      [clientId, `${secret} `],
+      [clientId, `${secret}\u0000`],
+      ['client-of-Acme', secret],
+      ["' OR 1=1 --", secret],
+      ['__proto__', secret],
+    ] as const) {
+      expect([id, guess, await state.applications.authenticate(id, guess)]).toEqual([id, guess, null]);
+    }
+  });
+
+  it('gives an application that is there its new secret, and takes the old one and its tokens away', async () => {
+    const acme = addApplication(state, 'acme');
+    const { token } = state.tokens.issueApplication(acme);
+    expect(addApplication(state, 'acme')).toEqual(acme);
+    expect(state.tokens.find(token)).not.toBeNull();
+
+    const changed = { organizationName: 'acme', clientId, clientSecret: 'another' };
+    expect(state.applications.put(changed)).toEqual(acme);
+    expect(await state.applications.authenticate(clientId, secret)).toBeNull();
+    expect(await state.applications.authenticate(clientId, 'another')).toEqual(acme);
+    expect(state.tokens.find(token)).toBeNull();
+  });
+
+  it('lets nobody take the client id of another organization', async () => {
+    const acme = addApplication(state, 'acme');
+    expect(() =>
+      state.applications.put({ organizationName: 'other', clientId, clientSecret: 'mine' }),
+    ).toThrow(/belongs to another organization/);
+    expect(state.applications.list()).toEqual([acme]);
+    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+  });
+
+  it('shuts a deleted application out, the one that was right a moment ago too', async () => {
+    const acme = addApplication(state, 'acme');
+    await state.applications.authenticate(clientId, secret);
+    const { token } = state.tokens.issueApplication(acme);
+    expect(state.applications.delete(clientId)).toBe(true);
+    expect(state.applications.delete(clientId)).toBe(false);
+    expect(await state.applications.authenticate(clientId, secret)).toBeNull();
+    expect(state.tokens.find(token)).toBeNull();
+    expect(() => state.tokens.issueApplication(acme)).toThrow(/not there any more/);
+  });
+
+  it('does not believe a secret that was changed or taken away while it was being checked', async () => {
+    using folder = temporaryFolder();
+    for (const meanwhile of [
+      ({ applications }: ServiceState) =>
+        applications.put({ organizationName: 'acme', clientId, clientSecret: 'second' }),
+      ({ applications }: ServiceState) => applications.delete(clientId),
+    ]) {
+      const first = openTestState({ folder: folder.path });
+      addApplication(first, 'acme');
+      first[Symbol.dispose]();
+      // Opened anew it has proven nothing yet, and must do the work.
+      using second = openTestState({ folder: folder.path });
+      const late = second.applications.authenticate(clientId, secret);
+      meanwhile(second);
+      expect(await late).toBeNull();
+    }
+  });
+
+  it('answers a crowd that guesses with 429 instead of working on all of it, and lets the right one through', async () => {
+    const acme = addApplication(state, 'acme');
+    const guesses = Array.from({ length: 200 }, (_, index) =>
+      state.applications.authenticate(index % 2 === 0 ? clientId : 'nobody', `guess ${index}`).then(
+        (found) => found,
+        (error: unknown) => error,
+      ),
+    );
+    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+    const ends = await Promise.all(guesses);
+    const refused = ends.filter((end) => end !== null);
+    expect(refused).toHaveLength(200 - 66);
+    expect(refused[0]).toMatchObject({ status: 429, headers: { 'retry-after': '1' } });
+    expect(await state.applications.authenticate(clientId, 'again')).toBeNull();
+  });
+});
+
+describe('what an application may be called', () => {
+  it.each(['', ' padded', 'a\u0000b', 'line\nbreak', 'a\u202eb', '\ud800', 'x'.repeat(256)])(
+    'refuses %j',
+    (name) => {
+      expect(() =>
+        state.applications.put({ organizationName: name, clientId: 'c', clientSecret: 's' }),
+      ).toThrow(/Expected as the name of an organization/);
+      expect(() =>
+        state.applications.put({ organizationName: 'o', clientId: name, clientSecret: 's' }),
+      ).toThrow(/Expected as a client id/);
+      expect(state.applications.list()).toEqual([]);
+    },
+  );
+
+  it.each(["Robert'); DROP TABLE applications;--", '../../etc', '名前 📎', '{"$gt":""}', '%_'])(
+    'takes %j as what it is',
+    async (name) => {
+      const put = state.applications.put({ organizationName: name, clientId: name, clientSecret: name });
+      expect(put).toMatchObject({ organizationName: name, clientId: name });
+      expect(await state.applications.authenticate(name, name)).toEqual(put);
+      expect(state.applications.list()).toEqual([put]);
+    },
+  );
+
+  it('refuses an empty secret and an endless one without repeating it', () => {
+    for (const clientSecret of ['', 'tell-nobody'.repeat(100), 'tell-nobody\ud800']) {
+      const put = () => state.applications.put({ organizationName: 'o', clientId: 'c', clientSecret });
+      expect(put).toThrow(/^Expected a client secret of 1 to 1024 characters, got \d+\.$/);
+    }
+  });
+});

@@ -1,0 +1,101 @@
+import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { Provider } from '../../../src/service/provider.ts';
+import { revisingAccount } from '../../../src/service/sample/revising-account.ts';
+import { textOf } from '../../../src/service/sample/text-of.ts';
+import { searchableEntities } from '../../../src/service/store/store-entities.ts';
+import { asTexts, expectedRecords } from './expected-search.ts';
+import { definitionNamed, never, providerOf, searchAll, storeWorld } from './store-world.ts';
+
+const mailing = 'email-marketing';
+
+describe('a refresh', () => {
+  it.each([mailing, 'workspace-notes'])(
+    'brings what was added, changed and deleted in an account of %s',
+    async (name) => {
+      await using world = storeWorld();
+      const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny' });
+      world.keep('one', name, providerOf(name, account));
+      await world.stores.searchable('one', never);
+      const entities = searchableEntities(definitionNamed(name));
+      const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
+      account.moveTo(4);
+      await world.stores.refresh('one');
+      let changed = 0;
+      for (const [place, entity] of entities.entries()) {
+        const found = await searchAll(world.stores, 'one', entity.name);
+        const expected = expectedRecords(entity, account);
+        // What was done with a campaign that is gone was done: an event stays.
+        const isGone = ({ campaign_id = null }: JsonObject): boolean =>
+          entity.deletes === 'never' && !expected.some((event) => event['campaign_id'] === campaign_id);
+        const there = found.filter((record) => !isGone(record));
+        expect(asTexts(there), entity.name).toEqual(asTexts(expected));
+        if (JSON.stringify(asTexts(expected)) !== JSON.stringify(before[place])) changed += 1;
+      }
+      expect(changed).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  it('takes nothing that was there throughout from a search that goes on meanwhile, nor gives it twice', async () => {
+    await using world = storeWorld();
+    const lists = Array.from({ length: 90 }, (_, number) => listRecord(number * 10));
+    const stayed = new Set(lists.filter((_, place) => place % 5 !== 0).map(({ id }) => id));
+    world.keep(
+      'one',
+      mailing,
+      listsProvider(() => lists),
+    );
+    await world.stores.searchable('one', never);
+    for (const sort of [undefined, [{ web_id: 'desc' }]]) {
+      const found: unknown[] = [];
+      let next = 1_000 + found.length;
+      for (let cursor: string | null = null; ;) {
+        const more: JsonObject = cursor === null ? {} : { cursor };
+        const params: JsonObject = {
+          query: sort === undefined ? {} : { sort },
+          limit: 35,
+          fields: ['id'],
+          ...more,
+        };
+        const { data, meta } = await world.stores.search('one', 'lists', params, never);
+        found.push(...data.map(({ id }) => id));
+        if (!meta.has_more) break;
+        ({ cursor } = meta);
+        // Behind the page and before it: one goes, one comes, one changes where it does not stand in the order.
+        const leaving = lists.findIndex(({ id }) => !stayed.has(id));
+        if (leaving !== -1) lists.splice(leaving, 1);
+        for (const number of [next, next % 7]) lists.push(listRecord(number + 0.5));
+        next += 1;
+        lists[3] = { ...lists[3], visibility: `seen ${next}` };
+        await world.stores.refresh('one');
+      }
+      expect(new Set(found).size).toBe(found.length);
+      expect([...stayed].filter((id) => !found.includes(id))).toEqual([]);
+    }
+  });
+});
+
+function listRecord(number: number): JsonObject {
+  return {
+    id: `l${number}`,
+    web_id: Math.floor(number * 2),
+    name: `list ${String(number).padStart(8, '0')}`,
+    date_created: new Date(Date.UTC(2024, 0, 1) + number * 60_000).toISOString(),
+    visibility: 'pub',
+  };
+}
+
+/** An account that has lists and nothing else. */
+function listsProvider(lists: () => readonly JsonObject[]): Provider {
+  return {
+    list: async ({ entity, params }) => {
+      const sorted = [...(entity.name === 'lists' ? lists() : [])].sort((left, right) =>
+        textOf(left['date_created']) < textOf(right['date_created']) ? -1 : 1,
+      );
+      const offset = Number(params['offset'] ?? 0);
+      return { records: sorted.slice(offset, offset + Number(params['count'])), metadata: null };
+    },
+    get: async ({ params }) => lists().find(({ id }) => id === params['list_id']) ?? null,
+    download: async () => null,
+  };
+}

@@ -1,0 +1,298 @@
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
+import path from 'node:path';
+import Database from 'better-sqlite3';
+import { describe, expect, it } from 'vitest';
+import type { Provider } from '../../../src/service/provider.ts';
+import type { StoreStatus } from '../../../src/service/store/context-stores.ts';
+import { takeLock } from '../../../src/sinks/ledger/lock.ts';
+import { instantClock } from '../../support/instant-clock.ts';
+import {
+  definitionNamed,
+  heldProvider,
+  never,
+  openPromise,
+  providerOf,
+  sampleOf,
+  statusWhen,
+  storeWorld,
+  syncProcesses,
+} from './store-world.ts';
+
+const notes = 'workspace-notes';
+const mailing = 'email-marketing';
+
+function notesProvider(seed = 7): Provider {
+  return providerOf(notes, sampleOf(notes, 'tiny', seed));
+}
+
+/** A provider that says how many calls reached it. */
+function counted(provider: Provider): Provider & { calls(): number } {
+  let calls = 0;
+  return {
+    ...provider,
+    list: async (request) => {
+      calls += 1;
+      return await provider.list(request);
+    },
+    calls: () => calls,
+  };
+}
+
+describe('a store', () => {
+  it('leaves neither a process nor a lock when it is closed in the middle of a sync', async () => {
+    await using world = storeWorld();
+    const provider = heldProvider(notesProvider(), (entity) => entity === 'blocks');
+    world.keep('one', notes, provider);
+    await provider.arrived;
+    expect(syncProcesses()).toHaveLength(1);
+    const waiting = expect(world.stores.searchable('one', never)).rejects.toMatchObject({
+      code: 'INTERRUPTED',
+    });
+    const refreshing = expect(world.stores.refresh('one')).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    await world.stores[Symbol.asyncDispose]();
+    await Promise.all([waiting, refreshing]);
+    expect(syncProcesses()).toEqual([]);
+    const lock = takeLock(`${world.file('one')}.store.lock`);
+    expect(lock).not.toBeNull();
+    lock?.release();
+  });
+
+  it('is removed with everything beside it in the middle of a sync, and can be kept again', async () => {
+    await using world = storeWorld();
+    const provider = heldProvider(notesProvider(), (entity) => entity === 'blocks');
+    world.keep('one', notes, provider);
+    await provider.arrived;
+    const dropped = world.stores.drop('one');
+    await expect(world.stores.search('one', 'pages', { query: {} }, never)).rejects.toMatchObject({
+      status: 400,
+    });
+    // Before the old one is gone: the new one waits for that.
+    world.keep('one', notes, notesProvider());
+    await dropped;
+    await world.stores.searchable('one', never);
+    expect(world.stores.status('one').problem).toBeNull();
+    await world.stores.drop('one');
+    expect(readdirSync(path.join(world.folder, 'stores'))).toEqual([]);
+    expect(syncProcesses()).toEqual([]);
+    expect(world.stores.status('one').readiness).toBe('Loading');
+  });
+
+  it('is found again by a restart, which reads nothing before it is due', async () => {
+    const clock = instantClock();
+    await using world = storeWorld({ clock });
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    const before = world.stores.status('one');
+
+    await world.restart();
+    const again = counted(notesProvider());
+    world.keep('one', notes, again);
+    expect(world.stores.status('one')).toEqual(before);
+    expect([again.calls(), syncProcesses()]).toEqual([0, []]);
+    await world.stores.refresh('one');
+    expect(again.calls()).toBeGreaterThan(0);
+  });
+
+  it('is refreshed at its time, counted from the end of the sync before, also over a restart', async () => {
+    let now = Date.parse('2026-03-01T00:00:00Z');
+    const asleep: { ms: number; wake: () => void }[] = [];
+    const clock = {
+      now: () => now,
+      sleep: (ms: number, signal?: AbortSignal) =>
+        new Promise<void>((resolve, reject) => {
+          asleep.push({ ms, wake: resolve });
+          signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        }),
+    };
+    const hour = 3_600_000;
+    await using world = storeWorld({ clock, refreshEveryMs: hour });
+    const provider = counted(notesProvider());
+    world.keep('one', notes, provider);
+    await world.stores.searchable('one', never);
+    const first = provider.calls();
+    await statusWhen(world.stores, 'one', () => asleep.length > 0);
+    expect(asleep.map(({ ms }) => ms)).toEqual([hour]);
+
+    now += hour;
+    asleep.shift()?.wake();
+    await statusWhen(world.stores, 'one', () => asleep.length > 0);
+    expect(provider.calls()).toBeGreaterThan(first);
+
+    asleep.length = 0;
+    now += hour / 4;
+    await world.restart();
+    world.keep('one', notes, provider);
+    await statusWhen(world.stores, 'one', () => asleep.length > 0);
+    const [wait] = asleep;
+    expect(wait?.ms).toBeGreaterThan(0.7 * hour);
+    expect(wait?.ms).toBeLessThan(0.8 * hour);
+  });
+
+  it('goes on where a restart cut it off', async () => {
+    await using world = storeWorld();
+    const held = heldProvider(notesProvider(), (entity) => entity === 'blocks');
+    world.keep('one', notes, held);
+    await held.arrived;
+    await statusWhen(world.stores, 'one', ({ readiness }) => readiness === 'Building Preview');
+    await world.restart();
+    const again = heldProvider(notesProvider(), () => true);
+    world.keep('one', notes, again);
+    const { readiness, problem } = world.stores.status('one');
+    expect(readiness).toBe('Building Preview');
+    expect(problem).toBe('The last sync was cut off before its end; the next one goes on.');
+    again.open();
+    await world.stores.searchable('one', never);
+    expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
+  });
+
+  it('tries again after a while when its process dies, and says so', async () => {
+    const clock = instantClock();
+    const stopped = openPromise();
+    const held = { now: () => clock.now(), sleep: async () => await stopped.promise };
+    await using world = storeWorld({ clock: held });
+    const provider = heldProvider(notesProvider(), () => true);
+    world.keep('one', notes, provider);
+    await provider.arrived;
+    for (const pid of syncProcesses()) process.kill(pid, 'SIGKILL');
+    const { readiness, problem } = await statusWhen(world.stores, 'one', (status) => status.problem !== null);
+    expect(readiness).toBe('Loading');
+    expect(problem).toMatch(/cut off before its end|ended too early \(SIGKILL\)/);
+    provider.open();
+    clock.advance(1_000);
+    stopped.resolve();
+    await world.stores.searchable('one', never);
+    expect(world.stores.status('one').problem).toBeNull();
+  });
+
+  it.each([
+    ['no database', (file: string) => writeFileSync(file, 'no database at all'.repeat(1000))],
+    ['torn in the middle', (file: string) => overwrite(file, 3 * 16_384, 200 * 16_384)],
+    ['a database of somebody else', (file: string) => makeOther(file)],
+  ])('is made again where its file is %s', async (_what, damage) => {
+    await using world = storeWorld({ clock: instantClock() });
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    await world.stores[Symbol.asyncDispose]();
+    const before = recordsOf(world.stores.status('one'));
+    damage(world.file('one'));
+
+    await world.restart();
+    const problems: (string | null)[] = [];
+    const provider = notesProvider();
+    world.keep('one', notes, {
+      ...provider,
+      list: async (request) => {
+        problems.push(world.stores.status('one').problem);
+        return await provider.list(request);
+      },
+    });
+    await world.stores.refresh('one');
+    await world.stores.searchable('one', never);
+    const after = world.stores.status('one');
+    expect(after).toMatchObject({ readiness: 'Ready', problem: null });
+    expect(recordsOf(after)).toEqual(before);
+    expect(problems.at(-1)).toMatch(/made again from nothing/);
+  });
+
+  it('is made again where a search finds that it cannot be read', async () => {
+    await using world = storeWorld();
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    writeFileSync(world.file('one'), 'no database at all'.repeat(1000));
+    const search = world.stores.search('one', 'pages', { query: {} }, never);
+    await expect(search).rejects.toMatchObject({
+      body: { errors: [{ error_code: 'context_store_not_ready' }] },
+    });
+    expect(world.stores.status('one').problem).toMatch(/made again from nothing/);
+    await world.stores.searchable('one', never);
+    expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
+  });
+
+  it('is made again from nothing where it holds another kind of connector', async () => {
+    await using world = storeWorld({ clock: instantClock() });
+    world.keep('one', mailing, providerOf(mailing, sampleOf(mailing)));
+    await world.stores.searchable('one', never);
+    await world.restart();
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
+    expect(world.stores.status('one').entities.map(({ entity }) => entity)).toContain('blocks');
+  });
+
+  it('answers a refresh only after a sync that began after it was asked for', async () => {
+    await using world = storeWorld();
+    const provider = counted(notesProvider());
+    const held = heldProvider(provider, (entity) => entity === 'blocks');
+    world.keep('one', notes, held);
+    await held.arrived;
+    let isThrough = false;
+    const refreshed = world.stores.refresh('one').then(() => (isThrough = true));
+    held.open();
+    await world.stores.searchable('one', never);
+    const calls = provider.calls();
+    expect(isThrough).toBe(false);
+    await refreshed;
+    expect(provider.calls()).toBeGreaterThan(calls);
+  });
+
+  it('syncs two connectors at a time; the next waits', async () => {
+    await using world = storeWorld();
+    const ids = ['one', 'two', 'three'];
+    const providers = ids.map(() => heldProvider(notesProvider(), () => true));
+    for (const [place, id] of ids.entries()) world.keep(id, notes, providers[place] ?? notesProvider());
+    await Promise.all([providers[0]?.arrived, providers[1]?.arrived]);
+    expect(syncProcesses()).toHaveLength(2);
+    for (const provider of providers.slice(0, 2)) provider.open();
+    await providers[2]?.arrived;
+    providers[2]?.open();
+    await Promise.all(ids.map((id) => world.stores.searchable(id, never)));
+  });
+
+  it('is not kept under an id that could leave its folder', async () => {
+    await using world = storeWorld();
+    for (const id of ['../one', 'a/b', '', 'a.b', 'x'.repeat(129)]) {
+      expect(() => world.keep(id, notes, notesProvider())).toThrow(/connector id/);
+    }
+    expect(existsSync(path.join(world.folder, 'stores'))).toBe(false);
+    await expect(world.stores.drop('../one')).rejects.toThrow(/connector id/);
+  });
+
+  it('says how long to wait with its signal, and refuses for connectors that nobody keeps', async () => {
+    await using world = storeWorld();
+    const held = heldProvider(notesProvider(), () => true);
+    world.keep('one', notes, held);
+    const left = new AbortController();
+    const waiting = world.stores.searchable('one', left.signal);
+    left.abort(new Error('no longer'));
+    await expect(waiting).rejects.toThrow('no longer');
+    await expect(world.stores.refresh('other')).rejects.toMatchObject({ status: 400 });
+    expect(definitionNamed(notes).name).toBe(notes);
+  });
+});
+
+function recordsOf({ entities }: StoreStatus): readonly (number | null)[] {
+  return entities.map(({ records }) => records);
+}
+
+function overwrite(file: string, from: number, to: number): void {
+  const descriptor = openSync(file, 'r+');
+  const end = Math.min(to, fstatSync(descriptor).size);
+  writeSync(descriptor, Buffer.alloc(end - from, 0xa5), 0, end - from, from);
+  closeSync(descriptor);
+}
+
+function makeOther(file: string): void {
+  rmSync(file);
+  const db = new Database(file);
+  db.exec('CREATE TABLE notes (text TEXT); PRAGMA user_version = 7');
+  db.close();
+}
