@@ -8,6 +8,7 @@ process.exitCode = await runCommandLine({
   script: process.argv[1] ?? '',
   env: process.env,
   cwd: process.cwd(),
+  stdin: () => process.stdin,
   stdout: process.stdout,
   stderr: process.stderr,
 });

@@ -1,6 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { ExitCode } from './exit-codes.ts';
+import type { Input } from './read-input.ts';
 import type { Terminal } from './terminal.ts';
 
 /** What every command gets: the world it runs in. */
@@ -13,6 +14,8 @@ export interface CommandContext {
   readonly cwd: string;
   /** How a person calls this program, for commands in printed texts: `npx connector-sync`. */
   readonly program: string;
+  /** Standard input, which nothing touches before a command asks for it. */
+  readonly input: () => Input;
   /** From `--config`; null where it was not given. */
   readonly config: string | null;
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */

@@ -7,7 +7,7 @@ export interface ConfigChoices {
   readonly dataFolder: string;
 }
 
-/** A config file with one connector of each built-in definition; texts are written as JSON, which YAML reads. */
+/** A config file with a connector of each built-in definition that hosted services have; texts are written as JSON, which YAML reads. */
 export function configText(choices: ConfigChoices): string {
   const sink =
     choices.sink === 'sqlite'
@@ -36,6 +36,12 @@ connectors:
     workspace: ${JSON.stringify(choices.workspace)}
     sink: main
     schedule: { every: 1h }
+
+  # library:
+  #   definition: document-library
+  #   workspace: ${JSON.stringify(choices.workspace)}
+  #   sink: main
+  #   downloads: { directory: ${pathText(choices.dataFolder, 'files')} } # the files of its records
 `;
 }
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp, type App } from '../app.ts';
+import { openApp } from '../app.ts';
 import { isConnectorName } from '../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../definitions/definition.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -7,21 +7,14 @@ import { counted } from '../telemetry/progress-text.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { findInWorkspaces } from './find-in-workspaces.ts';
 import { loadConfig } from './load-config.ts';
-import { textTable } from './tables/text-table.ts';
+import { connectorTable } from './tables/connector-table.ts';
 import { wrapped } from './tables/wrapped.ts';
 import { tellWaits } from './tell-waits.ts';
 
 interface DiscoverFlags {
   readonly workspace?: readonly string[];
-}
-
-interface DiscoveredConnector {
-  readonly workspace: string;
-  readonly id: string;
-  readonly name: string | null;
-  /** The name of our definition; null for a connector type that we have none for. */
-  readonly definition: string | null;
 }
 
 const defaultWorkspace = 'default';
@@ -50,34 +43,13 @@ async function runDiscover(
   if (name !== null) return showDefinition(context, definitionOf(settings, name));
   await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync discover' });
   const workspaces = flags.workspace ?? workspacesOf(settings);
-  const found = await discover(app, workspaces, context.signal);
+  const search = { workspaces, definitionId: null, mayBeGone: false };
+  const found = await findInWorkspaces(app, search, context.signal);
   const { terminal } = context;
   terminal.printJson({ connectors: found });
-  const rows = found.map(({ workspace, id, name: label, definition }) => [
-    workspace,
-    id,
-    definition ?? '?',
-    label ?? '',
-  ]);
   if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
-  else for (const line of textTable(connectorColumns, rows)) terminal.print(line);
+  else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
   return exitCodes.ok;
-}
-
-async function discover(
-  app: App,
-  workspaces: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly DiscoveredConnector[]> {
-  const definitionById = new Map([...app.settings.definitions.values()].map(({ id, name }) => [id, name]));
-  const found: DiscoveredConnector[] = [];
-  for (const workspace of workspaces) {
-    for (const { id, name, definitionId } of await app.client.findConnectors({ workspace }, signal)) {
-      const definition = definitionId === null ? undefined : definitionById.get(definitionId);
-      found.push({ workspace, id, name, definition: definition ?? null });
-    }
-  }
-  return found;
 }
 
 function workspacesOf(settings: Settings): readonly string[] {
@@ -148,10 +120,3 @@ function paramsText({ params }: Action): string {
     )
     .join(', ');
 }
-
-const connectorColumns = [
-  { title: 'workspace', align: 'left' },
-  { title: 'id', align: 'left' },
-  { title: 'definition', align: 'left' },
-  { title: 'name', align: 'left' },
-] as const;

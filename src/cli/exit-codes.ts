@@ -68,6 +68,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   CONNECTOR_AMBIGUOUS: exitCodes.usage,
   // The config names a place that belongs to something else.
   SINK_INCOMPATIBLE: exitCodes.usage,
+  // The query, as a person or a program wrote it.
+  SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,
   CONNECTOR_BUSY: exitCodes.busy,
   // What the service put off before a run could begin is missing as it is where it ends one.

@@ -1,23 +1,29 @@
+import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
 import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
+import { addApplications } from './applications.ts';
 import { addAudit } from './audit.ts';
 import { addBackfill } from './backfill.ts';
 import { addCancel } from './cancel.ts';
 import { addCheck } from './check.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { addConfig } from './config.ts';
+import { addConnectors } from './connectors.ts';
+import { addDefinitions } from './definitions.ts';
 import { addDemo } from './demo.ts';
 import { addDiscover } from './discover.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { addDownload } from './download.ts';
 import { addExplain } from './explain.ts';
 import { addExport } from './export.ts';
 import { addInit } from './init.ts';
 import { logLevel, withDotEnv } from './load-config.ts';
 import { programName } from './program-name.ts';
 import { programVersion } from './program-version.ts';
+import type { Input } from './read-input.ts';
 import { addGet, addList } from './read-records.ts';
 import { addRefetch } from './refetch.ts';
 import { reportError } from './report-error.ts';
@@ -25,6 +31,7 @@ import { addReset } from './reset.ts';
 import { addRuns } from './runs.ts';
 import { addSchedule } from './schedule.ts';
 import { addSchema } from './schema.ts';
+import { addSearch } from './search.ts';
 import { addServe } from './serve.ts';
 import { addStatus } from './status.ts';
 import { addSync } from './sync.ts';
@@ -32,6 +39,7 @@ import { openTerminal, type Output } from './terminal.ts';
 import { addUndelete } from './undelete.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
 import { addWorker } from './worker.ts';
+import { addWorkspaces } from './workspaces.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
 export interface ProcessWorld {
@@ -41,6 +49,8 @@ export interface ProcessWorld {
   readonly script?: string;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** Left out: empty. */
+  readonly stdin?: () => Input;
   readonly stdout: Output;
   readonly stderr: Output;
 }
@@ -54,6 +64,7 @@ Examples:
   $ connector-sync sync newsletter --select 'list*' one connector, some entities
   $ connector-sync status --json | jq .connectors
   $ connector-sync export newsletter/list_members   what changed, for a warehouse
+  $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}'
   $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
   $ connector-sync schedule list                    when does what run next?
 
@@ -88,6 +99,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       env,
       cwd: world.cwd,
       program: programName(world.script ?? '', world.env),
+      input: world.stdin ?? (() => Readable.from([])),
       config: config ?? null,
       signal: interrupts.signal,
     };
@@ -115,6 +127,9 @@ const commands: readonly ((program: Command, enter: Enter) => void)[] = [
   addInit,
   addCheck,
   addDiscover,
+  addDefinitions,
+  addConnectors,
+  addWorkspaces,
   addSync,
   addStatus,
   addRuns,
@@ -128,7 +143,10 @@ const commands: readonly ((program: Command, enter: Enter) => void)[] = [
   addCancel,
   addList,
   addGet,
+  addDownload,
+  addSearch,
   addServe,
+  addApplications,
   addWorker,
   addSchedule,
   addSchema,

@@ -1,31 +1,19 @@
-import { randomBytes } from 'node:crypto';
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import { Secret } from '../core/secret.ts';
+import type { Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
-import type { ServedAccount } from '../service/local-connectors.ts';
 import { maxSampleRevision } from '../service/sample/revision-time.ts';
 import type { Service } from '../service/start-service.ts';
+import { loadServiceKey } from '../service/state/service-key.ts';
+import { openApplications } from './applications/open-applications.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { announcement } from './serve/announcement.ts';
+import { chooseApplication } from './serve/choose-application.ts';
+import { readServeFlags, type ServeChoices, type ServeFlags } from './serve/serve-flags.ts';
+import { defaultDataFolder, servedWorkspace } from './serve/served-accounts.ts';
 import { usage } from './usage-error.ts';
-import { wholeNumber } from './whole-number.ts';
-
-interface ServeFlags {
-  readonly host: string;
-  readonly port: string;
-  readonly size: string;
-  readonly members?: string;
-  readonly seed: string;
-  readonly revision: string;
-}
-
-interface Credentials {
-  readonly clientId: string;
-  readonly clientSecret: Secret;
-  readonly isGenerated: boolean;
-}
-
-const workspace = 'default';
 
 export function addServe(program: Command, enter: Enter): void {
   program
@@ -33,15 +21,23 @@ export function addServe(program: Command, enter: Enter): void {
     .description('Serve the Connector Execution API on this machine, with sample data.')
     .option('--host <address>', 'address to bind', '127.0.0.1')
     .option('--port <n>', '0 for any free port', '8787')
+    .option('--data <folder>', 'what the service remembers, and its indexed stores', defaultDataFolder)
     .option('--size <size>', 'of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with so many members')
     .option('--seed <n>', 'the same seed makes the same records', '1')
     .option('--revision <n>', `days that have changed the records, 0 to ${maxSampleRevision}`, '0')
+    .option('--refresh <duration>', 'how often the indexed stores are brought up to date', '1h')
+    .option('--no-index', 'keep no indexed stores: list and get work, search does not')
+    .option('--rate-limit <n>', 'requests a second of one token', '1000')
+    .option('--token-lifetime <duration>', 'of application tokens, 15m at least', '15m')
     .addHelpText(
       'after',
       `
-Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; where they are not set, new ones are made up
-and printed.
+Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; where they are not set, the first start on a
+data folder makes up new ones and prints them once. "connector-sync applications" makes and deletes more.
+
+Credentials of connectors are sealed with the key in $CONNECTOR_SYNC_SERVICE_KEY (32 bytes, base64 or hex), else with
+service.key in the data folder, which the first start makes.
 
 On each day of --revision about one record in a hundred comes, changes or goes. To see what a sync makes of that: serve, sync,
 end the service, serve with the next revision and the same port and seed, sync again.
@@ -56,102 +52,85 @@ Examples:
 /** Told to stop is how a server ends: exit code 0. */
 async function runServe(context: CommandContext, flags: ServeFlags): Promise<ExitCode> {
   const { terminal, signal } = context;
-  const credentials = credentialsFrom(context);
-  const size = sizeOf(flags);
-  const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
-  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
-  const port = wholeNumber('--port', flags.port, 65_535);
-  // Loaded only where something is served: a server's code would slow the start of every other command.
-  const { startService } = await import('../service/start-service.ts');
-  await using service = await startService({
-    host: flags.host,
-    port,
-    clientId: credentials.clientId,
-    clientSecret: credentials.clientSecret.reveal(),
-    definitions: loadDefinitions([builtInDefinitionsFolder]),
-    accounts: [
-      {
-        connectorId: 'sample-newsletter',
-        workspace,
-        definitionName: 'email-marketing',
-        seed,
-        size,
-        revision,
-      },
-      { connectorId: 'sample-wiki', workspace, definitionName: 'workspace-notes', seed, size, revision },
-    ],
-  }).catch((error: unknown) => {
-    throw portTaken(error, flags);
-  });
+  const choices = readServeFlags(flags);
+  const folder = resolve(context.cwd, flags.data);
+  const application = await chooseApplication(context, folder);
+  await using service = await start(context, choices, folder, application);
   // The one place that prints a secret, once, because it was made up here and nobody could know it otherwise.
-  const secretText = credentials.isGenerated ? credentials.clientSecret.reveal() : null;
+  const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
   terminal.printJson({
     url: service.url,
-    workspace,
+    reference: `${service.url}/docs`,
+    openapi: `${service.url}/openapi.json`,
+    workspace: servedWorkspace,
     connectors: service.connectors,
-    revision,
-    clientId: credentials.clientId,
+    revision: choices.revision,
+    data: folder,
+    clientId: application.clientId,
     ...(secretText === null ? {} : { clientSecret: secretText }),
   });
-  for (const line of announcement(service, revision, credentials.clientId, secretText)) terminal.print(line);
-  if (!credentials.isGenerated) context.scrubber.register(credentials.clientSecret);
+  const { program } = context;
+  for (const line of announcement({ service, choices, data: flags.data, application, program })) {
+    terminal.print(line);
+  }
+  if (application.kind === 'given') context.scrubber.register(application.clientSecret);
   await aborted(signal);
   return exitCodes.ok;
 }
 
-function credentialsFrom({ env }: CommandContext): Credentials {
-  const clientId = env['CONNECTOR_SYNC_CLIENT_ID'] ?? '';
-  const clientSecret = env['CONNECTOR_SYNC_CLIENT_SECRET'] ?? '';
-  if ((clientId === '') !== (clientSecret === '')) {
-    throw usage(
-      'Expected both CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET, or neither; one is not set.',
-    );
+async function start(
+  { env, terminal, clock }: CommandContext,
+  choices: ServeChoices,
+  folder: string,
+  application: Awaited<ReturnType<typeof chooseApplication>>,
+): Promise<Service> {
+  const { host, port } = choices;
+  // Loaded only where something is served: a server's code would slow the start of every other command.
+  const { startService } = await import('../service/start-service.ts');
+  return await startService({
+    host,
+    port,
+    data: folder,
+    key: loadServiceKey(folder, env['CONNECTOR_SYNC_SERVICE_KEY']),
+    ...(application.kind === 'there'
+      ? {}
+      : { clientId: application.clientId, clientSecret: application.clientSecret.reveal() }),
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: choices.accounts,
+    otherwise: choices.otherwise,
+    isIndexed: choices.isIndexed,
+    refreshEveryMs: choices.refreshEveryMs,
+    tokenTtlSeconds: choices.tokenSeconds,
+    limits: { requestsPerSecond: choices.requestsPerSecond },
+    onFailure: (error) => terminal.note(failureText(error)),
+  }).catch(async (error: unknown) => {
+    if (application.kind === 'made-up') await forget(application.clientId, folder, clock);
+    throw portTaken(error, choices);
+  });
+}
+
+/** Nobody was shown its secret, so the next start makes up another one. */
+async function forget(clientId: string, folder: string, clock: Clock): Promise<void> {
+  try {
+    using applications = await openApplications(folder, clock, { isMade: false });
+    applications?.delete(clientId);
+  } catch {
+    // What kept the service from starting keeps this from working too, and is what will be told.
   }
-  return clientId === ''
-    ? {
-        clientId: 'local',
-        clientSecret: new Secret(randomBytes(18).toString('base64url')),
-        isGenerated: true,
-      }
-    : { clientId, clientSecret: new Secret(clientSecret), isGenerated: false };
 }
 
-function announcement(
-  { url, connectors }: Service,
-  revision: number,
-  clientId: string,
-  secret: string | null,
-): readonly string[] {
+/** The text of an error that nobody foresaw may quote a record: only where it came from is told. */
+function failureText(error: unknown): string {
+  if (error instanceof SyncError) return `A request failed: ${error.code}: ${error.message}`;
+  const frames = error instanceof Error ? (error.stack ?? '').match(/^ +at .*$/gm) : null;
   return [
-    `Serving the Connector Execution API at ${url}`,
-    `  connectors: ${connectors.join(', ')} (workspace ${workspace}), revision ${revision}`,
-    secret === null
-      ? '  credentials: from CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET'
-      : `  credentials, made up for this run: client id ${clientId}, client secret ${secret}`,
-    '',
-    'A config for it:',
-    '  api:',
-    `    baseUrl: ${url}`,
-    `    clientId: ${JSON.stringify(clientId)}`,
-    '    clientSecret: "${CONNECTOR_API_CLIENT_SECRET}"',
-    '  sinks: { main: { type: sqlite, path: ./data/sample.db } }',
-    '  connectors:',
-    '    newsletter: { definition: email-marketing, id: sample-newsletter, sink: main }',
-    '    wiki: { definition: workspace-notes, id: sample-wiki, sink: main }',
-    '',
-    ...(revision < maxSampleRevision
-      ? [`Ctrl-C ends it. With --revision ${revision + 1} some records will have come, changed or gone.`]
-      : ['Ctrl-C ends it.']),
-  ];
+    'A request failed unexpectedly:',
+    error instanceof Error ? error.name : 'no error',
+    ...(frames ?? []),
+  ].join('\n');
 }
 
-function sizeOf({ size, members }: ServeFlags): ServedAccount['size'] {
-  if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
-  if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
-  return size;
-}
-
-function portTaken(error: unknown, { host, port }: ServeFlags): unknown {
+function portTaken(error: unknown, { host, port }: ServeChoices): unknown {
   if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) return error;
   return usage(
     `Port ${port} of ${host} is taken by another program. Choose another with --port, or 0 for any free one.`,
@@ -159,8 +138,8 @@ function portTaken(error: unknown, { host, port }: ServeFlags): unknown {
 }
 
 function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
+  return new Promise((resolvePromise) => {
+    if (signal.aborted) resolvePromise();
+    signal.addEventListener('abort', () => resolvePromise(), { once: true });
   });
 }

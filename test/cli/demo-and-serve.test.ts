@@ -46,7 +46,9 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
 }, 90_000);
 
 it('serve announces where it is and with which credentials, and ends with 0 when it is told to', async () => {
-  const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--json'], { cwd: folder.path });
+  const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
+    cwd: folder.path,
+  });
   await running.until('"url"');
   running.child.kill('SIGTERM');
   const result = await running.result;
@@ -54,7 +56,7 @@ it('serve announces where it is and with which credentials, and ends with 0 when
   expect(jsonLines(result)).toMatchObject([
     {
       url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string,
-      connectors: ['sample-newsletter', 'sample-wiki'],
+      connectors: ['sample-newsletter', 'sample-wiki', 'sample-library'],
       clientId: 'local',
       clientSecret: expect.stringMatching(/^.{20,}$/) as string,
     },
@@ -62,7 +64,7 @@ it('serve announces where it is and with which credentials, and ends with 0 when
 });
 
 it('serve never prints credentials that it was given', async () => {
-  const running = startCli(['serve', '--port', '0', '--size', 'tiny'], {
+  const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index'], {
     cwd: folder.path,
     env: { CONNECTOR_SYNC_CLIENT_ID: 'me', CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user' },
   });
@@ -80,7 +82,7 @@ it('serve shows the accounts as later days leave them, so that a sync finds what
   await writeFile(join(folder.path, 'c.yaml'), configFor(port));
   const reports = [];
   for (const revision of ['0', '1']) {
-    const serve = ['serve', '--port', port, '--size', 'tiny', '--revision', revision];
+    const serve = ['serve', '--port', port, '--size', 'tiny', '--no-index', '--revision', revision];
     const running = startCli(serve, { cwd: folder.path, env });
     await running.until('Ctrl-C ends it');
     const result = await callCli(['sync', '--config', 'c.yaml', '--full', '--json'], { cwd: folder.path });

@@ -31,6 +31,7 @@ describe('exit codes', () => {
     ['IDENTITY_CHANGED', 2],
     ['CONNECTOR_AMBIGUOUS', 2],
     ['SINK_INCOMPATIBLE', 2],
+    ['SEARCH_INVALID', 2],
     ['AUTH_FAILED', 4],
     ['CONNECTOR_BUSY', 5],
     ['INTERRUPTED', 130],
@@ -39,6 +40,7 @@ describe('exit codes', () => {
     ['CONNECTOR_UNKNOWN', 1],
     ['NETWORK', 1],
     ['SINK_FULL', 1],
+    ['SEARCH_TOO_SLOW', 1],
   ])('%s ends with %i, thrown or reported', (code, expected) => {
     expect(exitCodeOfError(new SyncError('x', { code, recovery: 'stop' }))).toBe(expected);
     const error = { code, recovery: 'stop', message: 'x' } as const;

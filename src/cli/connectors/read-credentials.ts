@@ -1,0 +1,58 @@
+import { resolve } from 'node:path';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { Secret } from '../../core/secret.ts';
+import { credentialProblems, shapeText } from '../../definitions/credential-problems.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import { readSecretFile } from '../../settings/read-secret-file.ts';
+import type { CommandContext } from '../command-context.ts';
+import { readInput } from '../read-input.ts';
+import { usage } from '../usage-error.ts';
+
+const maxBytes = 65_536;
+
+/**
+ * Credentials for a new connector: from a file that only its owner can read, or from standard input (`-`, or no file). Their texts
+ * are secrets from here on. Null: a type of which nothing is known, and nothing was given. Throws USAGE, quoting nothing.
+ */
+export async function readCredentials(
+  context: CommandContext,
+  file: string | null,
+  definition: Definition | null,
+): Promise<JsonObject | null> {
+  const needsNone = definition === null || definition.credentials.length === 0;
+  if (file === null && (needsNone || context.input().isTTY === true)) {
+    if (needsNone) return null;
+    const ways = definition.credentials.map(shapeText).join(' or ');
+    throw usage(`A connector of ${definition.name} needs credentials: ${ways}. Give --credentials-file.`);
+  }
+  const isInput = file === null || file === '-';
+  const from = isInput ? 'standard input' : resolve(context.cwd, file);
+  const text = isInput ? await readInput(context.input(), maxBytes, context.signal) : textOf(from);
+  const credentials = parse(text, from);
+  for (const value of Object.values(credentials)) {
+    if (typeof value === 'string') context.scrubber.register(new Secret(value));
+  }
+  const problems = definition === null ? [] : credentialProblems(definition, credentials);
+  if (problems.length > 0) throw usage(`The credentials in ${from} cannot be used: ${problems.join('; ')}.`);
+  return credentials;
+}
+
+function textOf(file: string): string {
+  const read = readSecretFile(file);
+  if (read.ok) return read.value;
+  throw usage(`--credentials-file: ${read.why}.`);
+}
+
+function parse(text: string, from: string): JsonObject {
+  const expected = `Expected a JSON object of texts in ${from}, such as {"api_key": "..."}`;
+  let value: JsonValue;
+  try {
+    // `as`: JSON.parse gives JSON and nothing else.
+    value = JSON.parse(text) as JsonValue;
+  } catch {
+    // The reader's own message quotes the text, which is secret.
+    throw usage(`${expected}, got ${text.trim() === '' ? 'nothing' : 'something else'}.`);
+  }
+  if (!isJsonObject(value)) throw usage(`${expected}, got another kind of JSON.`);
+  return value;
+}

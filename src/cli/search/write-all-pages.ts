@@ -1,0 +1,41 @@
+import { SyncError } from '../../core/errors.ts';
+import type { JsonObject } from '../../core/json.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../exit-codes.ts';
+import { jsonText } from '../json-text.ts';
+import type { Searcher } from './searcher.ts';
+
+/**
+ * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when nobody reads any more.
+ * Throws PAGING_BROKEN where a page leads nowhere new.
+ */
+export async function writeAllPages(
+  { terminal, signal }: CommandContext,
+  searcher: Searcher,
+  params: JsonObject,
+): Promise<ExitCode> {
+  let written = 0;
+  let next = params;
+  const seen = new Set<string>();
+  for (;;) {
+    const { records, hasMore, cursor } = await searcher.search(next);
+    const isTaken = await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
+    if (!isTaken) return exitCodes.ok;
+    signal.throwIfAborted();
+    written += records.length;
+    if (!hasMore || cursor === null) break;
+    if (seen.has(cursor)) throw repeated(written);
+    seen.add(cursor);
+    next = { ...params, cursor };
+  }
+  terminal.note(counted(written, 'record'));
+  return exitCodes.ok;
+}
+
+function repeated(written: number): SyncError {
+  return new SyncError(
+    `After ${counted(written, 'record')} the search gave a cursor again, expected a new one: there may be more, which cannot be reached.`,
+    { code: 'PAGING_BROKEN', recovery: 'stop' },
+  );
+}

@@ -1,0 +1,76 @@
+import type { ServedAccount } from '../../service/local-connectors.ts';
+import { maxSampleRevision } from '../../service/sample/revision-time.ts';
+import { shortestTokenSeconds } from '../../service/state/token-lifetimes.ts';
+import type { ServiceOptions } from '../../service/start-service.ts';
+import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-duration.ts';
+import { usage } from '../usage-error.ts';
+import { wholeNumber } from '../whole-number.ts';
+import { servedAccounts } from './served-accounts.ts';
+
+/** As they came from the command line. */
+export interface ServeFlags {
+  readonly host: string;
+  readonly port: string;
+  readonly data: string;
+  readonly size: string;
+  readonly members?: string;
+  readonly seed: string;
+  readonly revision: string;
+  readonly refresh: string;
+  readonly index: boolean;
+  readonly rateLimit: string;
+  readonly tokenLifetime: string;
+}
+
+export interface ServeChoices {
+  readonly host: string;
+  readonly port: number;
+  readonly accounts: readonly ServedAccount[];
+  /** Of the connectors that clients make. */
+  readonly otherwise: NonNullable<ServiceOptions['otherwise']>;
+  readonly revision: number;
+  readonly isIndexed: boolean;
+  readonly refreshEveryMs: number;
+  readonly requestsPerSecond: number;
+  readonly tokenSeconds: number;
+}
+
+const maxLifetimeMs = 7 * 86_400_000;
+/** What a timer can wait for. */
+const maxRefreshMs = 24 * 86_400_000;
+
+/** Throws USAGE that names the flag. */
+export function readServeFlags(flags: ServeFlags): ServeChoices {
+  const size = sizeOf(flags);
+  const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000);
+  if (requestsPerSecond === 0)
+    throw usage('--rate-limit: expected a whole number from 1 to 1000000, got "0".');
+  const shortestMs = shortestTokenSeconds * 1000;
+  if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
+  return {
+    host: flags.host,
+    port: wholeNumber('--port', flags.port, 65_535),
+    accounts: servedAccounts({ size, seed, revision }),
+    otherwise: { size, seed, revision },
+    revision,
+    isIndexed: flags.index,
+    refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
+    requestsPerSecond,
+    tokenSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
+  };
+}
+
+function durationOf(flag: string, text: string, minMs: number, maxMs: number): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw usage(`${flag}: expected a duration such as ${durationExamples}, got "${text}".`);
+  if (ms >= minMs && ms <= maxMs) return ms;
+  throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
+}
+
+function sizeOf({ size, members }: ServeFlags): ServedAccount['size'] {
+  if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
+  if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
+  return size;
+}

@@ -1,0 +1,135 @@
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+beforeEach(async () => {
+  folder = await makeCliFolder();
+});
+afterEach(async () => {
+  await folder[Symbol.asyncDispose]();
+});
+
+const tiny = ['serve', '--port', '0', '--size', 'tiny', '--no-index'];
+const data = (): string => join(folder.path, 'data', 'service');
+
+async function tokenStatus(url: unknown, clientId: unknown, clientSecret: unknown): Promise<number> {
+  const response = await fetch(`${String(url)}/api/v1/account/applications/token`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ client_id: clientId, client_secret: clientSecret }),
+  });
+  await response.arrayBuffer();
+  return response.status;
+}
+
+it('makes what it needs for its owner alone, shows the secret that it made up, and next time takes it without showing it', async () => {
+  const before = process.umask(0);
+  const first = startCli([...tiny, '--json'], { cwd: folder.path });
+  process.umask(before);
+  await first.until('"url"');
+  const [said] = jsonLines({ ...first.output(), code: null });
+  expect(said).toMatchObject({
+    clientId: 'local',
+    clientSecret: expect.stringMatching(/^[\w-]{32}$/) as string,
+    data: data(),
+  });
+  const secret = String(said?.['clientSecret']);
+  expect(await tokenStatus(said?.['url'], 'local', secret)).toBe(200);
+  expect((await stat(data())).mode & 0o777).toBe(0o700);
+  const names = await readdir(data());
+  expect(names).toEqual(expect.arrayContaining(['service.db', 'service.db-wal', 'service.key']));
+  for (const name of names) {
+    expect([name, (await stat(join(data(), name))).mode & 0o077]).toEqual([name, 0]);
+    expect((await readFile(join(data(), name))).includes(secret)).toBe(false);
+  }
+  const beside = await callCli(tiny, { cwd: folder.path });
+  expect(beside).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('Another process serves the data in') as string,
+  });
+  // Not waited for: whoever restarts a service does not either.
+  first.child.kill('SIGTERM');
+  const second = startCli(tiny, { cwd: folder.path });
+  expect((await first.result).code).toBe(0);
+  await second.until('Ctrl-C ends it');
+  const url = /http:\/\/127\.0\.0\.1:\d+/.exec(second.output().stdout)?.[0];
+  expect(await tokenStatus(url, 'local', secret)).toBe(200);
+  second.child.kill('SIGTERM');
+  const { stdout, stderr } = await second.result;
+  expect(stdout).toContain('credentials: client id local; its secret was shown once, when it was made.');
+  expect(stdout).toMatch(/Lost\? End the service, then:\n +npx connector-sync applications create\n/);
+  expect(stdout).toContain(`reference:   ${url ?? ''}/docs\n`);
+  expect(stdout).toContain(`OpenAPI:     ${url ?? ''}/openapi.json\n`);
+  expect(stdout).toContain('connectors:  sample-newsletter, sample-wiki, sample-library (revision 0)\n');
+  const head = stdout.slice(0, stdout.indexOf('A config for it'));
+  expect(head.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  expect(stdout + stderr).not.toContain(secret);
+});
+
+it('takes credentials and key from the environment, and then makes up neither', async () => {
+  await callCli(['applications', 'create'], { cwd: folder.path });
+  const env = {
+    CONNECTOR_SYNC_CLIENT_ID: 'me',
+    CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
+    CONNECTOR_SYNC_SERVICE_KEY: 'ab'.repeat(32),
+  };
+  const running = startCli([...tiny, '--json'], { cwd: folder.path, env });
+  await running.until('"url"');
+  const [said] = jsonLines({ ...running.output(), code: null });
+  expect(await tokenStatus(said?.['url'], 'me', 'given-by-the-user')).toBe(200);
+  expect(await tokenStatus(said?.['url'], 'me', 'guess')).toBe(401);
+  expect(await tokenStatus(said?.['url'], 'local', '')).toBe(401);
+  expect(existsSync(join(data(), 'service.key'))).toBe(false);
+  running.child.kill('SIGTERM');
+  const { stdout, stderr } = await running.result;
+  expect(Object.keys(said ?? {})).not.toContain('clientSecret');
+  expect(stdout + stderr).not.toMatch(/given-by-the-user|abababab/);
+});
+
+it('refuses half of the credentials and a key that is none, without repeating it', async () => {
+  const half = await callCli(tiny, { cwd: folder.path, env: { CONNECTOR_SYNC_CLIENT_ID: 'me' } });
+  expect(half).toMatchObject({ code: 2, stderr: expect.stringContaining('one is not set') as string });
+  const key = await callCli(tiny, { cwd: folder.path, env: { CONNECTOR_SYNC_SERVICE_KEY: 'tell-nobody' } });
+  expect(key.code).toBe(2);
+  expect(key.stderr).toContain('CONNECTOR_SYNC_SERVICE_KEY: expected a key of 32 bytes');
+  expect(key.stdout + key.stderr).not.toContain('tell-nobody');
+});
+
+it('that finds its port taken leaves no application whose secret nobody has seen', async () => {
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  try {
+    const port = String((taken.address() as AddressInfo).port);
+    const args = ['serve', '--port', port, '--size', 'tiny', '--no-index'];
+    expect(await callCli(args, { cwd: folder.path })).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`Port ${port} of 127.0.0.1 is taken`) as string,
+    });
+  } finally {
+    taken.close();
+  }
+  const list = await callCli(['applications', 'list', '--json'], { cwd: folder.path });
+  expect(jsonLines(list)).toEqual([{ applications: [] }]);
+});
+
+it.each([
+  ['--token-lifetime', '14m', 'expected 15m to 7d'],
+  ['--token-lifetime', 'soon', 'expected a duration such as'],
+  ['--refresh', '0s', 'expected a duration such as'],
+  ['--refresh', '100d', 'expected 1s to 24d'],
+  ['--rate-limit', '0', 'expected a whole number from 1'],
+  ['--rate-limit', '1e3', 'expected a whole number from 0 to 1000000'],
+  ['--data', '', 'expected the path of a folder'],
+])('refuses %s %j before anything is made', async (flag, value, message) => {
+  const refused = await callCli(['serve', '--port', '0', `${flag}=${value}`], { cwd: folder.path });
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toContain(`${flag}: ${message}`);
+  expect(await readdir(folder.path)).toEqual([]);
+});
