@@ -88,6 +88,10 @@ describe('the email-marketing definition', () => {
     expect(entity.ignored).toEqual(new Set(['_links']));
   });
 
+  it('takes no change of the stats of a list for a change of the list', () => {
+    expect(entityOf('email-marketing', 'lists').volatile).toEqual([['stats']]);
+  });
+
   it('asks only for campaigns that were sent', () => {
     for (const name of ['email_activity', 'unsubscribes']) {
       expect(entityOf('email-marketing', name).parents[0]?.when).toEqual([

@@ -53,6 +53,14 @@ describe('definitions', () => {
     });
   });
 
+  it('lists the same catalog where there is no connector', async () => {
+    await using empty = await serveApi({ accounts: [] });
+    expect(objects((await empty.call(`${connectors}?workspace_name=default`)).body['data'] ?? [])).toEqual(
+      [],
+    );
+    expect((await empty.call(sources)).body).toEqual((await api.call(sources)).body);
+  });
+
   it('filters by a part of the name, in any case', async () => {
     const found = async (name: string): Promise<number> =>
       objects((await api.call(`${sources}?name=${encodeURIComponent(name)}`)).body['definitions']).length;

@@ -177,6 +177,22 @@ describe('parameters', () => {
       "parameter 'page_size'; expected at most 100",
     ],
     [
+      'a page_size above the limit, of blocks',
+      notes,
+      'blocks',
+      'list',
+      { block_id: 'x', page_size: 101 },
+      "parameter 'page_size'; expected at most 100",
+    ],
+    [
+      'a page_size above the limit, of comments',
+      notes,
+      'comments',
+      'list',
+      { block_id: 'x', page_size: 101 },
+      "parameter 'page_size'; expected at most 100",
+    ],
+    [
       'an unknown page token',
       notes,
       'users',

@@ -29,6 +29,11 @@ describe('the OpenAPI document', () => {
     expect(described.toSorted()).toEqual(api.service.routes.toSorted());
   });
 
+  it('has every endpoint under /api/v1, but for itself', () => {
+    const others = operations.filter(({ path }) => !path.startsWith('/api/v1/')).map(({ path }) => path);
+    expect(others.toSorted()).toEqual(['/docs', '/openapi.json']);
+  });
+
   it('says what OpenAPI 3.1 wants of a document', () => {
     expect(document.openapi).toMatch(/^3\.1\.\d+$/);
     expect(Object.keys(document.components.securitySchemes)).toEqual(['bearer']);

@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import {
+  definitions,
+  mailing,
+  notes,
+  object,
+  objects,
+  sampleAccounts,
+  serveApi,
+  text,
+  type ServedApi,
+} from './served-api.ts';
+
+let data: string;
+let api: ServedApi;
+beforeAll(async () => {
+  data = await mkdtemp(join(tmpdir(), 'searched-'));
+  api = await serveApi({ data, accounts: sampleAccounts('tiny') });
+  const { signal } = new AbortController();
+  await Promise.all([mailing, notes].map((id) => api.service.stores.searchable(id, signal)));
+});
+afterAll(async () => {
+  await api.service.close();
+  await rm(data, { recursive: true });
+});
+
+const search = async (
+  connector: string,
+  entity: string,
+  params: JsonObject,
+  action = 'context_store_search',
+) => {
+  const { status, body } = await api.execute(connector, { entity, action, params });
+  expect([status, body['status'], body['connector_metadata']]).toEqual([200, 'success', null]);
+  const result = object(body['result']);
+  return { records: objects(result['data']), meta: object(result['meta']) };
+};
+
+describe('a search', () => {
+  it.each(['context_store_search', 'search'])('as %s has data and meta in its result', async (action) => {
+    const { records, meta } = await search(mailing, 'lists', { query: {}, limit: 1 }, action);
+    expect(records).toHaveLength(1);
+    expect(meta).toEqual({ has_more: true, cursor: expect.any(String), took_ms: expect.any(Number) });
+    const all = await search(mailing, 'lists', { query: { filter: {} } }, action);
+    expect(all.meta).toEqual({ has_more: false, cursor: null, took_ms: expect.any(Number) });
+  });
+
+  it('goes from page to page by meta.cursor, in order, to the end and no record twice', async () => {
+    const query = { sort: [{ create_time: 'desc' }] };
+    const whole = await search(mailing, 'campaigns', { query });
+    const paged: JsonObject[] = [];
+    for (let cursor = null; ;) {
+      const { records, meta } = await search(mailing, 'campaigns', { query, limit: 2, cursor });
+      paged.push(...records);
+      if (meta['has_more'] !== true) break;
+      cursor = text(meta['cursor']);
+    }
+    expect(paged).toEqual(whole.records);
+    const times = paged.map((record) => text(record['create_time']));
+    expect(times).toEqual(times.toSorted().toReversed());
+  });
+
+  it('shows the paths of fields alone', async () => {
+    const { records } = await search(mailing, 'campaigns', {
+      query: {},
+      fields: ['id', ['settings', 'title']],
+    });
+    for (const record of records) {
+      expect(record).toEqual({ id: expect.any(String), settings: { title: expect.any(String) } });
+    }
+  });
+
+  it.each([
+    [{}, 'params.query'],
+    [{ query: 'x' }, 'params.query'],
+    [{ query: { where: {} } }, 'params.query'],
+    [{ query: { filter: { equals: { id: 'a' } } } }, 'params.query.filter'],
+    [{ query: { filter: { eq: { nothing: 'a' } } } }, 'params.query.filter'],
+    [{ query: { sort: ['id'] } }, 'params.query.sort'],
+    [{ query: {}, limit: 0 }, 'params.limit'],
+    [{ query: {}, limit: 1001 }, 'params.limit'],
+    [{ query: {}, cursor: 'x' }, 'params.cursor'],
+    [{ query: {}, fields: 'id' }, 'params.fields'],
+  ])('of %j is refused with 400 and the place', async (params, place) => {
+    const { status, body } = await api.execute(mailing, { entity: 'lists', action: 'search', params });
+    expect([status, text(objects(body['errors'])[0]?.['field'])]).toEqual([
+      400,
+      expect.stringContaining(place) as string,
+    ]);
+  });
+});
+
+it('can be asked for every searchable field of an entity, and shows exactly these', async () => {
+  for (const [connector, name] of [
+    [mailing, 'email-marketing'],
+    [notes, 'workspace-notes'],
+  ] as const) {
+    for (const { name: entity, searchable } of definitions.get(name)?.entities.values() ?? []) {
+      const fields = [...searchable.keys()];
+      if (fields.length === 0) continue;
+      const filter = { or: fields.map((field) => ({ eq: { [field]: null } })) };
+      await search(connector, entity, { query: { filter }, limit: 1 });
+      const { records } = await search(connector, entity, { query: {}, limit: 1 });
+      expect(Object.keys(records[0] ?? {})).toEqual(fields);
+    }
+  }
+});
+
+describe('what is found', () => {
+  it('has the values that the specification names', async () => {
+    const events = (await search(mailing, 'email_activity', { query: {} })).records;
+    expect(new Set(events.map(({ action }) => action))).toEqual(new Set(['open', 'click', 'bounce']));
+    for (const { action, type, url, email_id, email_address } of events) {
+      expect(type).toEqual(action === 'bounce' ? expect.stringMatching(/^(hard|soft)$/) : null);
+      expect(url).toEqual(action === 'click' ? expect.stringMatching(/^https?:/) : null);
+      expect(email_id).toBe(md5(text(email_address).toLowerCase()));
+    }
+    for (const { list_rating } of (await search(mailing, 'lists', { query: {} })).records) {
+      expect([0, 1, 2, 3, 4, 5]).toContain(list_rating);
+    }
+    const users = (await search(notes, 'users', { query: {} })).records;
+    expect(new Set(users.map((user) => user['object']))).toEqual(new Set(['user']));
+    expect(new Set(users.map(({ type }) => type))).toEqual(new Set(['person', 'bot']));
+    const people = await search(notes, 'users', { query: { filter: { eq: { type: 'person' } } } });
+    expect(people.records).toEqual(users.filter(({ type }) => type === 'person'));
+    const sources = (await search(notes, 'data_sources', { query: {} })).records;
+    expect(new Set(sources.map((source) => source['object']))).toEqual(new Set(['data_source']));
+  });
+});
+
+function md5(value: string): string {
+  return createHash('md5').update(value).digest('hex');
+}
