@@ -9,7 +9,7 @@ export interface FoundConnector {
   readonly name: string | null;
   /** The name of our definition; null for a connector type that we have none for. */
   readonly definition: string | null;
-  /** Names of the config's connectors that give this id. */
+  /** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
   readonly configured: readonly ConnectorSettings['name'][];
 }
 
@@ -42,17 +42,38 @@ export async function findInWorkspaces(
   };
   const found: FoundConnector[] = [];
   for (const workspace of workspaces) {
-    for (const { id, name, definitionId: type } of await inWorkspace(workspace)) {
+    const there = await inWorkspace(workspace);
+    const several = typesOfSeveral(there);
+    for (const { id, name, definitionId: type } of there) {
       found.push({
         workspace,
         id,
         name,
         definition: (type === null ? undefined : definitionById.get(type.toLowerCase())) ?? null,
         configured: configured
-          .filter(({ address }) => address.kind === 'id' && address.id === id)
+          .filter(({ address, definition }) =>
+            address.kind === 'id'
+              ? address.id === id
+              : address.workspace === workspace && isOfType(definition.id, type) && !several.has(type),
+          )
           .map((connector) => connector.name),
       });
     }
   }
   return found;
+}
+
+function typesOfSeveral(connectors: readonly ConnectorSummary[]): ReadonlySet<string | null> {
+  const met = new Set<string | null>();
+  return new Set(
+    connectors.flatMap(({ definitionId }) => {
+      if (met.has(definitionId)) return [definitionId];
+      met.add(definitionId);
+      return [];
+    }),
+  );
+}
+
+function isOfType(definitionId: string | null, type: string | null): boolean {
+  return definitionId !== null && definitionId.toLowerCase() === type?.toLowerCase();
 }

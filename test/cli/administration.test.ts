@@ -12,6 +12,8 @@ import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const mailId = 'b03a9f3e-22a5-11eb-adc1-0242ac120002';
+const notesId = '6e00b415-b02e-4160-bf02-58176a0ae687';
+const wikiByWorkspace = 'wiki: { definition: workspace-notes, workspace: acme, sink: main }';
 const foreignId = '11111111-2222-4333-8444-555555555555';
 const apiKey = 'planted-key-5f2e9c-us6';
 
@@ -118,6 +120,19 @@ describe('connectors list', () => {
     expect((await cli(['connectors', 'list'])).stdout).toMatch(
       /^workspace +id +definition +config +name\nacme +c-news +email-marketing +newsletter +News$/m,
     );
+  });
+
+  it('says so too of one that the config finds as the only one of its type in a workspace', async () => {
+    const wiki = { id: 'c-wiki', name: 'Wiki', definitionId: notesId };
+    const configuredOf = async (more: readonly (typeof wiki)[]): Promise<unknown> => {
+      await serve({ connectors: [wiki, ...more] }, '', wikiByWorkspace);
+      const [listed] = jsonLines(await cli(['connectors', 'list', '--workspace', 'acme', '--json']));
+      return listed;
+    };
+    expect(await configuredOf([])).toMatchObject({ connectors: [{ id: 'c-wiki', configured: ['wiki'] }] });
+    expect(await configuredOf([{ ...wiki, id: 'c-other' }])).toMatchObject({
+      connectors: [{ configured: [] }, { configured: [] }],
+    });
   });
 
   it('fails for a workspace that was named and is not there', async () => {
@@ -291,6 +306,14 @@ Nothing was changed. To do it: npx connector-sync connectors delete c-news --yes
     expect(changes).toEqual([]);
   });
 
+  it('names what reads it by its workspace', async () => {
+    const wiki = { id: 'c-wiki', name: 'Wiki', definitionId: notesId };
+    await serve({ connectors: [wiki] }, '', wikiByWorkspace);
+    const result = await cli(['connectors', 'delete', 'c-wiki']);
+    expect(result.stdout).toContain("The config's wiki reads it");
+    expect(changes).toEqual([]);
+  });
+
   it('deletes with --yes', async () => {
     await serve();
     const result = await cli(['connectors', 'delete', 'c-9', '--yes', '--json']);
@@ -305,7 +328,7 @@ Nothing was changed. To do it: npx connector-sync connectors delete c-news --yes
   });
 });
 
-async function serve(options: HostileServerOptions = {}, api = ''): Promise<void> {
+async function serve(options: HostileServerOptions = {}, api = '', more = ''): Promise<void> {
   await server?.[Symbol.asyncDispose]();
   server = await startHostileServer({
     ...options,
@@ -327,6 +350,7 @@ async function serve(options: HostileServerOptions = {}, api = ''): Promise<void
 sinks: { main: { type: sqlite, path: ./main.db } }
 connectors:
   newsletter: { definition: email-marketing, id: c-news, sink: main }
+  ${more}
 `,
   );
 }

@@ -1,9 +1,10 @@
-import { openApp } from '../../app.ts';
+import { openApp, type App } from '../../app.ts';
 import { isConnectorId } from '../../core/names.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/printable.ts';
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
+import { findInWorkspaces } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { tellWaits } from '../tell-waits.ts';
 import { usage } from '../usage-error.ts';
@@ -18,9 +19,7 @@ export async function runDelete(context: CommandContext, id: string, isSure: boo
     clock: tellWaits(context),
     command: 'connector-sync connectors delete',
   });
-  const using = [...settings.connectors.values()]
-    .filter(({ address }) => address.kind === 'id' && address.id === id)
-    .map(({ name }) => name);
+  const using = await readersOf(app, id, signal);
   if (!isSure) {
     const { name, definitionId } = await app.client.connector(id, signal);
     const definition = [...settings.definitions.values()].find((known) => known.id === definitionId);
@@ -38,6 +37,21 @@ export async function runDelete(context: CommandContext, id: string, isSure: boo
   terminal.print(`${id} is deleted${job === null ? '' : ` (job ${printable(job)})`}.`);
   tellUsing(context, using);
   return exitCodes.ok;
+}
+
+/** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
+async function readersOf(app: App, id: string, signal: AbortSignal): Promise<readonly string[]> {
+  const configured = [...app.settings.connectors.values()];
+  const workspaces = configured.flatMap(({ address }) =>
+    address.kind === 'workspace' ? [address.workspace] : [],
+  );
+  const search = { workspaces: [...new Set(workspaces)], definitionId: null, mayBeGone: true };
+  const found = (await findInWorkspaces(app, search, signal)).find((one) => one.id === id);
+  return configured
+    .filter(({ name, address }) =>
+      address.kind === 'id' ? address.id === id : found?.configured.includes(name) === true,
+    )
+    .map(({ name }) => name);
 }
 
 function tellUsing({ terminal }: CommandContext, using: readonly string[]): void {
