@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import type { JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { printable } from '../telemetry/printable.ts';
 import { counted, duration } from '../telemetry/progress-text.ts';
@@ -8,6 +9,7 @@ import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { jsonText } from './json-text.ts';
 import { loadConfig } from './load-config.ts';
 import { answerTable } from './search/answer-table.ts';
+import { askedFields } from './search/asked-fields.ts';
 import { openLocalSearcher } from './search/open-local-searcher.ts';
 import { openRemoteSearcher } from './search/open-remote-searcher.ts';
 import { readQuery, type QueryFlags } from './search/read-query.ts';
@@ -66,7 +68,7 @@ async function runSearch(context: CommandContext, name: string, flags: SearchFla
       : openLocalSearcher(context, target);
   if (flags.all === true) return await writeAllPages(context, searcher, params);
   const page = await searcher.search(params);
-  await show(context, page, format, firstColumns(target.entity, flags));
+  await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
   tellMore(context, page);
   return exitCodes.ok;
 }
@@ -81,9 +83,13 @@ function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): F
   return chosen;
 }
 
-/** What was asked for, in that order; else what a record is known by. */
-function firstColumns({ key, explode }: Entity, { fields }: SearchFlags): readonly string[] {
-  if (fields === undefined) return explode?.key ?? key;
+/** What was asked for, in that order; else what a record is known by, and what it was sorted and chosen by. */
+function firstColumns(
+  { key, explode }: Entity,
+  { fields }: SearchFlags,
+  query: JsonValue,
+): readonly string[] {
+  if (fields === undefined) return [...(explode?.key ?? key), ...askedFields(query)];
   return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
 }
 

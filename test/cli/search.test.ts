@@ -125,6 +125,12 @@ describe('search', () => {
     expect(state()).toEqual(before);
   });
 
+  it('shows in a table first what was sorted and chosen by', async () => {
+    const flags = ['--filter', sent, '--sort', 'send_time:desc', '--limit', '1'];
+    const { stdout } = await world.cli('search', 'newsletter/campaigns', ...flags);
+    expect(stdout).toMatch(/^id +send_time +status +/);
+  });
+
   it.each<[string, readonly string[], string]>([
     ['an unknown field', ['--filter', '{"and":[{"eq":{"statuss":"x"}}]}'], 'query.filter.and[0]'],
     ['an unknown operator', ['--filter', '{"equals":{"status":"x"}}'], 'query.filter'],
