@@ -5,7 +5,7 @@ import type { SourceDefinition } from '../source/api/catalog-calls.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
-import { fittingTable } from './tables/fitting-table.ts';
+import { definitionTable } from './tables/definition-table.ts';
 import { tellWaits } from './tell-waits.ts';
 
 export function addDefinitions(program: Command, enter: Enter): void {
@@ -34,17 +34,10 @@ async function runDefinitions(context: CommandContext, name: string | null): Pro
     return exitCodes.ok;
   }
   const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
-  for (const line of fittingTable(columns, rows, terminal.columns())) terminal.print(line);
+  for (const line of definitionTable(rows, terminal.columns())) terminal.print(line);
   return exitCodes.ok;
 }
 
 function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {
   return known.find((one) => one.id.toLowerCase() === id?.toLowerCase());
 }
-
-const columns = [
-  { title: 'name', align: 'left' },
-  { title: 'definition', align: 'left' },
-  { title: 'id', align: 'left' },
-  { title: 'support', align: 'left' },
-] as const;
