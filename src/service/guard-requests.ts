@@ -80,7 +80,7 @@ function bearerOf(request: FastifyRequest): string | null {
 
 function checkOrganization(request: FastifyRequest, { organizationId }: Principal): void {
   const header = request.headers['x-organization-id'];
-  if (header !== undefined && header !== organizationId) {
+  if (header !== undefined && String(header).toLowerCase() !== organizationId) {
     throw new ApiError(
       403,
       'The access token does not belong to the organization that X-Organization-Id names.',

@@ -142,6 +142,7 @@ describe('authorization', () => {
     const send = (organization: string) =>
       api.call(definitionsPath, { headers: { 'x-organization-id': organization } });
     expect((await send(api.service.organizationId)).status).toBe(200);
+    expect((await send(api.service.organizationId.toUpperCase())).status).toBe(200);
     expect((await send('6e00b415-b02e-4160-bf02-58176a0ae687')).status).toBe(403);
   });
 });
