@@ -12,7 +12,7 @@ export interface ServedApplication {
 }
 
 /** The organization of whoever names none. */
-export const defaultOrganization = 'default';
+const defaultOrganization = 'default';
 
 /**
  * Puts what the service was started with into its state: applications with their secrets, and the connectors of the accounts with

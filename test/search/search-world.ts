@@ -10,9 +10,9 @@ import type { Entity } from '../../src/definitions/definition.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import { openSearchIndex } from '../../src/search/index/open-search-index.ts';
 import { updateSearchIndex } from '../../src/search/index/update-search-index.ts';
-import { noIndex } from '../../src/search/no-index.ts';
 import { readSearchRequest } from '../../src/search/read-request.ts';
 import type { SearchAnswer } from '../../src/search/search-answer.ts';
+import type { SearchIndex } from '../../src/search/search-index.ts';
 import { searchRecords } from '../../src/search/search-records.ts';
 import { searchTarget, type SearchTarget } from '../../src/search/search-target.ts';
 import { openDatabase } from '../../src/sinks/ledger/open-database.ts';
@@ -138,3 +138,10 @@ function tableWriter(
     },
   };
 }
+
+/** Nothing was indexed: every row is looked at. */
+const noIndex: SearchIndex = {
+  indexedSeq: 0,
+  rowsWithWord: () => null,
+  rowsNearWords: () => null,
+};

@@ -8,7 +8,7 @@ interface AuditRow extends Omit<AuditEntry, 'fields'> {
 }
 
 /** Of one organization, so that no other one can push its entries out. */
-export const maxAuditEntries = 10_000;
+const maxAuditEntries = 10_000;
 const keptMs = 400 * 86_400_000;
 /** Looking at every note what is too much would cost more than the note. */
 const notesBetweenLooks = 100;

@@ -12,7 +12,7 @@ import type { Sealer } from './seal.ts';
 import type { Connectors, NewConnector, StoredConnector } from './service-state.ts';
 
 /** Of one organization. */
-export const maxConnectors = 10_000;
+const maxConnectors = 10_000;
 
 export function createConnectors(
   { db, read, write }: StateFile,

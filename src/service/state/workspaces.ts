@@ -7,7 +7,7 @@ import type { Workspace, Workspaces } from './service-state.ts';
 import { workspaceStatements, type WorkspaceRow } from './workspace-statements.ts';
 
 /** More is a client that has lost its way: workspaces come into being by being named. */
-export const maxWorkspaces = 10_000;
+const maxWorkspaces = 10_000;
 const dayMs = 86_400_000;
 
 export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): Workspaces {

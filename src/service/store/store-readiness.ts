@@ -4,7 +4,7 @@ import { searchableEntities } from './store-entities.ts';
 import type { StoreLedger } from './store-ledger.ts';
 
 /** See `Readiness`. A connector without anything to search is `Ready` as it is. */
-export function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
+function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
   const whole = new Set(ledger.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
   if (searchableEntities(definition).every(({ name }) => whole.has(name))) return 'Ready';
   if (ledger.entities.every(({ records }) => records === 0)) return 'Loading';
