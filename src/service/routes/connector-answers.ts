@@ -34,7 +34,7 @@ const detailedTemplate = template
   })
   .meta({ id: 'SourceTemplate' });
 
-export const connectorItem = z
+export const connectorSummary = z
   .object({
     id: z.string(),
     name: z.string(),
@@ -42,7 +42,7 @@ export const connectorItem = z
     created_at: time,
     updated_at: time,
   })
-  .meta({ id: 'ConnectorItem' });
+  .meta({ id: 'ConnectorSummary' });
 
 /** What a connector was made with, but for its credentials: those are in no answer. */
 export const connectorDetail = z
@@ -58,7 +58,7 @@ export const connectorDetail = z
   })
   .meta({ id: 'Connector' });
 
-export function toItem(connector: LocalConnector): z.input<typeof connectorItem> {
+export function toSummary(connector: LocalConnector): z.input<typeof connectorSummary> {
   const { id, name, createdAt, updatedAt } = connector.stored;
   const summarized = templateOf(connector);
   return { id, name, summarized_source_template: summarized, created_at: createdAt, updated_at: updatedAt };

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { ApiError } from '../api-error.ts';
 import type { Principal, ServiceState, Workspace } from '../state/service-state.ts';
-import { connectorItem, toItem } from './connector-answers.ts';
+import { connectorSummary, toSummary } from './connector-answers.ts';
 import { endpoint } from './endpoint.ts';
 import { workspaceById, workspaceByName } from './find-workspace.ts';
 
@@ -35,7 +35,7 @@ export const listConnectors = endpoint({
   success: {
     status: 200,
     description: 'The connectors. Their type stands in `summarized_source_template.actor_definition_id`.',
-    body: z.object({ data: z.array(connectorItem) }).meta({ id: 'ConnectorList' }),
+    body: z.object({ data: z.array(connectorSummary) }).meta({ id: 'ConnectorList' }),
   },
   refusals: { 404: 'There is no such workspace.' },
   example: { query: { workspace_name: 'default' } },
@@ -47,7 +47,7 @@ export const listConnectors = endpoint({
         ? null
         : [...definitions.values()].find(({ id }) => id.toLowerCase() === wantedId);
     const found = definition === undefined ? [] : connectors.inWorkspace(workspace, definition);
-    return { kind: 'json', body: { data: found.map(toItem) } };
+    return { kind: 'json', body: { data: found.map(toSummary) } };
   },
 });
 
