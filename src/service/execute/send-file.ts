@@ -22,6 +22,8 @@ export async function sendFile(
 ): Promise<FastifyReply> {
   const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
   const cut = cutSignal(reply, signal);
+  // Nobody would hear of a read that fails when it was begun for nobody.
+  cut.throwIfAborted();
   const bytes = wholeFile(file, size, cut);
   await orAborted(bytes.next(), cut);
   reply.raw.setTimeout(stalledMs);
@@ -102,7 +104,6 @@ function mediaType(text: string): string {
 
 /** A provider that does not listen to its signal holds up nobody else. */
 async function orAborted(pending: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
   let onAbort = (): void => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {
     onAbort = () => reject(signal.reason as Error);

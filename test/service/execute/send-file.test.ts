@@ -225,6 +225,28 @@ describe('a client that leaves', () => {
   });
 });
 
+describe('a client that has left before', () => {
+  it('has nothing read for it, and no failure is left unheard', async () => {
+    const unheard: unknown[] = [];
+    const hear = (reason: unknown): void => void unheard.push(reason);
+    process.on('unhandledRejection', hear);
+    try {
+      let isRead = false;
+      outer.abort(new ApiError(499, 'The client has gone away.'));
+      file = fileOf(async function* read(signal) {
+        isRead = true;
+        signal.throwIfAborted();
+        yield Buffer.alloc(1);
+      });
+      expect((await get()).status).toBe(499);
+      await setImmediate();
+      expect([isRead, unheard]).toEqual([false, []]);
+    } finally {
+      process.off('unhandledRejection', hear);
+    }
+  });
+});
+
 describe('a provider that fails', () => {
   const failure = new ApiError(503, 'The third party is away.');
 
