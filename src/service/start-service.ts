@@ -122,10 +122,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const calls = trackCalls();
     const server = openServer(limits, options.onFailure);
     // Connections first: an answer that latency holds back is cut off, not turned into an error.
-    opened.push(
-      async () =>
-        await server.close().finally(() => calls.abortAll(new Error('The local service is closing.'))),
-    );
+    opened.push(async () => await server.close().finally(() => calls.abortAll()));
     let requests = 0;
     const routes: string[] = [];
     server.addHook('onRequest', (_request, _reply, done) => {

@@ -56,9 +56,11 @@ function heldAnswer(): {
 describe('a client that goes away', () => {
   it('ends the wait for its answer', async () => {
     const held = heldAnswer();
+    const failures: unknown[] = [];
     const api = await serve({
       latencyMs: 60_000,
       clock: { now: () => Date.now(), sleep: (_ms, signal) => held.hold(signal) },
+      onFailure: (error) => failures.push(error),
     });
     const leaving = new AbortController();
     const answer = fetch(`${api.service.url}${executePath(mailing)}`, {
@@ -71,6 +73,8 @@ describe('a client that goes away', () => {
     leaving.abort();
     await expect(answer).rejects.toThrow();
     expect(await held.aborted).toMatchObject({ message: 'The client has gone away.' });
+    await api.service.close();
+    expect(failures).toEqual([]);
   });
 
   it('ends the reading of the file that it was sent', async () => {
@@ -135,9 +139,11 @@ describe('a download', () => {
 describe('a service that closes', () => {
   it('ends what is under way, and can be started again on its port', async () => {
     const held = heldAnswer();
+    const failures: unknown[] = [];
     const api = await serve({
       latencyMs: 1,
       clock: { now: () => Date.now(), sleep: (_ms, signal) => held.hold(signal) },
+      onFailure: (error) => failures.push(error),
     });
     const answer = api.execute(mailing, { entity: 'lists', action: 'list' });
     const refused = expect(answer).rejects.toThrow();
@@ -145,6 +151,7 @@ describe('a service that closes', () => {
     await api.service.close();
     await refused;
     await held.aborted;
+    expect(failures).toEqual([]);
     const again = await serve({ port: Number(new URL(api.service.url).port) });
     expect(again.service.url).toBe(api.service.url);
   });

@@ -1,16 +1,17 @@
 import type { FastifyReply } from 'fastify';
+import { ApiError } from '../api-error.ts';
 
 /** The calls that are being answered, each with a signal of its own. */
 export interface OpenCalls {
-  /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`. */
+  /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of the service. */
   open(reply: FastifyReply): AbortSignal;
-  /** Ends every call that is open, and every later one at once. */
-  abortAll(reason: Error): void;
+  /** Ends every call that is open, and every later one at once: the service is closing. */
+  abortAll(): void;
 }
 
 export function trackCalls(): OpenCalls {
   const controllers = new Set<AbortController>();
-  let closed: Error | null = null;
+  let closed: ApiError | null = null;
   return {
     open(reply) {
       const controller = new AbortController();
@@ -19,13 +20,13 @@ export function trackCalls(): OpenCalls {
       // 'close' comes after every answer, sent or cut off; only the second is worth a signal.
       reply.raw.once('close', () => {
         controllers.delete(controller);
-        if (!reply.raw.writableFinished) controller.abort(new Error('The client has gone away.'));
+        if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'The client has gone away.'));
       });
       return controller.signal;
     },
-    abortAll(reason) {
-      closed = reason;
-      for (const controller of controllers) controller.abort(reason);
+    abortAll() {
+      closed = new ApiError(503, 'The local service is closing.');
+      for (const controller of controllers) controller.abort(closed);
     },
   };
 }
