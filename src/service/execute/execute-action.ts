@@ -6,7 +6,7 @@ import type { ContextStores } from '../store/context-stores.ts';
 import { checkParams } from './check-params.ts';
 import type { ExecuteBody } from './execute-body.ts';
 import { findAction } from './find-action.ts';
-import { shapeResult, type ResultShape } from './shape-result.ts';
+import { fieldsOf, shapeResult, type ResultShape } from './shape-result.ts';
 
 export interface ExecuteCall {
   readonly connectorId: string;
@@ -66,8 +66,8 @@ function envelope(
 /** `get` is the way to a whole value, so it is never cut. */
 function shapeOf(body: ExecuteBody, isCuttable: boolean): ResultShape {
   return {
-    select: body.select_fields ?? [],
-    exclude: body.exclude_fields ?? [],
+    select: fieldsOf(body.select_fields ?? []),
+    exclude: fieldsOf(body.exclude_fields ?? []),
     isTruncated: isCuttable && body.skip_truncation === false,
   };
 }

@@ -1,9 +1,9 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 
 export interface ResultShape {
-  /** Dot paths to keep; wins over `exclude` when both are given. Empty: all. */
-  readonly select: readonly string[];
-  readonly exclude: readonly string[];
+  /** What to keep; wins over `exclude` when both are given. Null: all. */
+  readonly select: Fields | null;
+  readonly exclude: Fields | null;
   /** Long texts are cut, at any depth. */
   readonly isTruncated: boolean;
 }
@@ -13,49 +13,70 @@ const marker = '... [truncated — use `get` action with the record id to retrie
 
 /** Applies what an execute call says about its result besides parameters. */
 export function shapeResult(record: JsonObject, shape: ResultShape): JsonObject {
+  const { select, exclude } = shape;
   const selected =
-    shape.select.length > 0
-      ? select(record, shape.select)
-      : shape.exclude.length > 0
-        ? exclude(record, shape.exclude)
-        : record;
+    select !== null ? selectFrom(record, select) : exclude !== null ? excludeFrom(record, exclude) : record;
   return shape.isTruncated ? mapValues(selected, truncate) : selected;
 }
 
-/** Names at this level, each with the paths that go on below it; a path that ends here stands for the whole value. */
-function pathsByName(paths: readonly string[]): Map<string, { whole: boolean; below: string[] }> {
-  const byName = new Map<string, { whole: boolean; below: string[] }>();
+/** Dot paths by their first name: what each says of that member. */
+export type Fields = () => ReadonlyMap<string, NamedField>;
+
+interface NamedField {
+  /** A path ends here: it stands for the whole value. */
+  isWhole: boolean;
+  readonly below: Fields;
+}
+
+/**
+ * Null for no paths. Taken apart once for all records, as a body has room for a hundred thousand paths, and only as far down as a
+ * record goes, as one path has room for as many names.
+ */
+export function fieldsOf(paths: readonly string[]): Fields | null {
+  return paths.length === 0 ? null : namedFields(paths);
+}
+
+function namedFields(paths: readonly string[]): Fields {
+  let named: ReadonlyMap<string, NamedField> | null = null;
+  return () => (named ??= byFirstName(paths));
+}
+
+function byFirstName(paths: readonly string[]): ReadonlyMap<string, NamedField> {
+  const rests = new Map<string, string[]>();
+  const named = new Map<string, NamedField>();
   for (const path of paths) {
     const dot = path.indexOf('.');
     const name = dot < 0 ? path : path.slice(0, dot);
-    const entry = byName.get(name) ?? { whole: false, below: [] };
-    if (dot < 0) entry.whole = true;
-    else entry.below.push(path.slice(dot + 1));
-    byName.set(name, entry);
+    const below = rests.get(name) ?? [];
+    const field = named.get(name) ?? { isWhole: false, below: namedFields(below) };
+    if (dot < 0) field.isWhole = true;
+    else below.push(path.slice(dot + 1));
+    rests.set(name, below);
+    named.set(name, field);
   }
-  return byName;
+  return named;
 }
 
-function select(object: JsonObject, paths: readonly string[]): JsonObject {
-  const byName = pathsByName(paths);
+function selectFrom(object: JsonObject, fields: Fields): JsonObject {
+  const named = fields();
   const entries: [string, JsonValue][] = [];
   for (const [name, value] of Object.entries(object)) {
-    const wanted = byName.get(name);
+    const wanted = named.get(name);
     if (wanted === undefined) continue;
-    if (wanted.whole) entries.push([name, value]);
-    else if (isJsonObject(value)) entries.push([name, select(value, wanted.below)]);
+    if (wanted.isWhole) entries.push([name, value]);
+    else if (isJsonObject(value)) entries.push([name, selectFrom(value, wanted.below)]);
   }
   return Object.fromEntries(entries);
 }
 
-function exclude(object: JsonObject, paths: readonly string[]): JsonObject {
-  const byName = pathsByName(paths);
+function excludeFrom(object: JsonObject, fields: Fields): JsonObject {
+  const named = fields();
   const entries: [string, JsonValue][] = [];
   for (const [name, value] of Object.entries(object)) {
-    const unwanted = byName.get(name);
+    const unwanted = named.get(name);
     if (unwanted === undefined) entries.push([name, value]);
-    else if (!unwanted.whole) {
-      entries.push([name, isJsonObject(value) ? exclude(value, unwanted.below) : value]);
+    else if (!unwanted.isWhole) {
+      entries.push([name, isJsonObject(value) ? excludeFrom(value, unwanted.below) : value]);
     }
   }
   return Object.fromEntries(entries);
