@@ -13,6 +13,8 @@ export function openServer(limits: ServerLimits, onFailure?: OnFailure): Fastify
     requestTimeout: limits.requestTimeoutMs,
     connectionTimeout: limits.idleTimeoutMs,
     maxRequestsPerSocket: limits.maxRequestsPerSocket,
+    // A long id is one that is not there: no route matches with an expression that could take long over it.
+    routerOptions: { maxParamLength: limits.maxHeaderBytes },
     forceCloseConnections: true,
     http: {
       headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),

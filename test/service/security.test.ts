@@ -210,6 +210,20 @@ describe('hostile bodies', () => {
     expect(performance.now() - startedAt).toBeLessThan(2_000);
   });
 
+  it('answers for ids as long as a connector may have, and does not find longer ones', async () => {
+    const connectorId = 'x'.repeat(128);
+    const account = {
+      workspace: 'default',
+      definitionName: 'email-marketing',
+      seed: 1,
+      size: 'tiny',
+    } as const;
+    const api = await serve({ accounts: [{ ...account, connectorId }] });
+    expect((await api.execute(connectorId, { entity: 'lists', action: 'list' })).status).toBe(200);
+    const longer = await api.execute('x'.repeat(5_000), { entity: 'lists', action: 'list' });
+    expect(longer.status).toBe(404);
+  });
+
   it('answers a path that cannot be decoded with 400 in the documented shape', async () => {
     const api = await serve();
     const answer = await send(api, { path: '/api/v1/%zz', headers: {} });
