@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import fastify, { type FastifyInstance } from 'fastify';
 import { answerText } from './answer-text.ts';
 import { answerErrors, fromFramework, type OnFailure } from './answer-errors.ts';
-import type { ApiError } from './api-error.ts';
+import { ApiError } from './api-error.ts';
 import type { ServerLimits } from './server-limits.ts';
 
 /** An HTTP server with the limits, and with the documented body for every failure, also of what is no HTTP request. */
@@ -33,17 +33,43 @@ export function openServer(limits: ServerLimits, onFailure?: OnFailure): Fastify
   });
   server.server.maxConnections = limits.maxConnections;
   server.setReplySerializer(answerText);
-  acceptEmptyBodies(server);
+  readBodies(server);
   answerErrors(server, onFailure);
   return server;
 }
 
+/** Deeper than anything that can be asked for; what looks into such a body by recursion would run out of stack. */
+const maxBodyDepth = 128;
+
 /** Clients that name a content type on every request do so on a DELETE too, which has no body. */
-function acceptEmptyBodies(server: FastifyInstance): void {
+function readBodies(server: FastifyInstance): void {
   const parseJson = server.getDefaultJsonParser('error', 'error');
-  server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
+  server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, given, done) => {
+    const body = String(given);
     if (body === '' && request.method === 'DELETE') done(null, undefined);
-    else void parseJson(request, String(body), done);
+    else if (isDeeper(body, maxBodyDepth)) done(tooDeep());
+    else void parseJson(request, body, done);
+  });
+}
+
+/** Whether brackets are nested deeper in a JSON text; of another text it says nothing. Each sign is looked at once. */
+function isDeeper(json: string, max: number): boolean {
+  let depth = 0;
+  let isText = false;
+  for (let place = 0; place < json.length && depth <= max; place += 1) {
+    const sign = json[place];
+    if (sign === '"') isText = !isText;
+    else if (isText) place += sign === '\\' ? 1 : 0;
+    else if (sign === '[' || sign === '{') depth += 1;
+    else if (sign === ']' || sign === '}') depth -= 1;
+  }
+  return depth > max;
+}
+
+function tooDeep(): ApiError {
+  return new ApiError(400, `The request body is nested deeper than ${maxBodyDepth} levels.`, {
+    field: 'body',
+    errorCode: 'too_deep',
   });
 }
 
