@@ -1,6 +1,7 @@
 import { z } from 'zod';
 
-const fieldPaths = z.array(z.string()).nullish();
+/** More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is refused. */
+const fieldPaths = z.array(z.string()).max(100_000).nullish();
 
 /** The body of an execute call. What `params` may hold is the definition's business: see `checkParams`. */
 export const executeBody = z.object({

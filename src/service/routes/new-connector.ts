@@ -25,7 +25,11 @@ export const newConnector = z
     environment: config.nullish().describe('As replication_config.'),
     entities: requestedEntities.nullish().describe('Kept and shown; the indexed store holds all entities.'),
     server_side_oauth_secret_id: z.null().optional().describe('Not offered: expected null.'),
-    selected_connection_template_tags: z.array(z.string()).nullish().describe('Accepted and not used.'),
+    selected_connection_template_tags: z
+      .array(z.string())
+      .max(256)
+      .nullish()
+      .describe('Accepted and not used.'),
     selected_connection_template_tags_mode: z.enum(['all', 'any']).nullish(),
   })
   .meta({ id: 'NewConnector' });
