@@ -39,5 +39,6 @@ export function firstSyncAt(
 ): number | null {
   const { readiness, refreshEveryMs, nowMs } = context;
   if (readiness !== 'Ready' || ledger.endedAt === null || ledger.problem !== null) return nowMs;
-  return refreshEveryMs === null ? null : Date.parse(ledger.endedAt) + refreshEveryMs;
+  // A clock that was ahead when the last sync ended puts nothing off for longer than this.
+  return refreshEveryMs === null ? null : Math.min(nowMs, Date.parse(ledger.endedAt)) + refreshEveryMs;
 }

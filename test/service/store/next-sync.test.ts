@@ -43,4 +43,9 @@ describe('the next sync of a store', () => {
     expect(firstSyncAt(whole, { ...context, readiness: 'Preview' })).toBe(nowMs);
     expect(firstSyncAt(emptyLedger, context)).toBe(nowMs);
   });
+
+  it('is not put off for long by a clock that was years ahead when the last one ended', () => {
+    const ahead = { ...emptyLedger, hasEnded: true, endedAt: '2031-01-01T00:00:00.000Z' };
+    expect(firstSyncAt(ahead, { readiness: 'Ready', refreshEveryMs: hour, nowMs })).toBe(nowMs + hour);
+  });
 });
