@@ -38,8 +38,9 @@ export function storeRecord(file: string, definition: () => Definition): StoreRe
       ledger = openStoreLedger(file, definition());
       ({ problem } = ledger);
     } catch (error) {
-      if (!(error instanceof SyncError)) throw error;
-      if (isUnusable(error)) damaged(error.code);
+      // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.
+      if (!(error instanceof SyncError)) damaged('SINK_FAILED');
+      else if (isUnusable(error)) damaged(error.code);
       else problem = failedWith(error.code);
     }
   };

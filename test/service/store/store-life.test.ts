@@ -177,6 +177,7 @@ describe('a store', () => {
     ['no database', (file: string) => writeFileSync(file, 'no database at all'.repeat(1000))],
     ['torn in the middle', (file: string) => overwrite(file, 3 * 16_384, 200 * 16_384)],
     ['a database of somebody else', (file: string) => makeOther(file)],
+    ['an account of runs that cannot be read', (file: string) => spoilReports(file)],
   ])('is made again where its file is %s', async (_what, damage) => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', notes, notesProvider());
@@ -288,6 +289,12 @@ function overwrite(file: string, from: number, to: number): void {
   const end = Math.min(to, fstatSync(descriptor).size);
   writeSync(descriptor, Buffer.alloc(end - from, 0xa5), 0, end - from, from);
   closeSync(descriptor);
+}
+
+function spoilReports(file: string): void {
+  const db = new Database(file);
+  db.exec(`UPDATE _sync_runs SET report = '{' || report`);
+  db.close();
 }
 
 function makeOther(file: string): void {
