@@ -1,5 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject } from '../../core/json.ts';
+import { isSinkThere } from '../../sinks/ledger/open-database.ts';
 import type { openSearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { SearchAnswer } from '../../search/search-answer.ts';
 import { ApiError } from '../api-error.ts';
@@ -32,7 +33,9 @@ export async function searchStore(
   try {
     return await processes.search(call, search.signal);
   } catch (error) {
-    if (!(error instanceof SyncError) || !isUnusable(error)) throw toApiError(error);
+    // One that somebody has removed is no more to be searched than one that is damaged.
+    const isLost = error instanceof SyncError && (isUnusable(error) || !isSinkThere(file));
+    if (!isLost) throw toApiError(error);
     store.damaged(error.code);
     throw notReady();
   }

@@ -218,6 +218,19 @@ describe('a store', () => {
     expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
   });
 
+  it('is made again where a search finds that it is gone', async () => {
+    await using world = storeWorld();
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    rmSync(world.file('one'));
+    const search = world.stores.search('one', 'pages', { query: {} }, never);
+    await expect(search).rejects.toMatchObject({
+      body: { errors: [{ error_code: 'context_store_not_ready' }] },
+    });
+    await world.stores.searchable('one', never);
+    expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
+  });
+
   it('is made again from nothing where it holds another kind of connector', async () => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', mailing, providerOf(mailing, sampleOf(mailing)));
