@@ -109,7 +109,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   try {
     const organizationId = seedState(state, options);
     const stores = openContextStores({
-      folder: options.isIndexed === false ? null : data,
+      folder: data,
+      isKept: options.isIndexed ?? true,
       clock,
       refreshEveryMs: options.refreshEveryMs ?? null,
       search: options.search ?? { deadlineMs: 5_000, processes: 2 },

@@ -10,6 +10,8 @@ import { syncSlots } from './sync-slots.ts';
 export interface ContextStoresOptions {
   /** Where the stores lie, below it in `stores/`. Null: none are kept, every connector stays `Loading`. */
   readonly folder: string | null;
+  /** False: none are kept though there is a folder; what lies there goes with its connector. Default true. */
+  readonly isKept?: boolean;
   readonly clock: Clock;
   /** From the end of one sync to the beginning of the next. Null: only when it is asked for. */
   readonly refreshEveryMs: number | null;
@@ -26,7 +28,7 @@ const maxWaiting = 64;
 /** Nothing is opened or started before a connector is kept. The folder belongs to one service at a time. */
 export function openContextStores(options: ContextStoresOptions): ContextStores {
   const { folder, clock, refreshEveryMs, cursorKey } = options;
-  if (folder === null) return noContextStores();
+  if (folder === null || options.isKept === false) return noContextStores(folder);
   const stores = new Map<string, KeptStore>();
   /** Stores that are being removed: one of the same connector waits for it. */
   const leaving = new Map<string, Promise<void>>();

@@ -231,6 +231,20 @@ describe('a store', () => {
     expect((await world.stores.search('one', 'pages', { query: {} }, never)).data).not.toEqual([]);
   });
 
+  it('is removed with its connector by a service that keeps none', async () => {
+    await using world = storeWorld();
+    world.keep('one', notes, notesProvider());
+    await world.stores.searchable('one', never);
+    await world.restart({ isKept: false });
+    world.keep('one', notes, notesProvider());
+    expect(world.stores.status('one')).toMatchObject({
+      readiness: 'Loading',
+      problem: expect.stringContaining('to keep none'),
+    });
+    await world.stores.drop('one');
+    expect(readdirSync(path.join(world.folder, 'stores'))).toEqual([]);
+  });
+
   it('is made again from nothing where it holds another kind of connector', async () => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', mailing, providerOf(mailing, sampleOf(mailing)));
