@@ -33,6 +33,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   /** Stores that are being removed: one of the same connector waits for it. */
   const leaving = new Map<string, Promise<void>>();
   const slots = syncSlots(maxSyncs);
+  let isClosed = false;
   const processes = openSearchProcesses({ ...options.search, maxWaiting, cursorKey, clock });
 
   const known = (connectorId: string): KeptStore => {
@@ -48,6 +49,8 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
 
   return {
     keep(connector) {
+      // Who still works on a request while the service closes must not begin what nobody would end.
+      if (isClosed) return;
       const { connectorId } = connector;
       const kept = stores.get(connectorId);
       if (kept !== undefined) {
@@ -74,6 +77,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
     search: async (connectorId, entity, params, signal) =>
       await searchStore(processes, known(connectorId), { entity, params, signal }),
     async [Symbol.asyncDispose]() {
+      isClosed = true;
       await Promise.all([...stores.values()].map((store) => store[Symbol.asyncDispose]()));
       await Promise.allSettled(leaving.values());
       await processes[Symbol.asyncDispose]();

@@ -245,6 +245,16 @@ describe('a store', () => {
     expect(readdirSync(path.join(world.folder, 'stores'))).toEqual([]);
   });
 
+  it('is not begun where the stores are closed', async () => {
+    await using world = storeWorld();
+    await world.stores[Symbol.asyncDispose]();
+    const provider = counted(notesProvider());
+    world.keep('one', notes, provider);
+    expect(world.stores.status('one').readiness).toBe('Loading');
+    await expect(world.stores.refresh('one')).rejects.toMatchObject({ status: 400 });
+    expect([provider.calls(), syncProcesses()]).toEqual([0, []]);
+  });
+
   it('is made again from nothing where it holds another kind of connector', async () => {
     await using world = storeWorld({ clock: instantClock() });
     world.keep('one', mailing, providerOf(mailing, sampleOf(mailing)));
