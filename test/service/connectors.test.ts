@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { apiClient, textIn, type ApiClient } from './api-client.ts';
 import { definitions, object, objects, serveApi, type ServedApi } from './served-api.ts';
+import { statusWhen } from './store/store-world.ts';
 
 const connectors = '/api/v1/integrations/connectors';
 const secret = 'planted-secret-4711';
@@ -252,6 +253,38 @@ describe('changing and deleting a connector', () => {
       expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
     },
   );
+});
+
+describe('the indexed store of a connector', () => {
+  let data: string;
+  const notes = { workspace_name: 'default', connector_type: 'workspace-notes' };
+  const openWithStores = async (options: Parameters<typeof serveApi>[0] = {}): Promise<void> => {
+    await api.service.close();
+    await open({ data, accounts: [], ...options });
+  };
+  beforeEach(async () => {
+    data = await mkdtemp(join(tmpdir(), 'service-'));
+  });
+  afterEach(async () => {
+    await api.service.close();
+    await rm(data, { recursive: true });
+  });
+
+  it('fills at once with new credentials, where the old ones were refused', async () => {
+    // A clock by which nothing that waits for its time ever comes to it.
+    const sleep = (_ms: number, signal?: AbortSignal): Promise<never> =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      });
+    await openWithStores({ clock: { now: () => Date.now(), sleep } });
+    const made = await client.post(connectors, { ...notes, credentials: { token: 'revoked' } });
+    const id = textIn(made.body, 'id');
+    const { stores } = api.service;
+    await statusWhen(stores, id, ({ problem }) => problem?.includes('AUTH_FAILED') === true);
+    await client.put(`${connectors}/${id}`, { credentials: { token: secret } });
+    await stores.searchable(id, AbortSignal.timeout(4_000));
+  });
+
 });
 
 describe('credentials', () => {

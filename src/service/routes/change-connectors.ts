@@ -67,13 +67,13 @@ export const updateConnector = endpoint({
   tag: 'Connectors',
   summary: 'Change a connector',
   description:
-    'Changes what is given and leaves the rest. New credentials count from the next call on, for the indexed store too.',
+    'Changes what is given and leaves the rest. New credentials count from the next call on, and the indexed store is brought up to date with them at once.',
   access: 'workspace',
   request: { path: connectorPath, body: connectorChange },
   success: { status: 200, description: 'The connector as it is now.', body: connectorDetail },
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' }, body: { name: 'Newsletter' } },
-  handle({ path, body }, { principal }, { state, connectors }) {
+  async handle({ path, body }, { principal }, { state, connectors }) {
     const { stored, definition } = connectors.byId(principal, path.id);
     if (body.credentials !== undefined && body.credentials !== null) {
       checkCredentials(definition, body.credentials);
@@ -92,6 +92,8 @@ export const updateConnector = endpoint({
         }),
       });
       noteChange(state, principal, 'connector.updated', stored.id, fields);
+      // They may open another account, or one that was shut: the store does not wait for its time.
+      if (body.credentials) await connectors.settleStore(stored);
     }
     return { kind: 'json', body: toDetail(connectors.byId(principal, path.id)) };
   },
