@@ -119,10 +119,14 @@ export function openLocalConnectors(parts: {
     status: ({ stored }) => stores.status(stored.id),
     settleStore,
     async delete(stored) {
-      // The store first: killed in between, the service still knows the connector and fills its store again.
-      await stores.drop(stored.id);
-      if (!state.connectors.delete(stored.organizationId, stored.id)) throw noConnector();
-      await settleStore(stored);
+      try {
+        // The store first: killed in between, the service still knows the connector and fills its store again.
+        await stores.drop(stored.id);
+        if (!state.connectors.delete(stored.organizationId, stored.id)) throw noConnector();
+      } finally {
+        // One that could not be deleted goes on with its store.
+        await settleStore(stored);
+      }
     },
     async settleAll() {
       for (const stored of state.connectors.all()) await settleStore(stored);

@@ -1,11 +1,11 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { apiClient, textIn, type ApiClient } from './api-client.ts';
 import { definitions, object, objects, serveApi, type ServedApi } from './served-api.ts';
-import { statusWhen } from './store/store-world.ts';
+import { never, statusWhen } from './store/store-world.ts';
 
 const connectors = '/api/v1/integrations/connectors';
 const secret = 'planted-secret-4711';
@@ -285,6 +285,22 @@ describe('the indexed store of a connector', () => {
     await stores.searchable(id, AbortSignal.timeout(4_000));
   });
 
+  it('is kept on where the connector could not be deleted', async () => {
+    await openWithStores();
+    const made = await client.post(connectors, { ...notes, credentials: { token: secret } });
+    const id = textIn(made.body, 'id');
+    const { stores } = api.service;
+    await stores.searchable(id, never);
+    const file = join(data, 'stores', `${id}.db`);
+    await rm(file);
+    await mkdir(file);
+    expect((await client.delete(`${connectors}/${id}`)).status).toBe(500);
+    expect(failures.splice(0)).toHaveLength(1);
+    await rm(file, { recursive: true });
+    await stores.searchable(id, never);
+    expect((await client.delete(`${connectors}/${id}`)).status).toBe(202);
+    expect(await readdir(join(data, 'stores'))).toEqual([]);
+  });
 });
 
 describe('credentials', () => {
