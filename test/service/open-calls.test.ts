@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
@@ -137,6 +138,26 @@ describe('a download', () => {
 });
 
 describe('a service that closes', () => {
+  it('calls it no failure that what was still worked on finds everything closed', async () => {
+    const failures: unknown[] = [];
+    const api = await serve({ onFailure: (error) => failures.push(error) });
+    const dropping = event<void>();
+    const dropped = event<void>();
+    const drop = (): Promise<void> => {
+      dropping.resolve();
+      return dropped.promise;
+    };
+    Object.assign(api.service.stores, { drop });
+    const answer = api.call(`/api/v1/integrations/connectors/${mailing}`, { method: 'DELETE' });
+    const refused = expect(answer).rejects.toThrow();
+    await dropping.promise;
+    await api.service.close();
+    await refused;
+    dropped.resolve();
+    await setImmediate();
+    expect(failures).toEqual([]);
+  });
+
   it('ends what is under way, and can be started again on its port', async () => {
     const held = heldAnswer();
     const failures: unknown[] = [];

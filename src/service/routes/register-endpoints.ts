@@ -25,7 +25,12 @@ export function registerEndpoints(
         if (endpoint.access !== 'public') checkAccess(endpoint.access, principalOf(request));
         const call = parts.calls.open(reply);
         const raw = { path: request.params, query: request.query, body: request.body };
-        const answer = await endpoint.answer(raw, callOf(request, call), parts.api);
+        const answer = await endpoint
+          .answer(raw, callOf(request, call), parts.api)
+          .catch((error: unknown) => {
+            // What fails once nobody waits any more, as everything may be closed by then, is told to nobody.
+            throw call.aborted ? call.reason : error;
+          });
         return await send(reply.code(endpoint.success.status), answer, call);
       },
     });
