@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { openReadonlyDatabase } from '../sinks/ledger/open-database.ts';
 import { toSinkError } from '../sinks/ledger/sink-error.ts';
 import { prepareTables } from '../sinks/ledger/tables.ts';
@@ -9,7 +10,7 @@ import { openSearchIndex } from './index/open-search-index.ts';
 import { readSearchRequest } from './read-request.ts';
 import type { SearchAnswer } from './search-answer.ts';
 import { searchRecords } from './search-records.ts';
-import type { SearchTarget } from './search-target.ts';
+import { searchTarget } from './search-target.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. */
 export interface Search extends Disposable {
@@ -17,9 +18,14 @@ export interface Search extends Disposable {
    * `params`: query, limit, cursor and fields as they came from outside. Throws `SyncError` SEARCH_INVALID, SEARCH_TOO_SLOW, SINK_FAILED.
    * Synchronous: nothing else happens in this process meanwhile, so one that answers others searches in processes of their own.
    */
-  search(target: SearchTarget, params: unknown, options: SearchOptions): SearchAnswer;
+  search(searched: Searched, params: unknown, options: SearchOptions): SearchAnswer;
   /** The columns an entity's table has by now; null where none of its records came yet. */
   stored(connector: ConnectorName, entity: EntityName): EntityTable | null;
+}
+
+export interface Searched {
+  readonly connector: ConnectorName;
+  readonly entity: Entity;
 }
 
 export interface SearchOptions {
@@ -38,12 +44,18 @@ export function openSearch(file: string): Search {
     // A statement that writes is refused even where one could be made; a file that shrinks kills no process.
     for (const pragma of ['query_only = ON', 'mmap_size = 0']) db.pragma(pragma);
     const tables = prepareTables(db);
+    const stored: Search['stored'] = (connector, entity) => {
+      const known = tables.known(connector, entity);
+      return known === undefined ? null : { entity, columns: known.stored, key: known.key };
+    };
     return {
-      search: (target, params, options) => inOneState(db, file, () => searchIn(db, target, params, options)),
-      stored: (connector, entity) => {
-        const known = inOneState(db, file, () => tables.known(connector, entity));
-        return known === undefined ? null : { entity, columns: known.stored, key: known.key };
-      },
+      search: ({ connector, entity }, params, options) =>
+        inOneState(db, file, () => {
+          const target = searchTarget(entity, connector, (name) => stored(connector, name));
+          const request = readSearchRequest(params, target);
+          return searchRecords(db, target, request, { ...options, index: openSearchIndex(db, target) });
+        }),
+      stored: (connector, entity) => inOneState(db, file, () => stored(connector, entity)),
       [Symbol.dispose]: () => void db.close(),
     };
   } catch (error) {
@@ -52,21 +64,14 @@ export function openSearch(file: string): Search {
   }
 }
 
-/** The index and the records must be of one state: what the index knows of a row is true of that state alone. */
+/**
+ * The columns, the index and the records must be of one state: a column that is added takes its values out of `_extra`, and what the
+ * index knows of a row is true of that state alone.
+ */
 function inOneState<Result>(db: Database.Database, file: string, read: () => Result): Result {
   try {
     return db.transaction(read).deferred();
   } catch (error) {
     throw toSinkError(error, file);
   }
-}
-
-function searchIn(
-  db: Database.Database,
-  target: SearchTarget,
-  params: unknown,
-  options: SearchOptions,
-): SearchAnswer {
-  const request = readSearchRequest(params, target);
-  return searchRecords(db, target, request, { ...options, index: openSearchIndex(db, target) });
 }

@@ -3,7 +3,6 @@ import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { builtModule } from '../../core/built-module.ts';
 import type { SearchAnswer } from '../search-answer.ts';
-import { searchTarget } from '../search-target.ts';
 import { openFiles } from './open-files.ts';
 import type {
   FromSearchProcess,
@@ -43,9 +42,7 @@ function answer(call: SearchCall): void {
 
 function searchOnce({ file, connector, entity, params, scope }: SearchCall): SearchAnswer {
   if (settings === null) throw new Error('a call came before the settings');
-  const open = files.of(file);
-  const target = searchTarget(entity, connector, (name) => open.stored(connector, name));
-  return open.search(target, params, { ...settings, scope, clock: systemClock });
+  return files.of(file).search({ connector, entity }, params, { ...settings, scope, clock: systemClock });
 }
 
 function sentError(error: unknown, { file, entity }: SearchCall): SentError {

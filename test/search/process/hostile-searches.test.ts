@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import { openSearch, type Search } from '../../../src/search/open-search.ts';
-import { searchTarget, type SearchTarget } from '../../../src/search/search-target.ts';
 import { Bench, news } from '../../contracts/sink/fixture.ts';
 import { sqlite } from '../index/index-world.ts';
 import { listMember, listMembers, sinkOfMembers } from './search-world.ts';
@@ -13,8 +12,9 @@ const deadlineMs = 150;
 const mostMs = 200;
 
 let bench: Bench;
+const searched = { connector: news, entity: listMembers };
+
 let open: Search;
-let target: SearchTarget;
 
 beforeAll(async () => {
   bench = new Bench(sqlite);
@@ -37,7 +37,6 @@ beforeAll(async () => {
   );
   const file = await sinkOfMembers(bench, members, { isIndexed: true });
   open = openSearch(file);
-  target = searchTarget(listMembers, news, (name) => open.stored(news, name));
 }, 60_000);
 
 afterAll(async () => {
@@ -129,7 +128,7 @@ describe('a search that means harm', () => {
 
   test('leaves the records and everything else as they were', () => {
     const { data } = open.search(
-      target,
+      searched,
       { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },
       options(),
     );
@@ -140,7 +139,7 @@ describe('a search that means harm', () => {
 
 function endOf(query: unknown): string {
   try {
-    open.search(target, { query, limit: 1_000 }, options());
+    open.search(searched, { query, limit: 1_000 }, options());
     return 'answered';
   } catch (error) {
     if (error instanceof SyncError) return error.code;
