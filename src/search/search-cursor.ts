@@ -5,12 +5,13 @@ import { searchLimits } from './search-limits.ts';
 import { searchProblem } from './search-problem.ts';
 import type { SearchRequest } from './search-request.ts';
 import type { Position } from './search-order.ts';
+import type { SearchTarget } from './search-target.ts';
 import type { Bound } from './sql-piece.ts';
 
 /** What a cursor is written and read with: whose it is, and of which query. */
 export interface CursorSeal {
   readonly key: Buffer;
-  /** Of scope, filter and sort: the rest may change from page to page. */
+  /** Of scope, filter, sort and where the sorted fields are stored: the rest may change from page to page. */
   readonly query: string;
 }
 
@@ -18,9 +19,12 @@ export function cursorSeal(
   key: Buffer,
   scope: string,
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
+  { fields }: Pick<SearchTarget, 'fields'>,
 ): CursorSeal {
+  // A column compares its own values, anything else bytes made of them: no place among the ones is one among the others.
+  const sorted = sort.map(({ path: [name = ''] }) => fields.get(name));
   const query = createHash('sha256')
-    .update(writeJson([scope, filter, sort]))
+    .update(writeJson([scope, filter, sort, sorted]))
     .digest('base64url')
     .slice(0, 22);
   return { key, query };
@@ -54,7 +58,7 @@ export function readCursor(cursor: string, seal: CursorSeal): Position {
   if (query !== seal.query)
     throw searchProblem(
       'cursor',
-      'expected a cursor of this query, got one of another entity, filter or sort; begin without it',
+      'expected a cursor of this query, got one of another entity, filter or sort, or from before a sorted field was stored in another way; begin without it',
     );
   return { row, values };
 }

@@ -47,7 +47,7 @@ export function searchRecords(
   const checkTime = (): void => {
     if (clock.now() - startMs > deadlineMs) throw tooSlow(deadlineMs);
   };
-  const seal = cursorSeal(cursorKey, scope, request);
+  const seal = cursorSeal(cursorKey, scope, request, target);
   const after = request.cursor === null ? null : readCursor(request.cursor, seal);
   const search: Search = { db, target, request, checkTime };
   const { data, next } = db

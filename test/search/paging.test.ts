@@ -116,6 +116,21 @@ describe('a cursor', () => {
     });
   });
 
+  it('is refused once a field that it was sorted by has a column of its own', () => {
+    const fields = new Map(world.target.fields);
+    fields.set('title', {
+      name: 'title',
+      type: 'string',
+      sources: [{ kind: 'extra', name: 'title' }],
+      shape: 'asIs',
+    });
+    const before = { target: { ...world.target, fields } };
+    const byTitle = { query: { sort: [{ title: 'asc' }] }, limit: 3 };
+    const given = world.search(byTitle, before).meta.cursor;
+    expect(world.search({ ...byTitle, cursor: given }, before).data).toHaveLength(3);
+    expect(refusal({ ...byTitle, cursor: given })).toMatchObject({ context: { path: 'cursor' } });
+  });
+
   it('is refused when anything in it was changed', () => {
     const [payload = '', seal = ''] = cursor.split('.');
     const [digest = '', row, ...values] = JSON.parse(

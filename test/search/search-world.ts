@@ -31,6 +31,8 @@ export interface SearchOptions {
   readonly deadlineMs?: number;
   /** False: every row is looked at. */
   readonly isIndexed?: boolean;
+  /** Instead of the world's own. */
+  readonly target?: SearchTarget;
 }
 
 /** A SQLite sink's file, filled as a sync fills it, and searches of it. */
@@ -71,10 +73,11 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
     if (writer === undefined) throw new Error(`no table: ${name}`);
     return writer;
   };
-  const search = (params: unknown, options: SearchOptions = {}): SearchAnswer =>
-    db.transaction(() =>
-      searchRecords(db, target, readSearchRequest(params, target), {
-        index: options.isIndexed === false ? noIndex : openSearchIndex(db, target),
+  const search = (params: unknown, options: SearchOptions = {}): SearchAnswer => {
+    const searched = options.target ?? target;
+    return db.transaction(() =>
+      searchRecords(db, searched, readSearchRequest(params, searched), {
+        index: options.isIndexed === false ? noIndex : openSearchIndex(db, searched),
         cursorKey: Buffer.alloc(32, 7),
         scope: 'shop/things',
         clock: instantClock(),
@@ -82,6 +85,7 @@ export function openSearchWorld(entity: Entity, without: readonly string[] = [])
         ...options,
       }),
     )();
+  };
   return {
     db,
     target,
