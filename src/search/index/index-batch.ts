@@ -12,14 +12,17 @@ const batchBytes = 8 * 1024 * 1024;
 
 /**
  * Brings the next changes into the table's index, and notes how far it has come; gives how many rows that were, 0 when none are
- * left. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
+ * left. `mayBegin`: where the index is another, one is begun; else whoever began that goes on with it. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
  */
 export function indexBatch(
   db: Database.Database,
   table: string,
   fields: ReadonlyMap<string, IndexedField>,
+  mayBegin: boolean,
 ): number {
-  const indexed = goOn(db, table, indexFormat(fields));
+  const format = indexFormat(fields);
+  if (!mayBegin && !isIndexStarted(db, table, format)) return 0;
+  const indexed = goOn(db, table, format);
   const list = [...fields.values()];
   const changes = nextChanges(db, table, { after: indexed, bytesSql: textBytesSql(list) });
   const wordsOfRow = prepareRowWords(db, table, list);

@@ -36,9 +36,10 @@ export async function updateSearchIndex(
   try {
     if (!isTableThere(db, target.table)) return { rows: 0 };
     const fields = indexedFields(target);
-    const nextBatch = db.transaction(() => indexBatch(db, target.table, fields));
+    const nextBatch = db.transaction((mayBegin: boolean) => indexBatch(db, target.table, fields, mayBegin));
     let rows = 0;
-    for (let batch = nextBatch.immediate(); batch > 0; batch = nextBatch.immediate()) {
+    // Two updates for other fields would begin anew in turns for ever: the last that began is the one that goes on.
+    for (let batch = nextBatch.immediate(true); batch > 0; batch = nextBatch.immediate(false)) {
       rows += batch;
       onProgress?.(rows);
       await setImmediate();

@@ -130,6 +130,22 @@ describe('the search index', () => {
     expect(world.indexedSeq()).toBe(0);
   });
 
+  test('is one or the other in the end where two updates for different fields run at once', async () => {
+    await world.storeMany(4_100, () => 'Ada');
+    const fewer = new Map([...membersTarget.fields].filter(([name]) => name !== 'tags'));
+    const targets = [membersTarget, { ...membersTarget, fields: fewer }];
+    const stop = new AbortController();
+    let transactions = 0;
+    const onProgress = (): void => {
+      transactions += 1;
+      if (transactions > 10) stop.abort(new Error('they take turns for ever'));
+    };
+    const { signal } = stop;
+    await Promise.all(targets.map((target) => updateSearchIndex(world.file, target, { signal, onProgress })));
+    const seqs = targets.map((target) => world.indexedSeq(target));
+    expect(seqs.toSorted((left, right) => left - right)).toEqual([0, 4_100]);
+  });
+
   test('begins anew when the table was dropped and filled again', async () => {
     await world.store(member('1', 'Ada'), member('2', 'Grace'));
     await world.update();
