@@ -232,6 +232,23 @@ describe('hostile bodies', () => {
     expect(longer.status).toBe(404);
   });
 
+  it('refuses brackets nested as deep in place of a parameter', async () => {
+    const api = await serve();
+    const nested = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
+    for (const [action, name] of [
+      ['list', 'count'],
+      ['get', 'list_id'],
+      ['context_store_search', 'query'],
+    ]) {
+      const { status, body } = await post(
+        api,
+        `{"entity":"lists","action":"${action}","params":{"${name}":${nested}}}`,
+      );
+      expect([action, status]).toEqual([action, 400]);
+      expect(body).toContain(`for parameter '${name}'; expected type`);
+    }
+  });
+
   it('answers a path that cannot be decoded with 400 in the documented shape', async () => {
     const api = await serve();
     const answer = await send(api, { path: '/api/v1/%zz', headers: {} });

@@ -132,8 +132,9 @@ function missing(
   );
 }
 
-/** Enough of a wrong value to recognise it. */
+/** Enough of a wrong value to recognise it; of an array or object its kind, for it may be nested deeper than can be written. */
 function shorten(value: unknown): string {
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
