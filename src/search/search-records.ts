@@ -84,25 +84,25 @@ function readPage(search: Search, index: SearchIndex, after: Position | null): P
   const filter =
     request.filter === null ? always : compileFilter(request.filter, { target, index, functions });
   const order = searchOrder(request, target, functions);
-  const positions: Position[] = [];
+  const rows: number[] = [];
   for (const stretch of after === null ? everyRow : stretchesBehind(order, after)) {
-    const wanted = request.limit + 1 - positions.length;
+    const wanted = request.limit + 1 - rows.length;
     if (wanted === 0) break;
-    positions.push(...readPositions(search, functions, order, allOf([filter, stretch]), wanted));
+    rows.push(...readRows(search, functions, order, allOf([filter, stretch]), wanted));
   }
-  return readRecords(search, positions);
+  const { data, last } = readRecords(search, rows);
+  return { data, next: last === null ? null : positionOf(search, order, last) };
 }
 
-/** Row numbers first, and the sort values with them: whole rows would be sorted, and only a page of them is wanted. */
-function readPositions(
+/** Row numbers first: whole rows would be sorted, and only a page of them is wanted. */
+function readRows(
   { db, target, checkTime }: Search,
   { heartbeat }: RowFunctions,
   { keys, rows }: SearchOrder,
   condition: Piece,
   limit: number,
-): readonly Position[] {
-  const columns = ['r._row', ...keys.map(({ sql }, at) => `${sql} AS k${at}`)];
-  const order = [...keys.map(({ direction }, at) => `k${at} ${direction}`), `r._row ${rows}`];
+): readonly number[] {
+  const order = [...keys.map(({ sql, direction }) => `${sql} ${direction}`), `r._row ${rows}`];
   const where = allOf([piece('r._deleted_at IS NULL'), piece(heartbeat), condition]);
   if (where.values.length > maxBound)
     throw searchProblem(
@@ -110,18 +110,36 @@ function readPositions(
       `expected at most ${maxBound} values in all, got ${where.values.length}`,
     );
   const found = db
-    .prepare<Bound[], readonly [bigint, ...Bound[]]>(
-      `SELECT ${columns.join(', ')} FROM ${fromSql(target)} WHERE ${where.sql}
-       ORDER BY ${order.join(', ')} LIMIT ?`,
+    .prepare<Bound[], number>(
+      `SELECT r._row FROM ${fromSql(target)} WHERE ${where.sql} ORDER BY ${order.join(', ')} LIMIT ?`,
     )
-    .raw()
-    .safeIntegers()
+    .pluck()
     .all(...where.values, limit);
   checkTime();
-  return found.map(([row, ...values]) => ({ row: Number(row), values }));
+  return found;
 }
 
-function readRecords({ db, target, request, checkTime }: Search, positions: readonly Position[]): Page {
+/** Of one row alone: the texts that a whole page is sorted by may be more than there is memory for. */
+function positionOf({ db, target }: Search, { keys }: SearchOrder, row: number): Position {
+  const columns = ['r._row', ...keys.map(({ sql }) => sql)];
+  const [, ...values] =
+    db
+      .prepare<[number], readonly Bound[]>(
+        `SELECT ${columns.join(', ')} FROM ${fromSql(target)} WHERE r._row = ?`,
+      )
+      .raw()
+      .safeIntegers()
+      .get(row) ?? [];
+  return { row, values };
+}
+
+interface Records {
+  readonly data: readonly JsonObject[];
+  /** The last one's row where more follow. */
+  readonly last: number | null;
+}
+
+function readRecords({ db, target, request, checkTime }: Search, rows: readonly number[]): Records {
   const shown = projection(target, request.fields);
   const read = db
     .prepare<[number], readonly ColumnValue[]>(
@@ -131,15 +149,15 @@ function readRecords({ db, target, request, checkTime }: Search, positions: read
     .safeIntegers();
   const data: JsonObject[] = [];
   let chars = 0;
-  for (const [index, { row }] of positions.entries()) {
-    const last = positions[index - 1] ?? null;
-    if (index === request.limit || chars > maxPageChars) return { data, next: last };
+  for (const [index, row] of rows.entries()) {
+    const last = rows[index - 1] ?? null;
+    if (index === request.limit || chars > maxPageChars) return { data, last };
     const stored = read.get(row)?.slice(1) ?? [];
     for (const value of stored) chars += typeof value === 'string' ? value.length : 0;
     data.push(shown.record(stored));
     checkTime();
   }
-  return { data, next: null };
+  return { data, last: null };
 }
 
 /** Names come from the definition and from the sink's own tables. */

@@ -86,6 +86,23 @@ describe('paging through a search', () => {
     expect(world.search({ query, fields: ['id'] }).data).toHaveLength(5);
   });
 
+  it('holds none of the texts that it sorts by', () => {
+    world.db.exec(`UPDATE shop__things SET title = id || replace(hex(zeroblob(500000)), '0', 'x')`);
+    const before = process.memoryUsage().heapUsed;
+    let most = 0;
+    const clock: Clock = {
+      ...instantClock(),
+      now: () => {
+        most = Math.max(most, process.memoryUsage().heapUsed - before);
+        return 0;
+      },
+    };
+    const query = { sort: [{ title: 'desc' }] };
+    const { data } = world.search({ query, fields: ['id'] }, { clock });
+    expect(data.map(({ id }) => id)).toEqual(Array.from({ length: 30 }, (_, index) => `t${39 - index}`));
+    expect(most).toBeLessThan(10_000_000);
+  });
+
   it('says so when the texts that are sorted by are too long for a cursor', () => {
     for (const id of ['a', 'b']) world.store({ id, title: id.repeat(9_000) });
     const query = { sort: [{ title: 'desc' }] };
