@@ -96,6 +96,20 @@ export function files(kind: SinkKind): void {
     expect(bench().rows()).toEqual([]);
   });
 
+  test('are wanted again when their version comes back after another one was wanted', async () => {
+    const sink = await bench().open();
+    const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
+    const [one] = await wanted(sink, first);
+    if (one === undefined) throw new Error('a file should be wanted');
+    await sink.files.stored(first.lease, first.run, one, stored('x-photo.jpg'));
+    await ended(sink, first);
+    // A run that is killed after it has given the bytes of v2 the name that those of v1 had.
+    await ended(sink, await shown(sink, 'r2', [withFile('1', photo('v2'))]));
+
+    const third = await shown(sink, 'r3', [withFile('1', photo('v1'))]);
+    expect(await wanted(sink, third)).toMatchObject([{ version: 'v1' }]);
+  });
+
   test('are wanted no more once they are stored, until their version is another one', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);

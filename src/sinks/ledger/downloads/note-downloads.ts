@@ -34,13 +34,14 @@ export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
     `SELECT params, version, name, content_type AS contentType, size, is_gone AS isGone
      FROM _sync_downloads WHERE ${ofRecord}`,
   );
-  // Another version has not failed yet.
+  // Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a killed run has noted nothing.
   const write = db.prepare<Written>(
     `INSERT INTO _sync_downloads (connector, entity, key, params, version, name, content_type, size, is_gone, is_wanted)
      VALUES (:connector, :entity, :keyText, :params, :version, :name, :contentType, :size, 0, 1)
      ON CONFLICT (connector, entity, key) DO UPDATE SET params = excluded.params, name = excluded.name,
        content_type = excluded.content_type, size = excluded.size, is_gone = 0,
        is_wanted = stored_version IS NOT excluded.version,
+       stored_version = iif(stored_version = excluded.version, stored_version, NULL),
        failure = iif(version = excluded.version, failure, NULL),
        failed_at = iif(version = excluded.version, failed_at, NULL),
        failed_run = iif(version = excluded.version, failed_run, NULL), version = excluded.version`,
