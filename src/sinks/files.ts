@@ -56,6 +56,8 @@ export interface ReplacedFile {
   readonly id: number;
   readonly entity: EntityName;
   readonly file: string;
+  /** What lies in its place now. */
+  readonly current: string;
 }
 
 /** Where a connector's files lie: a folder for each entity. */
@@ -70,8 +72,8 @@ export interface FileFolder {
    * what was there. Rejects with what `bytes` throws, after removing what was written.
    */
   store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
-  /** Also where it is gone already. */
-  remove(entity: EntityName, file: string): Promise<void>;
+  /** Also where it is gone already. Where both names lead to one file, as some file systems take `A` for `a`, it stays. */
+  remove(entity: EntityName, file: string, current: string): Promise<void>;
 }
 
 export interface FileToStore {

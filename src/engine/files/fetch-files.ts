@@ -58,7 +58,7 @@ async function removeReplaced({ sink, lease, run, files }: FilesContext): Promis
   for (;;) {
     const replaced = await sink.files.replaced(lease, run, batchFiles);
     if (replaced.length === 0) return;
-    for (const { entity, file } of replaced) await files.folder.remove(entity, file);
+    for (const { entity, file, current } of replaced) await files.folder.remove(entity, file, current);
     await sink.files.removed(lease, run, replaced);
   }
 }

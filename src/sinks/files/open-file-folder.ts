@@ -62,13 +62,19 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
       });
       return { file, ...written };
     },
-    remove: (entity, file) =>
+    remove: (entity, file, current) =>
       said(entity, async (folder) => {
+        if (isOneFile(join(folder, file), join(folder, current))) return;
         await unlink(join(folder, file)).catch((error: unknown) => {
           if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
         });
       }),
   };
+}
+
+function isOneFile(file: string, other: string): boolean {
+  const [one, two] = [file, other].map((path) => lstatSync(path, { bigint: true, throwIfNoEntry: false }));
+  return one !== undefined && two !== undefined && one.dev === two.dev && one.ino === two.ino;
 }
 
 function linkError(folder: string): SyncError {

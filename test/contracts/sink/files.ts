@@ -129,7 +129,9 @@ export function files(kind: SinkKind): void {
     expect(newer).toMatchObject({ version: 'v2', name: 'other.jpg' });
     await sink.files.stored(third.lease, third.run, newer, stored('x-other.jpg'));
     const replaced = await sink.files.replaced(third.lease, third.run, 10);
-    expect(replaced).toEqual([{ id: newer.id, entity: members, file: 'x-photo.jpg' }]);
+    expect(replaced).toEqual([
+      { id: newer.id, entity: members, file: 'x-photo.jpg', current: 'x-other.jpg' },
+    ]);
     await sink.files.removed(third.lease, third.run, replaced);
     expect(await sink.files.replaced(third.lease, third.run, 10)).toEqual([]);
     expect(sink.history.connectors()[0]?.entities).toContainEqual(

@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   existsSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -110,7 +111,7 @@ describe('a folder of files', () => {
       for (const work of [
         open().prepare(entity),
         open().store(fileOf(chunks('x'))),
-        open().remove(entity, 'x'),
+        open().remove(entity, 'x', 'y'),
       ])
         await expect(work).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
       expect(readdirSync(join(folder, 'elsewhere'))).toEqual([]);
@@ -152,9 +153,25 @@ describe('a folder of files', () => {
   it('removes a file, also one that is gone', async () => {
     const files = open();
     const { file } = await files.store(fileOf(chunks('x')));
-    await files.remove(entity, file);
-    await files.remove(entity, file);
+    await files.remove(entity, file, 'other');
+    await files.remove(entity, file, 'other');
     expect(existsSync(join(place(), file))).toBe(false);
+  });
+
+  it('leaves the file that has taken the place of the one to be removed, where names differ by their case alone', async () => {
+    const files = open();
+    const { file: current } = await files.store(fileOf(chunks('new'), 'photo.jpg'));
+    const before = current.replace('photo', 'PHOTO');
+    // What such a file system shows under the other name.
+    linkSync(join(place(), current), join(place(), before));
+    await files.remove(entity, before, current);
+    expect(readFileSync(join(place(), current), 'utf8')).toBe('new');
+    expect(existsSync(join(place(), before))).toBe(true);
+
+    rmSync(join(place(), before));
+    writeFileSync(join(place(), before), 'another file');
+    await files.remove(entity, before, current);
+    expect(readdirSync(place())).toEqual([current]);
   });
 
   it('says that a file stands where its folder should', async () => {

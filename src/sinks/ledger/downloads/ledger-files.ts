@@ -88,7 +88,7 @@ function prepareDownloadRows(db: Database.Database) {
        WHERE connector = ? AND entity IN (SELECT value FROM json_each(?)) AND is_wanted = 1 GROUP BY entity`,
     ),
     replaced: db.prepare<[string, number], ReplacedFile>(
-      `SELECT id, entity, replaced AS file FROM _sync_downloads
+      `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
        WHERE connector = ? AND replaced IS NOT NULL ORDER BY id LIMIT ?`,
     ),
     removed: db.prepare<[string, number, string]>(
