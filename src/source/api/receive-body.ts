@@ -1,7 +1,8 @@
 import type { Dispatcher } from 'undici';
 
-/** What an answer says of the body that follows. Each null where its header is absent. */
+/** What a 2xx answer says of the body that follows. Each null where its header is absent. */
 export interface BodyHead {
+  readonly status: number;
   readonly contentType: string | null;
   readonly contentDisposition: string | null;
   readonly contentEncoding: string | null;
@@ -68,6 +69,7 @@ export async function receiveBody<T>(
   try {
     const value = await receive(
       {
+        status,
         contentType: head('content-type'),
         contentDisposition: head('content-disposition'),
         contentEncoding: head('content-encoding'),

@@ -133,6 +133,8 @@ describe('a download', () => {
       'retry',
       3,
     ],
+    ['a part of a file', text(206, 'abc'), null, 'FILE_INVALID', 'retry', 3],
+    ['word that it is not ready', text(202, 'preparing'), null, 'FILE_INVALID', 'retry', 3],
     ['a body in gzip', gzipped([]), null, 'FILE_INVALID', 'retry', 3],
     ['more than is allowed', endless, null, 'BODY_TOO_LARGE', 'skip-partition', 1],
     [
