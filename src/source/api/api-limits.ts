@@ -2,8 +2,10 @@
 export interface ApiLimits {
   readonly connectTimeoutMs: number;
   readonly headersTimeoutMs: number;
-  /** Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does. */
+  /** Between two chunks of a body; a drip feed never trips it, `attemptTimeoutMs` does, or for a file `leastFileBytes`. */
   readonly bodyTimeoutMs: number;
+  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  readonly leastFileBytes: number;
   /** From sending to the last byte. One call may take minutes: the API retries the third party inside. */
   readonly attemptTimeoutMs: number;
   readonly maxWireBytes: number;
@@ -27,6 +29,7 @@ export const defaultApiLimits: ApiLimits = {
   connectTimeoutMs: 5_000,
   headersTimeoutMs: 300_000,
   bodyTimeoutMs: 300_000,
+  leastFileBytes: 64 * 1024,
   attemptTimeoutMs: 300_000,
   maxWireBytes: 64 * 1024 * 1024,
   maxBodyBytes: 64 * 1024 * 1024,

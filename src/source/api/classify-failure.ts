@@ -1,6 +1,7 @@
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
+import { AttemptTimeoutError } from './attempt-timeout.ts';
 import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
-import { AttemptTimeoutError, type HttpAnswer } from './http-transport.ts';
+import type { HttpAnswer } from './http-transport.ts';
 import { mayBeDone } from './once-only.ts';
 import { UnreadableBodyError } from './read-body.ts';
 import { retryAfterMs } from './retry-after.ts';

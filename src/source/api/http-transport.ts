@@ -1,5 +1,6 @@
 import { Agent } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
+import { AttemptTimeoutError } from './attempt-timeout.ts';
 import { guardedLookup } from './guard-address.ts';
 import { readBody } from './read-body.ts';
 import { receiveBody, type ReceiveBody, type Received } from './receive-body.ts';
@@ -23,11 +24,6 @@ export interface HttpAnswer {
   readonly wireBytes: number;
 }
 
-/** One attempt took longer than it may take in all. */
-export class AttemptTimeoutError extends Error {
-  override readonly name = 'AttemptTimeoutError';
-}
-
 export interface HttpTransport extends AsyncDisposable {
   /**
    * Sends once: no retry, no redirect. Always reads the body to its end or closes the socket, because an unread body
@@ -37,7 +33,7 @@ export interface HttpTransport extends AsyncDisposable {
   send(request: HttpRequest, signal: AbortSignal): Promise<HttpAnswer>;
   /**
    * Sends once likewise, and hands the body of a 2xx answer over as it comes in, however long it is and takes: only silence between
-   * two chunks ends it. Any other answer is read as `send` reads it. What `receive` throws by itself comes as `ReceiverError`.
+   * two chunks ends it, or hardly more than that. Any other answer is read as `send` reads it. What `receive` throws by itself comes as `ReceiverError`.
    */
   stream<T>(
     request: HttpRequest,
@@ -90,7 +86,7 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
         if (response.statusCode < 200 || response.statusCode >= 300)
           return await readAnswer(response, limits, attempt.signal);
         attempt.begun();
-        return await receiveBody(response, receive, signal);
+        return await receiveBody(response, receive, { limits, signal });
       }),
     async [Symbol.asyncDispose]() {
       // destroy, not close: a call still on its way must not keep the process from ending.

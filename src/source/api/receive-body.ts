@@ -1,4 +1,6 @@
 import type { Dispatcher } from 'undici';
+import type { ApiLimits } from './api-limits.ts';
+import { AttemptTimeoutError } from './attempt-timeout.ts';
 
 /** What a 2xx answer says of the body that follows. Each null where its header is absent. */
 export interface BodyHead {
@@ -35,12 +37,12 @@ export class ReceiverError extends Error {
 
 /**
  * Lets `receive` read the body of an answer at its own pace. Throws the connection's error where that ended the reading, whatever
- * `receive` made of it, and `ReceiverError` for anything else. The body is closed in any case.
+ * `receive` made of it, `AttemptTimeoutError` where it came too slowly, and `ReceiverError` for anything else. The body is closed in any case.
  */
 export async function receiveBody<T>(
   response: Dispatcher.ResponseData<unknown>,
   receive: ReceiveBody<T>,
-  signal: AbortSignal,
+  { limits, signal }: { readonly limits: ApiLimits; readonly signal: AbortSignal },
 ): Promise<Received<T>> {
   const { statusCode: status, headers, body } = response;
   const head = (name: string): string | null => {
@@ -53,12 +55,16 @@ export async function receiveBody<T>(
   body.on('error', () => undefined);
 
   async function* chunks(): AsyncGenerator<Uint8Array> {
+    const noteChunk = watchPace(limits);
     try {
+      let askedAt = performance.now();
       for await (const chunk of body) {
         // `as`: a body without an encoding set yields Buffers.
         const bytes = chunk as Uint8Array;
         wireBytes += bytes.byteLength;
+        noteChunk(bytes.byteLength, performance.now() - askedAt);
         yield bytes;
+        askedAt = performance.now();
       }
     } catch (error) {
       cut.push(error);
@@ -85,4 +91,22 @@ export async function receiveBody<T>(
   } finally {
     body.destroy();
   }
+}
+
+/** Hears of each chunk, and how long it was waited for; what the reader takes is its own affair. */
+function watchPace({ bodyTimeoutMs, leastFileBytes }: ApiLimits): (bytes: number, waitedMs: number) => void {
+  let waited = 0;
+  let came = 0;
+  return (bytes, waitedMs) => {
+    waited += waitedMs;
+    came += bytes;
+    if (waited < bodyTimeoutMs) return;
+    if (came < leastFileBytes) {
+      throw new AttemptTimeoutError(
+        `expected at least ${leastFileBytes} bytes of the file in ${bodyTimeoutMs} ms, got ${came}`,
+      );
+    }
+    waited = 0;
+    came = 0;
+  };
 }

@@ -195,6 +195,39 @@ describe('a download', () => {
     expect((await source.download(request, read, never)).text).toBe('x'.repeat(10));
   });
 
+  it('is given up when hardly anything comes, however long it goes on', async () => {
+    const { source, server } = await start({
+      respond:
+        () =>
+        async ({ response }) => {
+          response.writeHead(200, { 'content-type': 'text/plain' });
+          while (!response.destroyed) {
+            response.write('x');
+            await new Promise((resolve) => setTimeout(resolve, 20));
+          }
+        },
+      limits: { bodyTimeoutMs: 200, retries: 1 },
+    });
+    expect(await failureOf(source.download(request, read, never))).toMatchObject({ code: 'TIMEOUT' });
+    expect(server.calls).toHaveLength(2);
+  });
+
+  it('is not hurried by a slow reader', async () => {
+    const { source } = await start({
+      respond: () => fileReply(Buffer.alloc(1_000_000), 'x'),
+      limits: { bodyTimeoutMs: 100, leastFileBytes: 900_000, retries: 0 },
+    });
+    let length = 0;
+    const slowly = async ({ bytes }: IncomingFile): Promise<void> => {
+      for await (const chunk of bytes) {
+        length += chunk.byteLength;
+        if (length < 500_000) await new Promise((resolve) => setTimeout(resolve, 30));
+      }
+    };
+    await source.download(request, slowly, never);
+    expect(length).toBe(1_000_000);
+  });
+
   it('ends with what its reader throws, at once, whatever that looks like', async () => {
     const { source, server } = await start({ respond: () => fileReply(Buffer.from('bytes'), 'x') });
     const full = Object.assign(new Error('ENOSPC'), { code: 'ENOSPC', syscall: 'write' });
