@@ -43,7 +43,7 @@ export function addDownload(program: Command, enter: Enter): void {
       '-o, --output <file>',
       "where to: a file, or - for standard output (default: the file's own name, here)",
     )
-    .option('--force', 'replace a file that is there')
+    .option('--force', 'replace the file of --output where it is there')
     .option('--max-bytes <size>', 'refuse a larger file: bytes, or a size such as 500MB (default: any size)')
     .addHelpText(
       'after',
@@ -100,6 +100,8 @@ function toFile(
   isForced: boolean,
 ): (file: IncomingFile) => Promise<Downloaded> {
   if (output !== null) checkFree(resolve(cwd, output), isForced);
+  // The service would say which one.
+  else if (isForced) throw usage('--force needs --output: name the file that may be replaced.');
   return async ({ name, contentType, bytes }) => {
     const file = resolve(cwd, output ?? safeBase(name ?? ''));
     checkFree(file, isForced);

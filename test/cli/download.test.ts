@@ -63,6 +63,10 @@ describe('download', () => {
       { name: 'notes.txt', contentType: 'text/plain', file: place, bytes: 3, sha256: sha256('new') },
     ]);
     expect(readFileSync(place, 'utf8')).toBe('new');
+    const unnamed = await download('a1', '--force');
+    expect(unnamed).toMatchObject({ code: 2 });
+    expect(unnamed.stderr).toContain('--force needs --output');
+    expect(world.asked()).toEqual(['a1']);
     symlinkSync(place, join(world.folder, 'link.txt'));
     expect(await download('a1', '--output', 'link.txt', '--force')).toMatchObject({ code: 2 });
   });
