@@ -289,12 +289,23 @@ To sync it, add this below "connectors:" in ${config}:
     expect(result.code).toBe(1);
     expect(result.stderr).toContain('it may have been done all the same: look before you ask again');
     expect(result.stderr).not.toContain('short-pw');
+    const foreign = ['connectors', 'create', '--workspace', 'acme', '--definition', foreignId];
+    await serve({
+      respondGet: () => json(200, { name: 'Payments' }),
+      respondChange: ({ body }) => apiError(422, `refused ${JSON.stringify(body['credentials'])}`),
+    });
+    const nested = await cli(
+      [...foreign, '--debug'].concat('--credentials-file', '-'),
+      '{"oauth":{"keys":["deep-pw"]}}',
+    );
+    expect(nested.stderr).toContain('refused');
+    expect(nested.stderr).not.toContain('deep-pw');
   });
 });
 
 describe('connectors delete', () => {
   it('shows what would go, and does nothing without --yes', async () => {
-    await serve({ connectors: [{ id: 'c-news', name: 'News', definitionId: mailId }] });
+    await serve({ connectors: [{ id: 'c-news', name: 'News', definitionId: mailId.toUpperCase() }] });
     const result = await cli(['connectors', 'delete', 'c-news']);
     expect(result.code).toBe(2);
     expect(result.stdout).toBe(

@@ -29,9 +29,7 @@ export async function readCredentials(
   const from = isInput ? 'standard input' : resolve(context.cwd, file);
   const text = isInput ? await readInput(context.input(), maxBytes, context.signal) : textOf(from);
   const credentials = parse(text, from);
-  for (const value of Object.values(credentials)) {
-    if (typeof value === 'string') context.scrubber.register(new Secret(value));
-  }
+  for (const secret of textsIn(credentials)) context.scrubber.register(new Secret(secret));
   const problems = definition === null ? [] : credentialProblems(definition, credentials);
   if (problems.length > 0) throw usage(`The credentials in ${from} cannot be used: ${problems.join('; ')}.`);
   return credentials;
@@ -55,4 +53,10 @@ function parse(text: string, from: string): JsonObject {
   }
   if (!isJsonObject(value)) throw usage(`${expected}, got another kind of JSON.`);
   return value;
+}
+
+/** At any depth: what a foreign type takes is known to its service alone. */
+function textsIn(value: JsonValue): readonly string[] {
+  if (typeof value === 'string') return [value];
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
 }
