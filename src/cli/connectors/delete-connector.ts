@@ -22,7 +22,9 @@ export async function runDelete(context: CommandContext, id: string, isSure: boo
   const using = await readersOf(app, id, signal);
   if (!isSure) {
     const { name, definitionId } = await app.client.connector(id, signal);
-    const definition = [...settings.definitions.values()].find((known) => known.id === definitionId);
+    const definition = [...settings.definitions.values()].find(
+      ({ id: known }) => known === definitionId?.toLowerCase(),
+    );
     const command = `${context.program} connectors delete ${id} --yes`;
     terminal.printJson({ id, name, definition: definition?.name ?? null, using, isDone: false, command });
     const type = definition?.name ?? 'a type without a definition here';
