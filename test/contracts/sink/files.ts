@@ -198,6 +198,18 @@ export function files(kind: SinkKind): void {
     expect(await wanted(sink, started)).toEqual([]);
     await sink.repair.undelete(started.lease, started.run, started.run, 10);
     expect(keysOf(await wanted(sink, started))).toEqual(['["a","1"]']);
+    await ended(sink, started);
+
+    // It had lost its file before.
+    const second = await shown(sink, 'r2', [withFile('1', null)]);
+    await sink.repair.tombstoneRecord(second.lease, second.run, members, '["a","1"]');
+    await sink.repair.undelete(second.lease, second.run, second.run, 10);
+    expect(await wanted(sink, second)).toEqual([]);
+    await ended(sink, second);
+
+    // And has one again.
+    const third = await shown(sink, 'r3', [withFile('1', photo('v2'))]);
+    expect(keysOf(await wanted(sink, third))).toEqual(['["a","1"]']);
   });
 
   test('are forgotten with the records of their entity, and kept by a reset without data', async () => {

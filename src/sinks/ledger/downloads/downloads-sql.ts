@@ -1,6 +1,6 @@
 /**
  * `_sync_downloads`: the files of records, one row per record that has or had one. `params` to `size` is what its record says, `version` 32 hex digits;
- * `is_gone`: the record is tombstoned, or says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one than `version`.
+ * `gone`: `tombstoned` as its record is, or `unsaid` where that says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one than `version`.
  * `file` to `stored_run` is what lies in the folder; `stored_version` is null again as soon as another version is wanted. `replaced`: a name to be removed, which an earlier version had.
  */
 export const downloadsSql = `
@@ -14,7 +14,7 @@ CREATE TABLE _sync_downloads (
   name TEXT,
   content_type TEXT,
   size INTEGER,
-  is_gone INTEGER NOT NULL,
+  gone TEXT,
   is_wanted INTEGER NOT NULL,
   file TEXT,
   bytes INTEGER,

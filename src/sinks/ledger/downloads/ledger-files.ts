@@ -76,7 +76,7 @@ function prepareDownloadRows(db: Database.Database) {
     stored: db.prepare<StoredOutcome>(
       `UPDATE _sync_downloads SET replaced = iif(file <> :file, file, nullif(replaced, :file)), file = :file, bytes = :bytes, sha256 = :sha256,
          stored_type = :contentType, stored_version = :version, stored_at = :now, stored_run = :run,
-         is_wanted = is_gone = 0 AND version <> :version, failure = NULL, failed_at = NULL, failed_run = NULL
+         is_wanted = gone IS NULL AND version <> :version, failure = NULL, failed_at = NULL, failed_run = NULL
        WHERE connector = :connector AND id = :id`,
     ),
     failed: db.prepare<Outcome & { readonly failure: string; readonly at: string }>(

@@ -19,10 +19,10 @@ interface Noted {
   readonly name: string | null;
   readonly contentType: string | null;
   readonly size: number | null;
-  readonly isGone: number;
+  readonly gone: string | null;
 }
 
-interface Written extends Omit<Noted, 'isGone'> {
+interface Written extends Omit<Noted, 'gone'> {
   readonly connector: string;
   readonly entity: string;
   readonly keyText: string;
@@ -31,38 +31,42 @@ interface Written extends Omit<Noted, 'isGone'> {
 export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
   const ofRecord = 'connector = ? AND entity = ? AND key = ?';
   const known = db.prepare<[string, string, string], Noted>(
-    `SELECT params, version, name, content_type AS contentType, size, is_gone AS isGone
+    `SELECT params, version, name, content_type AS contentType, size, gone
      FROM _sync_downloads WHERE ${ofRecord}`,
   );
   // Another version has not failed yet. Once it is wanted its bytes may lie under the stored one's name, of which a killed run has noted nothing.
   const write = db.prepare<Written>(
-    `INSERT INTO _sync_downloads (connector, entity, key, params, version, name, content_type, size, is_gone, is_wanted)
-     VALUES (:connector, :entity, :keyText, :params, :version, :name, :contentType, :size, 0, 1)
+    `INSERT INTO _sync_downloads (connector, entity, key, params, version, name, content_type, size, is_wanted)
+     VALUES (:connector, :entity, :keyText, :params, :version, :name, :contentType, :size, 1)
      ON CONFLICT (connector, entity, key) DO UPDATE SET params = excluded.params, name = excluded.name,
-       content_type = excluded.content_type, size = excluded.size, is_gone = 0,
+       content_type = excluded.content_type, size = excluded.size, gone = NULL,
        is_wanted = stored_version IS NOT excluded.version,
        stored_version = iif(stored_version = excluded.version, stored_version, NULL),
        failure = iif(version = excluded.version, failure, NULL),
        failed_at = iif(version = excluded.version, failed_at, NULL),
        failed_run = iif(version = excluded.version, failed_run, NULL), version = excluded.version`,
   );
+  const isNoMore = 'is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL';
+  const leave = db.prepare<[string, string, string]>(
+    `UPDATE _sync_downloads SET gone = 'unsaid', ${isNoMore} WHERE ${ofRecord} AND gone IS NOT 'unsaid'`,
+  );
   const end = db.prepare<[string, string, string]>(
-    `UPDATE _sync_downloads SET is_gone = 1, is_wanted = 0, failure = NULL, failed_at = NULL, failed_run = NULL
-     WHERE ${ofRecord} AND is_gone = 0`,
+    `UPDATE _sync_downloads SET gone = 'tombstoned', ${isNoMore} WHERE ${ofRecord} AND gone IS NULL`,
   );
   const begin = db.prepare<[string, string, string]>(
-    `UPDATE _sync_downloads SET is_gone = 0, is_wanted = stored_version IS NOT version WHERE ${ofRecord}`,
+    `UPDATE _sync_downloads SET gone = NULL, is_wanted = stored_version IS NOT version
+     WHERE ${ofRecord} AND gone = 'tombstoned'`,
   );
   return {
     note: (connector, entity, keyText, file) => {
       if (file === null) {
-        end.run(connector, entity, keyText);
+        leave.run(connector, entity, keyText);
         return;
       }
       const { version, name, contentType, size } = file;
       const told = { params: writeJson(file.params), version, name, contentType, size };
       const before = known.get(connector, entity, keyText);
-      if (before !== undefined && before.isGone === 0 && isSame(before, told)) return;
+      if (before !== undefined && before.gone === null && isSame(before, told)) return;
       write.run({ connector, entity, keyText, ...told });
     },
     end: (connector, entity, keyText) => void end.run(connector, entity, keyText),
@@ -70,7 +74,7 @@ export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
   };
 }
 
-function isSame(before: Noted, told: Omit<Noted, 'isGone'>): boolean {
+function isSame(before: Noted, told: Omit<Noted, 'gone'>): boolean {
   return (
     before.version === told.version &&
     before.params === told.params &&
