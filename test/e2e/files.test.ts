@@ -3,17 +3,20 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
+import type { EntityName } from '../../src/core/names.ts';
 import { openHistory } from '../../src/sinks/registry.ts';
 import {
   file,
   fileReply,
+  library,
   openFileWorld,
   type FileWorld,
   type FileWorldOptions,
 } from '../support/file-world.ts';
 import { resetBeforeHeaders } from '../support/hostile/broken-replies.ts';
-import { apiError, text, throttled } from '../support/hostile/replies.ts';
+import { apiError, redirect, text, throttled } from '../support/hostile/replies.ts';
 
 let world: FileWorld | null = null;
 afterEach(async () => {
@@ -149,6 +152,37 @@ describe('fetching files', () => {
     const report = await sync({ concurrency: 1, limits: { retries: 1 } });
     expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 5, left: 30 }] });
     expect(new Set(asked()).size).toBe(5);
+  });
+
+  it('sets a file aside that lies elsewhere, and fetches the others', async () => {
+    const { files, sync, stored } = await open();
+    files.set('a1', file('one', { reply: () => redirect(302, 'http://127.0.0.1:1/signed') }));
+    files.set('a2', file('two'));
+    const report = await sync({ concurrency: 1 });
+    expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 1, failed: 1, left: 1 }] });
+    expect(report.failures).toMatchObject([{ params: { attachment_id: 'a1' }, code: 'REDIRECTED' }]);
+    expect(Object.keys(stored())).toEqual([nameOf('a2')]);
+  });
+
+  it('sets a file aside that its definition asks for in another way by now, where its record was not read', async () => {
+    const { files, sync } = await open();
+    files.set('a1', file('one'));
+    await sync({ files: null });
+    const attachments = library.entities.get('attachments' as EntityName);
+    if (attachments === undefined) throw new Error('expected attachments');
+    const download = { params: new Map(), key: new Map(), file: null };
+    const changed = { ...attachments, actions: new Map(attachments.actions).set('download', download) };
+    const report = await sync({
+      definition: { ...library, entities: new Map(library.entities).set(changed.name, changed) },
+      wrapSource: (source) => ({
+        ...source,
+        list: (request, signal) =>
+          request.entity === changed.name
+            ? Promise.reject(new SyncError('not yours', { code: 'FORBIDDEN', recovery: 'skip-partition' }))
+            : source.list(request, signal),
+      }),
+    });
+    expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 1, left: 1 }] });
   });
 
   it('leaves a file alone that is larger than what is allowed, by its record or by its bytes', async () => {

@@ -152,9 +152,11 @@ const ofSink: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   'SINK_INCOMPATIBLE',
   'FENCED',
 ]);
-/** Nobody has answered, as far as can be told. */
-const silent: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM']);
+/** Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked for it in another way. */
+const ofFile: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
+/** Nobody has answered, as far as can be told, or somebody has sent us elsewhere. */
+const silent: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
 
 function endsRun({ code, recovery }: SyncError): boolean {
-  return ofSink.has(code) || recovery === 'stop' || recovery === 'throttle';
+  return ofSink.has(code) || recovery === 'throttle' || (recovery === 'stop' && !ofFile.has(code));
 }
