@@ -131,6 +131,25 @@ describe('fetching files', () => {
     expect(asked()).toHaveLength(6);
   });
 
+  it('says that its folder has failed, also when the calls were spent before', async () => {
+    const { files, sync, directory, server } = await open();
+    const place = join(directory, 'library', 'attachments');
+    for (const id of ['a1', 'a2']) files.set(id, file(id));
+    files.set('a1', {
+      ...file('one'),
+      reply: () => async (exchange) => {
+        await server.arrived(5);
+        // The calls are spent: a third file is refused while this one is on its way.
+        await new Promise((resolve) => setTimeout(resolve, 200));
+        mkdirSync(join(place, nameOf('a1')));
+        await fileReply(Buffer.from('one'), 'x')(exchange);
+      },
+    });
+    files.set('a3', file('three'));
+    const report = await sync({ concurrency: 2, run: { isFull: true, maxCalls: 5 } });
+    expect(report).toMatchObject({ outcome: 'failed', error: { code: 'SINK_FAILED' } });
+  });
+
   it('ends with a long pause of the service, and goes on after it', async () => {
     const { files, sync } = await open();
     let isBusy = true;

@@ -71,6 +71,11 @@ async function fetchEntity(context: FilesContext, entity: EntityName): Promise<v
   const ending = new AbortController();
   const signal = AbortSignal.any([context.signal, ending.signal]);
   let unanswered = 0;
+  const end = (error: unknown): void => {
+    endings.push(error);
+    // Calls on their way when the last one was spent are paid for.
+    if (!isBudgetSpent(error)) ending.abort(error);
+  };
 
   async function work(wanted: WantedFile): Promise<void> {
     try {
@@ -78,9 +83,7 @@ async function fetchEntity(context: FilesContext, entity: EntityName): Promise<v
       unanswered = failure !== null && silent.has(failure.code) ? unanswered + 1 : 0;
     } catch (error) {
       if (ending.signal.aborted && error === ending.signal.reason) return;
-      endings.push(error);
-      // Calls on their way when the last one was spent are paid for.
-      if (!isBudgetSpent(error)) ending.abort(error);
+      end(error);
     } finally {
       open.delete(wanted.id);
       wake.wake();
@@ -98,7 +101,8 @@ async function fetchEntity(context: FilesContext, entity: EntityName): Promise<v
     await woken;
   }
   await Promise.all(open.values());
-  if (endings.length > 0) throw endings[0];
+  // What has failed says more than that the calls were spent before.
+  if (endings.length > 0) throw endings.find((error) => !isBudgetSpent(error)) ?? endings[0];
   context.signal.throwIfAborted();
 }
 
