@@ -90,11 +90,20 @@ async function fetchEntity(context: FilesContext, entity: EntityName): Promise<v
     }
   }
 
+  const next = async (): Promise<readonly WantedFile[]> => {
+    try {
+      return await sink.files.next(lease, run, entity, concurrency);
+    } catch (error) {
+      end(error);
+      return [];
+    }
+  };
+
   while (endings.length === 0 && !signal.aborted && unanswered < mostUnanswered) {
     const woken = wake.next();
     const free = concurrency - open.size;
     // What is open may be among the answers.
-    const due = free > 0 ? await sink.files.next(lease, run, entity, concurrency) : [];
+    const due = free > 0 ? await next() : [];
     for (const wanted of due.filter(({ id }) => !open.has(id)).slice(0, free))
       open.set(wanted.id, work(wanted));
     if (open.size === 0) break;

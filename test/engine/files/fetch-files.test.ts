@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest';
+import { systemClock } from '../../../src/core/clock.ts';
+import { SyncError } from '../../../src/core/errors.ts';
+import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
+import { fetchFiles, type FilesContext } from '../../../src/engine/files/fetch-files.ts';
+import { fileTally } from '../../../src/engine/files/file-tally.ts';
+import type { Files, WantedFile } from '../../../src/sinks/files.ts';
+
+const entity = 'attachments' as EntityName;
+const wanted = (id: number): WantedFile => ({
+  id,
+  entity,
+  keyText: `["a${id}"]`,
+  params: {},
+  version: 'v1',
+  name: null,
+  contentType: null,
+  size: null,
+});
+
+it('ends what is on its way before it says that the ledger has failed', async () => {
+  let asked = 0;
+  let hasEnded = false;
+  const failure = new SyncError('locked', { code: 'SINK_FAILED', recovery: 'retry' });
+  const files: Files = {
+    next: () => (asked++ === 0 ? Promise.resolve([wanted(1), wanted(2)]) : Promise.reject(failure)),
+    stored: () => Promise.resolve(),
+    setAside: () => Promise.resolve(),
+    left: () => Promise.resolve([]),
+    replaced: () => Promise.resolve([]),
+    removed: () => Promise.resolve(),
+  };
+  let downloads = 0;
+  const context: FilesContext = {
+    sink: { files },
+    lease: {
+      connector: 'library' as ConnectorName,
+      epoch: 1,
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    },
+    run: 'r1' as RunId,
+    entities: [entity],
+    files: {
+      entities: new Set([entity]),
+      maxBytes: 10,
+      folder: {
+        prepare: () => Promise.resolve(),
+        store: () => Promise.reject(failure),
+        remove: () => Promise.resolve(),
+      },
+      source: {
+        download: async (_request, _receive, signal) => {
+          downloads += 1;
+          if (downloads === 1) throw new SyncError('gone', { code: 'NOT_FOUND', recovery: 'skip-partition' });
+          await new Promise((resolve) => signal.addEventListener('abort', resolve));
+          await new Promise((resolve) => setTimeout(resolve, 20));
+          hasEnded = true;
+          throw signal.reason;
+        },
+      },
+    },
+    concurrency: 2,
+    tally: fileTally(),
+    clock: systemClock,
+    onEvent: () => undefined,
+    signal: new AbortController().signal,
+  };
+  await expect(fetchFiles(context)).rejects.toBe(failure);
+  expect(hasEnded).toBe(true);
+});
