@@ -1,20 +1,32 @@
-import { isJsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { CredentialShape, Definition } from './definition.ts';
 
+/** What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a secret in the wrong place. */
+export interface CredentialProblem {
+  /** Null: the credentials as a whole. */
+  readonly field: string | null;
+  readonly code: 'missing' | 'invalid_type' | 'unknown_field';
+  readonly message: string;
+}
+
 /**
- * What keeps `credentials` from being those of a connector of this type, a line for each problem; empty: nothing that is known
- * of. They are taken when one of the definition's ways to sign in fits. Fields are named, values never.
+ * What keeps `given` (null: nothing) from being the credentials of a connector of this type; empty: nothing that is known of. They must
+ * meet one of the definition's ways to sign in, where it has any. The problems are those with the way that was meant.
  */
 export function credentialProblems(
   { credentials: shapes }: Pick<Definition, 'credentials'>,
   given: JsonValue,
-): readonly string[] {
-  if (!isJsonObject(given)) return ['expected an object of credentials'];
-  const judged = shapes.map((shape) => ({ shape, problems: problemsWith(shape, Object.entries(given)) }));
-  if (judged.length === 0 || judged.some(({ problems }) => problems.length === 0)) return [];
-  const nearest = judged.reduce((best, one) => (one.problems.length < best.problems.length ? one : best));
-  const others = shapes.length === 1 ? '' : `; ways to sign in: ${shapes.map(shapeText).join(' or ')}`;
-  return nearest.problems.map((problem) => `${problem} (${nearest.shape.title})${others}`);
+): readonly CredentialProblem[] {
+  if (shapes.length === 0) return [];
+  if (!isJsonObject(given)) {
+    const ways = shapes.map(shapeText).join(' or ');
+    return [{ field: null, code: 'missing', message: `Expected credentials: ${ways}.` }];
+  }
+  const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
+  if (tried.some(({ problems }) => problems.length === 0)) return [];
+  // Meant is the way that shares the most fields with what came; told of all of them, nobody would find the slip.
+  const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
+  return meant?.problems ?? [];
 }
 
 /** `API key (api_key, optional data_center)`. */
@@ -23,20 +35,33 @@ export function shapeText({ title, fields }: CredentialShape): string {
   return `${title} (${names.join(', ')})`;
 }
 
-function problemsWith(
-  { fields }: CredentialShape,
-  given: readonly (readonly [string, JsonValue])[],
-): readonly string[] {
-  const names = new Set(given.map(([name]) => name));
-  const known = [...fields.keys()].join(', ');
-  return [
-    ...[...fields].flatMap(([name, { isRequired }]) =>
-      isRequired && !names.has(name) ? [`${name}: is missing`] : [],
-    ),
-    ...given.flatMap(([name, value]) => {
-      if (!fields.has(name)) return [`${name}: unknown; expected ${known}`];
-      if (typeof value !== 'string') return [`${name}: expected a text`];
-      return value.trim() === '' ? [`${name}: is empty`] : [];
-    }),
-  ];
+function problemsWith(shape: CredentialShape, given: JsonObject): readonly CredentialProblem[] {
+  const problems: CredentialProblem[] = [];
+  for (const [field, { isRequired }] of shape.fields) {
+    const value = Object.hasOwn(given, field) ? given[field] : undefined;
+    if (value === undefined) {
+      if (isRequired) problems.push({ field, code: 'missing', message: 'Expected a text, got nothing.' });
+    } else if (!isSecretText(value)) {
+      const message = `Expected a text of 1 to ${maxLength} characters that are not all blank.`;
+      problems.push({ field, code: 'invalid_type', message });
+    }
+  }
+  if (Object.keys(given).some((name) => !shape.fields.has(name))) {
+    const message = `Expected no other fields than those of ${shapeText(shape)}.`;
+    problems.push({ field: null, code: 'unknown_field', message });
+  }
+  return problems;
+}
+
+/** The longest keys and certificates that services hand out are some kilobytes. */
+const maxLength = 16_384;
+
+function isSecretText(value: JsonValue): boolean {
+  return (
+    typeof value === 'string' && value.trim() !== '' && value.length <= maxLength && value.isWellFormed()
+  );
+}
+
+function shared({ fields }: CredentialShape, given: JsonObject): number {
+  return Object.keys(given).filter((name) => fields.has(name)).length;
 }

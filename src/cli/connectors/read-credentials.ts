@@ -30,9 +30,17 @@ export async function readCredentials(
   const text = isInput ? await readInput(context.input(), maxBytes, context.signal) : textOf(from);
   const credentials = parse(text, from);
   for (const secret of textsIn(credentials)) context.scrubber.register(new Secret(secret));
-  const problems = definition === null ? [] : credentialProblems(definition, credentials);
-  if (problems.length > 0) throw usage(`The credentials in ${from} cannot be used: ${problems.join('; ')}.`);
+  if (definition !== null) checkCredentials(definition, credentials, from);
   return credentials;
+}
+
+function checkCredentials(definition: Definition, credentials: JsonObject, from: string): void {
+  const problems = credentialProblems(definition, credentials);
+  if (problems.length === 0) return;
+  const said = problems.map(({ field, message }) => (field === null ? message : `${field}: ${message}`));
+  const { credentials: ways } = definition;
+  const others = ways.length === 1 ? '' : ` Ways to sign in: ${ways.map(shapeText).join(' or ')}.`;
+  throw usage(`The credentials in ${from} cannot be used. ${said.join(' ')}${others}`);
 }
 
 function textOf(file: string): string {
