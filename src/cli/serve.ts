@@ -21,6 +21,7 @@ export function addServe(program: Command, enter: Enter): void {
     .description('Serve the Connector Execution API on this machine, with sample data.')
     .option('--host <address>', 'address to bind', '127.0.0.1')
     .option('--port <n>', '0 for any free port', '8787')
+    .option('--allow-host <name...>', 'names that clients reach it by, besides --host and the loopback names')
     .option('--data <folder>', 'what the service remembers, and its indexed stores', defaultDataFolder)
     .option('--size <size>', 'of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with so many members')
@@ -101,6 +102,7 @@ async function start(
     isIndexed: choices.isIndexed,
     refreshEveryMs: choices.refreshEveryMs,
     tokenTtlSeconds: choices.tokenSeconds,
+    allowedHosts: choices.allowedHosts,
     limits: { requestsPerSecond: choices.requestsPerSecond },
     onFailure: (error) => terminal.note(failureText(error)),
   }).catch(async (error: unknown) => {

@@ -1,3 +1,4 @@
+import { get, type IncomingMessage } from 'node:http';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -80,12 +81,14 @@ it('takes credentials and key from the environment, and then makes up neither', 
     CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
     CONNECTOR_SYNC_SERVICE_KEY: 'ab'.repeat(32),
   };
-  const running = startCli([...tiny, '--json'], { cwd: folder.path, env });
+  const running = startCli([...tiny, '--json', '--allow-host', 'sample-api'], { cwd: folder.path, env });
   await running.until('"url"');
   const [said] = jsonLines({ ...running.output(), code: null });
   expect(await tokenStatus(said?.['url'], 'me', 'given-by-the-user')).toBe(200);
   expect(await tokenStatus(said?.['url'], 'me', 'guess')).toBe(401);
   expect(await tokenStatus(said?.['url'], 'local', '')).toBe(401);
+  expect(await statusFor(said?.['url'], 'sample-api')).toBe(200);
+  expect(await statusFor(said?.['url'], 'other-api')).toBe(421);
   expect(existsSync(join(data(), 'service.key'))).toBe(false);
   running.child.kill('SIGTERM');
   const { stdout, stderr } = await running.result;
@@ -124,6 +127,7 @@ it.each([
   ['--token-lifetime', 'soon', 'expected a duration such as'],
   ['--refresh', '0s', 'expected a duration such as'],
   ['--refresh', '100d', 'expected 1s to 24d'],
+  ['--allow-host', 'api.example:80', 'expected a host name or an address without a port'],
   ['--rate-limit', '0', 'expected a whole number from 1'],
   ['--rate-limit', '1e3', 'expected a whole number from 0 to 1000000'],
   ['--data', '', 'expected the path of a folder'],
@@ -133,3 +137,10 @@ it.each([
   expect(refused.stderr).toContain(`${flag}: ${message}`);
   expect(await readdir(folder.path)).toEqual([]);
 });
+
+async function statusFor(url: unknown, host: string): Promise<number | undefined> {
+  const asked = get(`${String(url)}/openapi.json`, { headers: { host } });
+  const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+  answer.resume();
+  return answer.statusCode;
+}

@@ -11,6 +11,7 @@ import { servedAccounts } from './served-accounts.ts';
 export interface ServeFlags {
   readonly host: string;
   readonly port: string;
+  readonly allowHost?: readonly string[];
   readonly data: string;
   readonly size: string;
   readonly members?: string;
@@ -25,6 +26,7 @@ export interface ServeFlags {
 export interface ServeChoices {
   readonly host: string;
   readonly port: number;
+  readonly allowedHosts: readonly string[];
   readonly accounts: readonly ServedAccount[];
   /** Of the connectors that clients make. */
   readonly otherwise: NonNullable<ServiceOptions['otherwise']>;
@@ -52,6 +54,7 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   return {
     host: flags.host,
     port: wholeNumber('--port', flags.port, 65_535),
+    allowedHosts: (flags.allowHost ?? []).map(hostName),
     accounts: servedAccounts({ size, seed, revision }),
     otherwise: { size, seed, revision },
     revision,
@@ -60,6 +63,12 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
     requestsPerSecond,
     tokenSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
   };
+}
+
+/** As it stands in a Host header, without a port. */
+function hostName(text: string): string {
+  if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
+  throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
 }
 
 function durationOf(flag: string, text: string, minMs: number, maxMs: number): number {
