@@ -24,7 +24,9 @@ export function answerErrors(server: FastifyInstance, onFailure: OnFailure = () 
 export function fromFramework({ statusCode }: Pick<FastifyError, 'statusCode'>): ApiError {
   switch (statusCode ?? 500) {
     case 400:
-      return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.');
+      return new ApiError(400, 'The request cannot be read: expected a valid path and a valid JSON body.', {
+        errorCode: 'unreadable_request',
+      });
     case 408:
       return new ApiError(408, 'The request did not arrive whole in time.');
     case 413:

@@ -54,7 +54,9 @@ function pathOf(request: FastifyRequest): string {
 }
 
 function checkHost(request: FastifyRequest, allowedHosts: ReadonlySet<string>): void {
-  const host = (request.headers.host ?? '').toLowerCase().replace(/:\d+$/, '');
+  const host = (request.headers.host ?? '')
+    .toLowerCase()
+    .replace(/:(\d{1,5})$/, (whole, port) => (Number(port) <= 65_535 ? '' : whole));
   if (!allowedHosts.has(host)) {
     throw new ApiError(421, 'This server does not answer for the host that the request names.', {
       errorCode: 'wrong_host',

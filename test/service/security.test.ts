@@ -65,6 +65,8 @@ describe('which requests are answered at all', () => {
       'localhost.',
       '127.0.0.1.nip.example',
       '0.0.0.0',
+      'localhost:99999',
+      'localhost:123456',
     ]) {
       expect([host, (await send(api, { headers: { host } })).status]).toEqual([host, 421]);
     }
@@ -230,23 +232,6 @@ describe('hostile bodies', () => {
     expect((await api.execute(connectorId, { entity: 'lists', action: 'list' })).status).toBe(200);
     const longer = await api.execute('x'.repeat(5_000), { entity: 'lists', action: 'list' });
     expect(longer.status).toBe(404);
-  });
-
-  it('refuses brackets nested as deep in place of a parameter', async () => {
-    const api = await serve();
-    const nested = `${'['.repeat(200_000)}${']'.repeat(200_000)}`;
-    for (const [action, name] of [
-      ['list', 'count'],
-      ['get', 'list_id'],
-      ['context_store_search', 'query'],
-    ]) {
-      const { status, body } = await post(
-        api,
-        `{"entity":"lists","action":"${action}","params":{"${name}":${nested}}}`,
-      );
-      expect([action, status]).toEqual([action, 400]);
-      expect(body).toContain(`for parameter '${name}'; expected type`);
-    }
   });
 
   it('answers a path that cannot be decoded with 400 in the documented shape', async () => {

@@ -13,7 +13,7 @@ export function findAction(definition: Definition, entityName: string, wantedAct
   if (entity === undefined) {
     throw new ApiError(
       400,
-      `Entity '${entityName}' not found in connector. Available entities: ${pythonList([...definition.entities.keys()])}`,
+      `Entity '${shortened(entityName)}' not found in connector. Available entities: ${pythonList([...definition.entities.keys()])}`,
       { field: 'body.entity', errorCode: 'unknown_entity' },
     );
   }
@@ -24,10 +24,15 @@ export function findAction(definition: Definition, entityName: string, wantedAct
   }
   throw new ApiError(
     400,
-    `Action '${wantedAction}' not supported for entity '${entityName}'. ` +
+    `Action '${shortened(wantedAction)}' not supported for entity '${entity.name}'. ` +
       `Supported actions: ${pythonList([...entity.actions.keys()])}`,
     { field: 'body.action', errorCode: 'unsupported_action' },
   );
+}
+
+/** Enough to recognise it: a name may be as long as a body. */
+function shortened(name: string): string {
+  return name.length > 60 ? `${name.slice(0, 60)}…` : name;
 }
 
 /** The hosted executor prints its lists so: `['a', 'b']`. */
