@@ -14,12 +14,13 @@ export interface EndedSync {
   readonly stderr: string;
 }
 
-/** Runs one sync of the built program as a user would; kills it `afterMs` behind the start of its run, unless that is null. */
+/** Runs one sync of the built program as a user would; kills it `afterMs` behind the first event of kind `from`, unless that is null. */
 export async function killedSync(
   config: string,
   connector: string,
   flags: readonly string[],
   afterMs: number | null,
+  from = 'run-started',
 ): Promise<EndedSync> {
   const args = [program, 'sync', connector, ...flags, '--json', '--config', config];
   const child = spawn(process.execPath, args, {
@@ -32,7 +33,7 @@ export async function killedSync(
   createInterface({ input: child.stdout }).on('line', (line) => {
     const { kind } = JSON.parse(line) as { kind: string };
     phase = kind;
-    if (kind === 'run-started' && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
+    if (kind === from && afterMs !== null) setTimeout(() => child.kill('SIGKILL'), afterMs);
   });
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, phase, stderr };
