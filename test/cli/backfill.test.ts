@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
 import { text } from '../service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
@@ -15,7 +16,7 @@ const wrap = (account: SampleAccount): SampleAccount => ({
   list: (entity, params) => {
     if (entity === 'list_members') asked.push({ ...params });
     if (failing !== null && text(params['since_last_changed']).startsWith(failing))
-      throw new Error('out of order');
+      throw new ApiError(400, 'out of order');
     return account.list(entity, params);
   },
 });

@@ -5,6 +5,7 @@ import { workerBackfills } from '../../../src/cli/worker-backfills.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { RunBackfill } from '../../../src/jobs/run-connector.ts';
+import { ApiError } from '../../../src/service/api-error.ts';
 import type { SampleAccount } from '../../../src/service/sample/sample-account.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
 import { openLog } from '../../../src/telemetry/log.ts';
@@ -35,7 +36,7 @@ describe('a worker’s backfill', () => {
     get: (entity, params) => account.get(entity, params),
     list: (entity, params) => {
       if (failing !== '' && textOf(params['since_last_changed']).startsWith(failing))
-        throw new Error('out of order');
+        throw new ApiError(400, 'out of order');
       return account.list(entity, params);
     },
   });
