@@ -7,6 +7,7 @@ export default defineConfig({
     globalSetup: ['test/support/ensure-redis-server.ts'],
     testTimeout: 30_000,
     hookTimeout: 30_000,
-    maxWorkers: 2,
+    // Many tests wait for processes and clocks: three use what two cores have.
+    maxWorkers: 3,
   },
 });
