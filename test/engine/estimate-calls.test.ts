@@ -1,6 +1,6 @@
+import { nothingDone } from '../../src/engine/nothing-done.ts';
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../src/core/names.ts';
-import { noCounts } from '../../src/core/records.ts';
 import { estimateCalls } from '../../src/engine/estimate-calls.ts';
 import type { ConnectorStatus, EntityStatus, RunSummary } from '../../src/sinks/ledger-reader.ts';
 import type { EntityReport } from '../../src/sinks/run-report.ts';
@@ -45,21 +45,8 @@ function estimate(
 function runWith(entity: EntityName, more: Partial<EntityReport>): RunSummary {
   const run = 'r1' as RunId;
   const report: EntityReport = {
+    ...nothingDone,
     entity,
-    counts: noCounts,
-    pages: 0,
-    proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
-    setAside: 0,
-    unordered: 0,
-    extraFields: 0,
-    depthLimited: 0,
-    foreign: 0,
-    incremental: 0,
-    deleted: 0,
-    withheld: 0,
-    pending: 0,
-    withdrawn: 0,
-    withheldBecause: null,
     isWhole: true,
     ...more,
   };

@@ -18,23 +18,10 @@ export function createConnectors(
   { db, read, write }: StateFile,
   { sealer, clock }: { readonly sealer: Sealer; readonly clock: Clock },
 ): Connectors & { checkKey(): void } {
-  const {
-    chosen,
-    every,
-    byId,
-    isTaken,
-    isWorkspaceThere,
-    countOf,
-    add,
-    change,
-    changeCredentials,
-    drop,
-    sealedOf,
-    allSealed,
-  } = connectorStatements(db);
+  const statements = connectorStatements(db);
 
   const find = (organizationId: string, id: string): StoredConnector | null => {
-    const row = byId.get(organizationId, id);
+    const row = statements.byId.get(organizationId, id);
     return row === undefined ? null : connectorOf(row);
   };
   const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
@@ -43,24 +30,24 @@ export function createConnectors(
   return {
     list: (organizationId, { workspaceId, definition }) =>
       read(() =>
-        chosen
+        statements.chosen
           .all({ organizationId, workspaceId: workspaceId ?? null, definition: definition ?? null })
           .map(connectorOf),
       ),
     byId: (organizationId, id) => read(() => find(organizationId, id)),
-    all: () => read(() => every.all()).map(connectorOf),
+    all: () => read(() => statements.every.all()).map(connectorOf),
     create: (connector) =>
       write(() => {
         const { organizationId, workspaceId, definition, name, credentials } = connector;
         const id = connector.id ?? randomUUID();
         checkId(id);
         checkName(name);
-        if (isTaken.get(id) !== undefined) throw usage(`Two connectors have the id ${id}.`);
-        if (isWorkspaceThere.get(organizationId, workspaceId) === undefined) {
+        if (statements.isTaken.get(id) !== undefined) throw usage(`Two connectors have the id ${id}.`);
+        if (statements.isWorkspaceThere.get(organizationId, workspaceId) === undefined) {
           throw notFound('There is no such workspace.');
         }
-        if ((countOf.get(organizationId) ?? 0) >= maxConnectors) throw tooMany();
-        add.run({
+        if ((statements.countOf.get(organizationId) ?? 0) >= maxConnectors) throw tooMany();
+        statements.add.run({
           id,
           organizationId,
           workspaceId,
@@ -77,7 +64,7 @@ export function createConnectors(
         const present = find(organizationId, id);
         if (present === null) return null;
         checkName(name ?? present.name);
-        change.run({
+        statements.change.run({
           id,
           organizationId,
           name: name ?? present.name,
@@ -85,17 +72,17 @@ export function createConnectors(
           now: instant(clock.now()),
         });
         if (credentials !== undefined) {
-          changeCredentials.run(seal(credentials, organizationId, id), organizationId, id);
+          statements.changeCredentials.run(seal(credentials, organizationId, id), organizationId, id);
         }
         return find(organizationId, id);
       }),
-    delete: (organizationId, id) => write(() => drop.run(organizationId, id).changes > 0),
+    delete: (organizationId, id) => write(() => statements.drop.run(organizationId, id).changes > 0),
     credentials: (organizationId, id) => {
-      const sealed = read(() => sealedOf.get(organizationId, id)) ?? null;
+      const sealed = read(() => statements.sealedOf.get(organizationId, id)) ?? null;
       return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
     },
     /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
-    checkKey: () => read(() => allSealed.all()).forEach((sealed) => sealer.checkKey(sealed)),
+    checkKey: () => read(() => statements.allSealed.all()).forEach((sealed) => sealer.checkKey(sealed)),
   };
 }
 

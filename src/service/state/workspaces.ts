@@ -11,40 +11,28 @@ const maxWorkspaces = 10_000;
 const dayMs = 86_400_000;
 
 export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): Workspaces {
-  const {
-    page,
-    placeOf,
-    byId,
-    byName,
-    countByStatus,
-    add,
-    change,
-    keepPlace,
-    drop,
-    forgetPlaces,
-    hasConnectors,
-  } = workspaceStatements(db);
+  const statements = workspaceStatements(db);
   const countOf = (organizationId: string): { active: number; inactive: number } => {
     const counts = { active: 0, inactive: 0 };
-    for (const { status, number } of countByStatus.all(organizationId)) counts[status] = number;
+    for (const { status, number } of statements.countByStatus.all(organizationId)) counts[status] = number;
     return counts;
   };
 
   return {
     list: (organizationId, { nameContains, status, limit, after }) =>
       read(() => {
-        const place = after === null ? 0 : placeOf.get({ organizationId, id: after });
+        const place = after === null ? 0 : statements.placeOf.get({ organizationId, id: after });
         if (place === undefined) {
           throw unknownPlace();
         }
         const part = nameContains === null ? null : foldedName(nameContains);
-        return page.all({ organizationId, place, status, part, limit }).map(workspaceOf);
+        return statements.page.all({ organizationId, place, status, part, limit }).map(workspaceOf);
       }),
-    byId: (organizationId, id) => orNull(read(() => byId.get(organizationId, id))),
-    byName: (organizationId, name) => orNull(read(() => byName.get(organizationId, name))),
+    byId: (organizationId, id) => orNull(read(() => statements.byId.get(organizationId, id))),
+    byName: (organizationId, name) => orNull(read(() => statements.byName.get(organizationId, name))),
     ensure: (organizationId, name) =>
       write(() => {
-        const present = byName.get(organizationId, name);
+        const present = statements.byName.get(organizationId, name);
         if (present !== undefined) return workspaceOf(present);
         checkName(name);
         const { active, inactive } = countOf(organizationId);
@@ -59,12 +47,12 @@ export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): 
           createdAt: now,
           updatedAt: now,
         };
-        add.run({ ...row, folded: foldedName(name) });
+        statements.add.run({ ...row, folded: foldedName(name) });
         return workspaceOf(row);
       }),
     update: (organizationId, id, { name, status, isCacheEnabled }) =>
       write(() => {
-        const present = byId.get(organizationId, id);
+        const present = statements.byId.get(organizationId, id);
         if (present === undefined) return null;
         const row: WorkspaceRow = {
           ...present,
@@ -75,19 +63,19 @@ export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): 
         };
         if (row.name !== present.name) {
           checkName(row.name);
-          if (byName.get(organizationId, row.name) !== undefined) throw nameTaken();
+          if (statements.byName.get(organizationId, row.name) !== undefined) throw nameTaken();
         }
-        change.run({ ...row, folded: foldedName(row.name) });
+        statements.change.run({ ...row, folded: foldedName(row.name) });
         return workspaceOf(row);
       }),
     delete: (organizationId, id) =>
       write(() => {
-        if (byId.get(organizationId, id) === undefined) return null;
-        if (hasConnectors.get(organizationId, id) !== undefined) throw notEmpty();
+        if (statements.byId.get(organizationId, id) === undefined) return null;
+        if (statements.hasConnectors.get(organizationId, id) !== undefined) throw notEmpty();
         const now = clock.now();
-        forgetPlaces.run(instant(now - dayMs));
-        keepPlace.run(instant(now), organizationId, id);
-        drop.run(organizationId, id);
+        statements.forgetPlaces.run(instant(now - dayMs));
+        statements.keepPlace.run(instant(now), organizationId, id);
+        statements.drop.run(organizationId, id);
         return instant(now);
       }),
     stats: (organizationId) => read(() => countOf(organizationId)),

@@ -1,3 +1,4 @@
+import { nothingDone } from '../../../src/engine/nothing-done.ts';
 import { describe, expect, it } from 'vitest';
 import { runReportText } from '../../../src/cli/tables/run-report-text.ts';
 import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';
@@ -131,21 +132,11 @@ function report(more: Partial<EntityReport> = {}): RunReport {
     continues: null,
     entities: [
       {
+        ...nothingDone,
         entity: entity('email_activity_events'),
         counts: { ...noCounts, fetched: 1200, inserted: 1200 },
         pages: 12,
         proofs: { single: 0, seam: 12, token: 0, keyset: 0 },
-        setAside: 0,
-        unordered: 0,
-        extraFields: 0,
-        depthLimited: 0,
-        foreign: 0,
-        incremental: 0,
-        deleted: 0,
-        withheld: 0,
-        pending: 0,
-        withdrawn: 0,
-        withheldBecause: null,
         isWhole: true,
         ...more,
       },

@@ -1,3 +1,4 @@
+import { nothingDone } from '../../../src/engine/nothing-done.ts';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -285,21 +286,12 @@ export function report(started: Started, change: Partial<RunReport> = {}): RunRe
 }
 
 export function entityReport(entity: EntityName, change: Partial<PageCounts>): RunReport['entities'][number] {
-  const none = {
+  return {
+    ...nothingDone,
+    entity,
+    counts: counts(change),
     pages: 1,
     proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
-    setAside: 0,
-    unordered: 0,
-    extraFields: 0,
-    depthLimited: 0,
-    foreign: 0,
-    incremental: 0,
-    deleted: 0,
-    withheld: 0,
-    pending: 0,
-    withdrawn: 0,
-    withheldBecause: null,
     isWhole: true,
   };
-  return { ...none, entity, counts: counts(change) };
 }
