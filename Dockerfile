@@ -5,10 +5,9 @@ COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-# docs/decisions/0008-nodejs-24-needs-better-sqlite3-13.md says why not the one of the lockfile. It brings its binaries: nothing is compiled.
+# No install script is needed: better-sqlite3 13, which the lockfile names, brings its binaries.
 RUN npm run build && chmod +x dist/main.js \
-  && npm prune --omit=dev --ignore-scripts \
-  && npm install --no-save --omit=dev --ignore-scripts better-sqlite3@13.2.0
+  && npm prune --omit=dev --ignore-scripts
 
 FROM node:24-slim
 LABEL org.opencontainers.image.title="connector-sync" \

@@ -13,7 +13,7 @@ export const benchConnector = 'bench' as ConnectorName;
 export async function fillMemberSink(file: string, definition: Definition, members: number): Promise<void> {
   const account = createSampleAccount({ definitionName: definition.name, seed: 7, size: { members } });
   const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;
-  await using sink = openSqliteSink({ file, durability: 'normal', clock: systemClock });
+  await using sink = await openSqliteSink({ file, durability: 'normal', clock: systemClock });
   const report = await syncConnector({
     identity: {
       connector: benchConnector,

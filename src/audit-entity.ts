@@ -46,6 +46,7 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
     name: 'audit',
     path: join(folder.path, 'upstream.db'),
     durability: 'normal',
+    lockTimeoutMs: connector.sink.lockTimeoutMs,
   };
   const report = await app.sync(
     // Its files are somebody else's: only records are compared.
@@ -80,7 +81,7 @@ interface PrivateFolder extends Disposable {
 }
 
 /** Only this user can look into it. It goes with the process too, where that ends in the middle of things. */
-async function privateFolder(): Promise<PrivateFolder> {
+export async function privateFolder(): Promise<PrivateFolder> {
   const path = await mkdtemp(join(tmpdir(), 'connector-sync-audit-'));
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   process.once('exit', remove);

@@ -7,45 +7,12 @@ import { defaultTimings } from '../src/jobs/worker-timings.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { schemaSql } from '../src/sinks/ledger/schema.ts';
 import { openMetrics } from '../src/telemetry/metrics.ts';
-import { callCli, jsonLines } from './support/run-cli.ts';
 
 const document = readFileSync('docs/operations.md', 'utf8');
 const compose = readFileSync('compose.yaml', 'utf8');
 
-const servesData = new Set(['serve', 'applications']);
-
 describe('docs/operations.md', () => {
   const spans = [...document.matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
-  const lines = [...blocks('sh'), ...blocks('ini')].flatMap((block) => block.split('\n'));
-  const commands = [...spans, ...lines].flatMap((text) => {
-    const [, args] =
-      /^(?:LOG_LEVEL=\w+ )?connector-sync (.+)$/.exec(text) ??
-      /docker compose run --rm worker (.+)$/.exec(text) ??
-      /node dist\/main\.js (.+)$/.exec(text) ??
-      [];
-    return args === undefined ? [] : [args.replace(/ +#.*$/, '')];
-  });
-
-  it('has commands', () => {
-    expect(new Set(commands).size).toBeGreaterThan(15);
-  });
-
-  it.each([...new Set(commands)])('names a command that the program understands: %s', async (text) => {
-    const args = [...text.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain = '']) => quoted ?? plain);
-    if (servesData.has(args[0] ?? '')) {
-      // They read no config, and would begin to serve.
-      expect((await callCli([...args, '--help'], { cwd: '/' })).stdout).toContain(
-        `connector-sync ${args[0]}`,
-      );
-      return;
-    }
-    // A config that is missing is found out after the arguments have been understood.
-    const result = await callCli(['--json', '--config', '/nowhere.yaml', ...args], { cwd: '/' });
-    const expected =
-      args[0] === 'config' && args[1] === 'schema' ? {} : { error: { code: 'CONFIG_INVALID' } };
-    expect(jsonLines(result)).toMatchObject([expected]);
-  });
-
   it('says of Redis and of secrets what compose.yaml does', () => {
     for (const setting of ['--maxmemory-policy noeviction', '--appendonly yes', '--appendfsync everysec']) {
       const [, name = '', value = ''] = /^--(\S+) (\S+)$/.exec(setting) ?? [];

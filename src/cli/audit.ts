@@ -13,7 +13,8 @@ import { showProgress } from '../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { entityTarget } from './entity-target.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from './exit-codes.ts';
-import { loadConfig, logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
+import { loadConfig } from './load-config.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
 import { usage } from './usage-error.ts';
 
@@ -21,19 +22,17 @@ const defaultLimit = 20;
 /** They are held in memory and printed. */
 const mostKeys = 100_000;
 
-export function addAudit(program: Command, enter: Enter): void {
-  program
-    .command('audit')
-    .description('Read an entity in full and say how the stored rows differ from it; changes nothing.')
+export function addAudit(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('--limit <n>', 'how many keys to name of each difference', String(defaultLimit))
+    .option('--limit <n>', 'how many keys to list for each kind of difference', String(defaultLimit))
     .addHelpText(
       'after',
       `
-Costs the calls of a full read of the entity and of what leads to it; the copy that it is compared with is in a private
-folder below the system's one for temporary files, and removed at the end. Rows that changed since the last sync differ too.
+Costs the calls of a full read of the entity and of its parents; the copy that it is compared with is in a private
+temporary folder, removed at the end. Rows that changed since the last sync differ too.
 
-Exit codes: 0 equal, 3 different or not known to be read wholly, as those of a sync where the reading failed.
+Exit codes: 0 equal, 3 different or not proven to be read completely; those of a sync where reading failed.
 
 Example:
   $ connector-sync audit newsletter/list_members`,
@@ -44,7 +43,7 @@ Example:
 }
 
 async function runAudit(context: CommandContext, name: string, limitText: string): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api', 'redis');
   const { connector, entity, table } = entityTarget(settings, name);
   const limit = parseLimit(limitText);
   if (!connector.entities.has(entity.name))
@@ -52,7 +51,7 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   await using budgets = await openConfiguredBudgets(settings, context);
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   const { clock, terminal, signal } = context;
-  await using app = openApp({ settings, clock, command: 'connector-sync audit', ...sharing });
+  await using app = await openApp({ settings, clock, command: 'connector-sync audit', ...sharing });
   const audit = await whileShown(context, connector.name, (onEvent) =>
     auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
   );
@@ -78,7 +77,8 @@ async function whileShown(
   work: (onEvent: OnRunEvent) => Promise<Audit>,
 ): Promise<Audit> {
   const level = logLevel(env);
-  const log = level === null ? null : openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  const log =
+    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
   await using progress = showProgress(connector, terminal, clock);
   return await work((event) => {
     progress.onEvent(event);
@@ -90,7 +90,7 @@ async function whileShown(
 function tellUnread({ terminal }: CommandContext, name: string, report: RunReport): ExitCode {
   terminal.printJson({ kind: 'audit', target: name, report, differences: null });
   const why = report.error?.message ?? report.outcome;
-  terminal.note(`${name}: nothing was compared, because it was not read to its end: ${printable(why)}`);
+  terminal.note(`${name}: nothing was compared, because it could not be read completely: ${printable(why)}`);
   return report.outcome === 'partial' ? exitCodes.degraded : exitCodeOfReport(report);
 }
 
@@ -98,10 +98,10 @@ function auditText(name: string, { report, doubts }: Audit, differences: KeyDiff
   const { same, missing, extra, changed } = differences;
   const alike = same + changed.count;
   return [
-    `${name}: ${counted(alike + missing.count, 'row')} at the service, ${count(alike + extra.count)} stored, ${count(same)} the same (${counted(report.calls, 'call')})`,
-    ...groupText('missing: at the service and not stored', missing),
-    ...groupText('extra: stored and not at the service', extra),
-    ...groupText('changed: stored with other content', changed),
+    `${name}: ${counted(alike + missing.count, 'row')} at the API, ${count(alike + extra.count)} stored, ${count(same)} the same (${counted(report.calls, 'call')})`,
+    ...groupText('missing: at the API, not stored', missing),
+    ...groupText('extra: stored, not at the API', extra),
+    ...groupText('changed: stored with different content', changed),
     ...doubts.map((doubt) => `  ! not certain: ${doubt}`),
     ...(missing.count + extra.count + changed.count === 0 ? ['  no differences'] : []),
   ];

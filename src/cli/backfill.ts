@@ -1,12 +1,16 @@
 import type { Command } from 'commander';
-import { openApp, openExistingHistory } from '../app.ts';
+import { openApp } from '../app.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { Clock } from '../core/clock.ts';
 import { windowText, type BackfillSpan } from '../engine/backfill/backfill-windows.ts';
 import type { BackfillPlan } from '../engine/backfill/plan-backfill.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
-import { counted } from '../telemetry/progress-text.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
+import { addCounts, noCounts } from '../core/records.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import { wrapped } from './tables/wrapped.ts';
+import { count, counted } from '../telemetry/progress-text.ts';
 import { plannedBackfill, requestedEntities, type BackfillRequest } from './backfill/backfill-request.ts';
-import { backfillTable, type EndedWindow } from './backfill/backfill-table.ts';
 import { instantExamples, parseInstant } from './backfill/parse-instant.ts';
 import { queueBackfill } from './backfill/queue-backfill.ts';
 import { runWindows } from './backfill/run-windows.ts';
@@ -15,7 +19,8 @@ import { windowShown } from './backfill/window-shown.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
-import { loadConfig, logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
+import { loadConfig } from './load-config.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
 import { usage } from './usage-error.ts';
 
@@ -28,27 +33,23 @@ interface BackfillFlags {
   readonly queue?: boolean;
 }
 
-export function addBackfill(program: Command, enter: Enter): void {
-  program
-    .command('backfill')
-    .description(
-      'Read history in windows of time, newest first, beside the syncs and without touching what they know.',
-    )
+export function addBackfill(command: Command, enter: Enter): void {
+  command
     .argument('<connector>', 'its name in the config')
-    .option('--select <glob...>', 'only entities that match; by default all that take a beginning and an end')
-    .requiredOption('--since <time>', `the beginning: ${instantExamples}; UTC unless it has an offset`)
-    .option('--until <time>', 'the end, not included (default: the beginning of this day, UTC)')
+    .option('--select <glob...>', 'only entities that match (default: all that take a start and an end)')
+    .requiredOption('--since <time>', `start: ${instantExamples}; UTC unless it has an offset`)
+    .option('--until <time>', 'end, not included (default: the start of today, UTC)')
     .requiredOption(
       '--window <length>',
-      `how much one run reads: ${windowLengthExamples}; mo are calendar months`,
+      `time span of one run: ${windowLengthExamples}; mo is a calendar month`,
     )
-    .option('--again', 'read windows that are done once more')
-    .option('--queue', 'leave it to the worker, which lets syncs go first')
+    .option('--again', 'also read windows that are already done')
+    .option('--queue', 'let the worker do it; syncs go first')
     .addHelpText(
       'after',
       `
-Each window is a run of its own. A window that is done is passed over the next time, and one that was cut short is gone on with:
-after a stop, give the same command again.
+Each window is one run. Windows that are done are skipped, and one that was cut short is resumed:
+after a stop, run the same command again.
 
 Examples:
   $ connector-sync backfill newsletter --select list_members --since 2024-01-01 --until 2025-01-01 --window 1mo
@@ -68,20 +69,21 @@ async function runBackfill(context: CommandContext, name: string, flags: Backfil
   const plan = plannedBackfill(connector, request);
   if (flags.queue === true) {
     if (flags.again === true)
-      throw usage('--again and --queue: a worker passes over what is done; give one of them.');
+      throw usage('--again and --queue: a worker skips windows that are done; use one of the two flags.');
     return await queueBackfill(context, settings, connector, request);
   }
   const done = flags.again === true ? new Set<string>() : finishedWindows(connector, plan);
   const left = plan.windows.filter((window) => !done.has(windowText(window)));
+  const parts = withParts(settings, 'api', 'redis');
   context.terminal.print(
-    `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} done before`}`,
+    `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
   );
-  return await runHere(context, settings, { connector, request, plan, done });
+  return await runHere(context, parts, { connector, request, plan, done });
 }
 
 async function runHere(
   context: CommandContext,
-  settings: Settings,
+  settings: SettingsWith<'api' | 'redis'>,
   work: {
     readonly connector: ConnectorSettings;
     readonly request: BackfillRequest;
@@ -93,8 +95,8 @@ async function runHere(
   const { terminal, clock, signal } = context;
   await using budgets = await openConfiguredBudgets(settings, context);
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
-  await using app = openApp({ settings, clock, command: 'connector-sync backfill', ...sharing });
-  const ended: EndedWindow[] = [];
+  await using app = await openApp({ settings, clock, command: 'connector-sync backfill', ...sharing });
+  const ended: RunReport[] = [];
   try {
     const { isDone } = await runWindows({
       plan,
@@ -102,13 +104,13 @@ async function runHere(
       run: async (window) => {
         const shown = { connector, backfill: plan.id, entities: request.entities, window };
         const report = await windowShown(app, shown, context);
-        ended.push({ window, report });
+        ended.push(report);
         return report;
       },
       shouldYield: () => Promise.resolve(signal.aborted),
     });
     terminal.printJson({ kind: 'backfill', connector: connector.name, backfill: plan.id, isDone });
-    const codes = ended.flatMap(({ report }) => (report === null ? [] : [exitCodeOfReport(report)]));
+    const codes = ended.map(exitCodeOfReport);
     return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
   } finally {
     showEnd(context, plan, done, ended);
@@ -119,19 +121,24 @@ function showEnd(
   { terminal }: CommandContext,
   plan: BackfillPlan,
   done: ReadonlySet<string>,
-  ended: readonly EndedWindow[],
+  ended: readonly RunReport[],
 ): void {
-  const windows = plan.windows.flatMap((window): EndedWindow[] => {
-    const now = ended.find((one) => one.window === window);
-    return now !== undefined ? [now] : done.has(windowText(window)) ? [{ window, report: null }] : [];
-  });
-  if (ended.length > 0) for (const line of backfillTable(windows, terminal.columns())) terminal.print(line);
-  const left = plan.windows.length - windows.length;
-  const again = windows.filter(({ report }) => report !== null && report.outcome !== 'ok').length;
-  if (left + again > 0)
-    terminal.note(
-      `${counted(left + again, 'window')} left; give the same command again to go on with ${left + again === 1 ? 'it' : 'them'}.`,
-    );
+  // Each window has had its line when it ended.
+  if (ended.length > 1)
+    for (const line of wrapped(totalText(ended), terminal.columns())) terminal.print(line);
+  const before = plan.windows.filter((window) => done.has(windowText(window))).length;
+  const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
+  if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);
+}
+
+function totalText(reports: readonly RunReport[]): string {
+  const { fetched, inserted, updated, unchanged, duplicate } = reports
+    .flatMap(({ entities }) => entities)
+    .reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
+  const numbers = { read: fetched, inserted, updated, unchanged, duplicate };
+  const parts = Object.entries(numbers).map(([what, number]) => `${count(number)} ${what}`);
+  const calls = reports.reduce((sum, report) => sum + report.calls, 0);
+  return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
 function finishedWindows(connector: ConnectorSettings, plan: BackfillPlan): ReadonlySet<string> {

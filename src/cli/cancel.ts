@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
-import { statusOf } from '../app.ts';
+import { statusOf } from '../sinks/open-history.ts';
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
@@ -10,10 +10,8 @@ import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { findRun } from './find-run.ts';
 import { loadConfig } from './load-config.ts';
 
-export function addCancel(program: Command, enter: Enter): void {
-  program
-    .command('cancel')
-    .description('Ask a run to end at its next page, whichever process it is in.')
+export function addCancel(command: Command, enter: Enter): void {
+  command
     .argument('<run>', 'its id, as "connector-sync runs" shows it')
     .addHelpText(
       'after',
@@ -31,7 +29,7 @@ async function runCancel(context: CommandContext, id: string): Promise<ExitCode>
   const { terminal, clock } = context;
   const found = findRun(loadConfig(context), id, context.program);
   const { run, connector } = found.run;
-  await using sink = await openSink(found.sink, { clock });
+  await using sink = await openSink(found.sink, context);
   const isAsked = await sink.requestCancel(run, instant(clock.now()));
   // It may have ended since it was found: the ledger's newest word counts.
   if (!isAsked) throw notRunning(sink.history.run(run) ?? found.run);
@@ -40,8 +38,8 @@ async function runCancel(context: CommandContext, id: string): Promise<ExitCode>
   terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: isGone });
   terminal.print(
     isGone
-      ? `${connector}: the process of run ${run} (${holder.pid}) is gone; the next run goes on from what it stored.`
-      : `${connector}: run ${run} ends at its next page, within seconds; what is stored stays.`,
+      ? `${connector}: the process of run ${run} (${holder.pid}) has ended; the next run resumes from what it stored.`
+      : `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`,
   );
   return exitCodes.ok;
 }

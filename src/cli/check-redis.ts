@@ -1,5 +1,5 @@
 import type { RedisFinding } from '../jobs/examine-redis.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { SettingsWith } from '../settings/settings.ts';
 import { passed, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes } from './exit-codes.ts';
@@ -9,7 +9,7 @@ import { exitCodes } from './exit-codes.ts';
  * schedule nothing fails for want of one.
  */
 export async function checkRedis(
-  settings: Settings,
+  settings: SettingsWith<'redis'>,
   { clock }: Pick<CommandContext, 'clock'>,
 ): Promise<readonly CheckResult[]> {
   const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);

@@ -15,8 +15,12 @@ export async function attempt(what: string, check: () => Promise<string>): Promi
   try {
     return passed(what, await check());
   } catch (error) {
-    return { what, state: 'failed', detail: errorDocument(error).message, exitCode: exitCodeOfError(error) };
+    return failed(what, error);
   }
+}
+
+export function failed(what: string, error: unknown): CheckResult {
+  return { what, state: 'failed', detail: errorDocument(error).message, exitCode: exitCodeOfError(error) };
 }
 
 export function skipped(what: string, detail: string): CheckResult {

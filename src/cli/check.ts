@@ -1,38 +1,47 @@
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Command } from 'commander';
-import { openApp, openExistingHistory, statusOf, type App } from '../app.ts';
+import { openApp, type App } from '../app.ts';
+import { openExistingHistory, statusOf } from '../sinks/open-history.ts';
+import { isWeakSecret } from '../core/hide-secrets.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { IdentityChangedError, type IdentityDifference } from '../sinks/acquire-errors.ts';
+import { identityDifferences, IdentityChangedError } from '../sinks/acquire-errors.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
 import { checkRedis } from './check-redis.ts';
+import { checkClosedFiles } from './check-closed-files.ts';
 import { attempt, marks, passed, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { placeOf } from './locate-sink.ts';
 import { sinksOf } from './schedule-apply.ts';
 import { tellWaits } from './tell-waits.ts';
 
+const weakSecret: CheckResult = {
+  what: 'client secret',
+  state: 'warning',
+  detail:
+    'it is short or an ordinary word: easy to guess, and not hidden where it stands in a message as a word; have the service give you a longer one',
+  exitCode: exitCodes.ok,
+};
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
 
-export function addCheck(program: Command, enter: Enter): void {
-  program
-    .command('check')
-    .description(
-      'Is everything in place? Config, definitions, credentials, connectors, sinks, disk, Redis: a line for each.',
-    )
+export function addCheck(command: Command, enter: Enter): void {
+  command
+    .option('--deep', 'read every closed JSONL file and compare its hash, not only its length')
     .addHelpText('after', '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml')
-    .action(() => enter((context) => runChecks(context)));
+    .action((flags: { readonly deep?: boolean }) =>
+      enter((context) => runChecks(context, flags.deep === true)),
+    );
 }
 
-async function runChecks(context: CommandContext): Promise<ExitCode> {
+async function runChecks(context: CommandContext, isDeep: boolean): Promise<ExitCode> {
   // Without a valid config nothing else can be checked: its problems are the whole answer.
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api', 'redis', 'http');
   const { terminal, signal } = context;
   const results: CheckResult[] = [];
   const add = (result: CheckResult): void => {
@@ -42,18 +51,24 @@ async function runChecks(context: CommandContext): Promise<ExitCode> {
   add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
-  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
+  await using app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
   const credentials = await attempt('credentials', async () => {
     const catalog = await app.client.definitions(null, signal);
-    return `${settings.api.baseUrl} gives a token and knows ${counted(catalog.length, 'connector type')}`;
+    return `${settings.api.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
   });
   add(credentials);
+  if (isWeakSecret(settings.api.clientSecret.reveal())) add(weakSecret);
   for (const result of await checkConnectors(app, credentials.state === 'ok', signal)) add(result);
   for (const sink of sinksOf([...settings.connectors.values()])) {
     const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
     add(opened);
     const what = `disk of ${sink.name}`;
-    add(opened.state === 'ok' ? await attempt(what, () => checkDisk(sink)) : skipped(what, 'no sink there'));
+    if (opened.state !== 'ok') {
+      add(skipped(what, 'the sink could not be opened'));
+      continue;
+    }
+    add(await attempt(what, () => checkDisk(sink)));
+    for (const result of await checkClosedFiles(context, settings, sink, isDeep)) add(result);
   }
   for (const result of await checkRedis(settings, context)) add(result);
   terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
@@ -81,10 +96,10 @@ async function checkConnector(
   const { address } = connector;
   const identity = await attempt(what, async () => {
     checkIdentity(app, connector, address.kind === 'id' ? address.id : null);
-    return 'the sink knows no other';
+    return 'matches the identity in the sink';
   });
   if (identity.state === 'failed') return identity;
-  if (!hasToken) return skipped(what, 'no token to ask with');
+  if (!hasToken) return skipped(what, 'no token');
   return await attempt(what, async () => {
     await using source = await app.openSource(connector, signal);
     await source.connect(signal);
@@ -98,12 +113,11 @@ async function checkConnector(
 function checkIdentity(app: App, { name, definition, sink }: ConnectorSettings, id: string | null): void {
   const stored = storedStatus(sink, name);
   if (stored === null) return;
-  const all: readonly IdentityDifference[] = [
-    { what: 'base URL', stored: stored.baseUrl, given: app.settings.api.baseUrl },
-    { what: 'connector id', stored: stored.connectorId, given: id ?? stored.connectorId },
-    { what: 'definition', stored: stored.definition, given: definition.name },
-  ];
-  const differences = all.filter((one) => one.stored !== one.given);
+  const differences = identityDifferences(stored, {
+    baseUrl: app.settings.api.baseUrl,
+    connectorId: id ?? stored.connectorId,
+    definition: definition.name,
+  });
   if (differences.length > 0) throw new IdentityChangedError(name, differences);
 }
 
@@ -116,8 +130,8 @@ function storedStatus(sink: SinkSettings, name: ConnectorSettings['name']): Conn
   }
 }
 
-async function checkSink(sink: SinkSettings, { clock }: CommandContext): Promise<string> {
-  await using opened = await openSink(sink, { clock });
+async function checkSink(sink: SinkSettings, context: CommandContext): Promise<string> {
+  await using opened = await openSink(sink, context);
   return `${placeOf(sink)} can be written (${counted(opened.history.connectors().length, 'connector')} in it)`;
 }
 

@@ -1,9 +1,13 @@
 import { isConnectorName } from '../core/names.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
+import { suggestName } from '../definitions/suggest-name.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { usage } from './usage-error.ts';
 
 /** The connectors that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one. */
-export function chosenConnectors(settings: Settings, names: readonly string[]): readonly ConnectorSettings[] {
+export function chosenConnectors(
+  settings: LocalSettings,
+  names: readonly string[],
+): readonly ConnectorSettings[] {
   checkSome(settings);
   return names.length === 0
     ? [...settings.connectors.values()]
@@ -12,26 +16,30 @@ export function chosenConnectors(settings: Settings, names: readonly string[]): 
 
 /** Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for one that matches nothing. */
 export function connectorsMatching(
-  settings: Settings,
+  settings: LocalSettings,
   globs: readonly string[],
 ): readonly ConnectorSettings[] {
   checkSome(settings);
   const all = [...settings.connectors.values()];
   for (const glob of globs) {
     if (all.some(({ name }) => matches(glob, name))) continue;
-    throw usage(`no connector matches "${glob}"; there are ${all.map(({ name }) => name).join(', ')}`);
+    throw usage(`No connector matches "${glob}"; the config has ${all.map(({ name }) => name).join(', ')}.`);
   }
   return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => matches(glob, name)));
 }
 
 /** Throws USAGE, naming those that exist. */
-export function connectorNamed(settings: Settings, name: string): ConnectorSettings {
+export function connectorNamed(settings: LocalSettings, name: string): ConnectorSettings {
   const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
   if (connector !== undefined) return connector;
-  throw usage(`Expected one of the connectors ${[...settings.connectors.keys()].join(', ')}, got "${name}".`);
+  const known = [...settings.connectors.keys()];
+  const suggestion = suggestName(name, known);
+  throw usage(
+    `Unknown connector "${name}"${suggestion === '' ? `; the config has ${known.join(', ')}.` : suggestion}`,
+  );
 }
 
-function checkSome(settings: Settings): void {
+function checkSome(settings: LocalSettings): void {
   if (settings.connectors.size > 0) return;
   throw usage(
     `Expected at least one connector in ${settings.file}, there is none. Add one below "connectors:".`,

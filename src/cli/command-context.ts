@@ -18,6 +18,8 @@ export interface CommandContext {
   readonly input: () => Input;
   /** From `--config`; null where it was not given. */
   readonly config: string | null;
+  /** From `--verbose`: results also show what only an expert can use. */
+  readonly isVerbose: boolean;
   /** Aborted by the first Ctrl-C or SIGTERM, with `SyncError` INTERRUPTED as its reason. */
   readonly signal: AbortSignal;
 }

@@ -13,6 +13,9 @@ export function configText(choices: ConfigChoices): string {
     choices.sink === 'sqlite'
       ? `{ type: sqlite, path: ${pathText(choices.dataFolder, 'warehouse.db')} }`
       : `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`;
+  const rate = isLoopback(choices.baseUrl)
+    ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
+    : '';
   return `# Paths are relative to this file. "connector-sync config schema" prints the format.
 api:
   baseUrl: ${JSON.stringify(choices.baseUrl ?? '${CONNECTOR_API_URL}')}
@@ -30,19 +33,24 @@ connectors:
     workspace: ${JSON.stringify(choices.workspace)} # or id: "...", where a workspace has several
     sink: main
     schedule: { every: 30m }
-
+${rate}
   wiki:
     definition: workspace-notes
     workspace: ${JSON.stringify(choices.workspace)}
     sink: main
     schedule: { every: 1h }
-
+${rate}
   # library:
   #   definition: document-library
   #   workspace: ${JSON.stringify(choices.workspace)}
   #   sink: main
   #   downloads: { directory: ${pathText(choices.dataFolder, 'files')} } # the files of its records
 `;
+}
+
+/** The definitions' rates are those of the services behind a hosted API; sample data behind a local one needs none. */
+function isLoopback(baseUrl: string | null): boolean {
+  return baseUrl !== null && ['127.0.0.1', '[::1]', 'localhost'].includes(new URL(baseUrl).hostname);
 }
 
 function pathText(folder: string, name: string): string {

@@ -5,15 +5,14 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 
-export function addConfig(program: Command, enter: Enter): void {
-  const config = program.command('config').description('The config as it is understood, and its format.');
+export function addConfig(config: Command, enter: Enter): void {
   config
     .command('show')
-    .description('The checked config with defaults filled in, secrets left out.')
+    .description('Show the checked config with defaults filled in, without secrets.')
     .action(() => enter(async (context) => show(context, describeSettings(loadConfig(context)))));
   config
     .command('schema')
-    .description('The JSON Schema of the config file, for editors.')
+    .description('Print the JSON Schema of the config file, for editors.')
     .action(() => enter(async (context) => show(context, settingsJsonSchema())));
 }
 

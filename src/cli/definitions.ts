@@ -8,11 +8,9 @@ import { loadConfig } from './load-config.ts';
 import { definitionTable } from './tables/definition-table.ts';
 import { tellWaits } from './tell-waits.ts';
 
-export function addDefinitions(program: Command, enter: Enter): void {
-  program
-    .command('definitions')
-    .description('The connector types that the API offers, and which of them this program can sync.')
-    .option('--name <text>', 'only those whose name contains the text, in any case')
+export function addDefinitions(command: Command, enter: Enter): void {
+  command
+    .option('--name <text>', 'only names that contain the text (case-insensitive)')
     .addHelpText('after', '\nExample:\n  $ connector-sync definitions --name mail')
     .action((flags: { readonly name?: string }) =>
       enter((context) => runDefinitions(context, flags.name ?? null)),
@@ -20,16 +18,20 @@ export function addDefinitions(program: Command, enter: Enter): void {
 }
 
 async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
-  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync definitions' });
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync definitions',
+  });
   const offered = await app.client.definitions(name, signal);
   const known = [...settings.definitions.values()];
   const found = offered.map((one) => ({ ...one, definition: definitionOf(one, known)?.name ?? null }));
   terminal.printJson({ definitions: found });
   if (found.length === 0) {
     terminal.print(
-      name === null ? 'The API offers no connector types.' : `No connector type is called "${name}" or so.`,
+      name === null ? 'The API offers no connector types.' : `No connector type matches "${name}".`,
     );
     return exitCodes.ok;
   }

@@ -6,9 +6,14 @@ export interface DemoQuery {
 /** What a person might ask of the copy; run as they are printed. Lines and answers fit 80 columns. */
 export const demoQueries: readonly DemoQuery[] = [
   {
-    question: 'How many members are there, by status?',
-    sql: `SELECT status, count(*) AS members FROM newsletter__list_members
- WHERE _deleted_at IS NULL GROUP BY status ORDER BY members DESC`,
+    question: 'How many people can each list reach?',
+    sql: `SELECT lists.name AS list,
+       sum(members.status = 'subscribed') AS subscribed,
+       sum(members.status = 'unsubscribed') AS unsubscribed
+  FROM newsletter__list_members AS members
+  JOIN newsletter__lists AS lists ON lists.id = members.list_id
+ WHERE members._deleted_at IS NULL AND lists._deleted_at IS NULL
+ GROUP BY lists.id ORDER BY subscribed DESC, lists.id`,
   },
   {
     question: 'Which campaigns were opened and clicked most?',
@@ -21,8 +26,11 @@ export const demoQueries: readonly DemoQuery[] = [
  GROUP BY campaigns.id ORDER BY opens DESC, campaigns.id LIMIT 3`,
   },
   {
-    question: 'Which wiki pages hold most, and how deep do they go?',
-    sql: `SELECT pages.id AS page, count(*) AS blocks, max(blocks.depth) AS depth
+    question: 'Which wiki pages are longest, and how deep do they nest?',
+    sql: `SELECT coalesce(json_extract(pages.properties, '$.title.title[0].plain_text'),
+                json_extract(pages.properties, '$.Name.title[0].plain_text'),
+                'Untitled') AS page,
+       count(*) AS blocks, max(blocks.depth) AS depth
   FROM wiki__blocks AS blocks
   JOIN wiki__pages AS pages ON pages.id = blocks.page_id
  WHERE pages._deleted_at IS NULL AND blocks._deleted_at IS NULL

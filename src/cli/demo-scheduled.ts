@@ -11,9 +11,9 @@ import { timeOfDay } from './about-time.ts';
 import type { CommandContext } from './command-context.ts';
 import { demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { demoSettings } from './demo-settings.ts';
-import { exitCodeOfReport, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { findRedis } from './find-redis.ts';
-import { logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
 import { shellWord } from './program-name.ts';
 import { endText } from './run-end-text.ts';
 import { startDemoService } from './start-demo-service.ts';
@@ -42,7 +42,8 @@ export async function runScheduledDemo(
   const ended = await watchRuns(context, settings, level);
   terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });
   for (const line of nextSteps(context, relative(cwd, directory))) terminal.print(line);
-  return gravestExitCode(ended.map(({ report }) => exitCodeOfReport(report)));
+  const codes = ended.map(({ report }) => exitCodeOfReport(report));
+  return gravestExitCode(context.signal.aborted ? [...codes, exitCodes.interrupted] : codes);
 }
 
 /** Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt. */
@@ -73,7 +74,7 @@ async function watchRuns(
   const { startScheduledRuns } = await import('./start-scheduled-runs.ts');
   const runs = await startScheduledRuns({
     settings,
-    log: openLog({ level, write: (line) => terminal.note(line.trimEnd()) }),
+    log: await openLog({ level, write: (line) => terminal.note(line.trimEnd()) }),
     clock,
     command: 'connector-sync demo',
     identityBaseUrl: demoBaseUrl,
@@ -117,10 +118,10 @@ function endDocument({ connector, report, next }: EndedRun): object {
 
 function introduction(settings: Settings, url: string, redis: string): readonly string[] {
   return [
-    `A local service with sample accounts answers at ${url}`,
-    `Its queues are in Redis, removed at the end: ${redis}`,
+    `A local API with sample accounts serves at ${url}`,
+    `Queues are in Redis and removed at the end: ${redis}`,
     `A worker syncs ${[...settings.connectors.keys()].join(' and ')} every five seconds (${cron}),`,
-    `until each has run ${runsOfEach} times. Times are UTC; Ctrl-C ends it sooner.`,
+    `until each has run ${runsOfEach} times. Times are UTC; Ctrl-C stops it sooner.`,
     '',
   ];
 }
@@ -130,13 +131,13 @@ function nextSteps({ program }: CommandContext, directory: string): readonly str
   return [
     '',
     'Next:',
-    '  The runs that you have just seen:',
+    '  List these runs:',
     `    ${program} runs --config ${config}`,
-    '  What they stored:',
+    '  Show what they stored:',
     `    ${program} status --config ${config}`,
-    '  When does what run next? Not in this demo, whose worker has ended:',
+    '  List next and last runs (none next here: the worker of this demo has ended):',
     `    ${program} schedule list --config ${config}`,
-    '  For connectors of your own: a config, then a worker.',
+    '  For your own connectors, write a config, then start a worker:',
     `    ${program} init`,
     `    ${program} worker`,
   ];

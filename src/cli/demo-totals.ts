@@ -24,11 +24,15 @@ export function totalsText(
   return [
     `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
     `${verdict}, all in ${duration(ms)}.`,
+    'Pages overlap on purpose, so that no record slips between two of them: a record',
+    'that came twice counts as duplicate. _extra keeps values that have no column.',
+    'A listing is one list that the API was asked for, such as the members of one',
+    'mailing list; complete says whether every listing was read to its end.',
     ...(first.length === 0
       ? []
       : [
-          `The first run read ${count(then.records)} records in ${counted(then.calls, 'call')}. Where the service can tell`,
-          'what has changed, this one asked for that alone; the rest it read and compared.',
+          `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
+          'what has changed, this run asked for changes only; the rest it read and compared.',
         ]),
   ];
 }

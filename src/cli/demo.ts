@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { openApp, openExistingHistory } from '../app.ts';
+import { openApp } from '../app.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ColumnValue } from '../core/records.ts';
 import type { Service } from '../service/start-service.ts';
 import { maxSampleRevision } from '../service/sample/revision-time.ts';
@@ -16,7 +17,7 @@ import { demoSettings } from './demo-settings.ts';
 import { firstReports, totalsText } from './demo-totals.ts';
 import { localRedisUrl } from './find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
-import { logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
 import { shellWord } from './program-name.ts';
 import { startDemoService } from './start-demo-service.ts';
 import { syncShown } from './sync-shown.ts';
@@ -41,23 +42,19 @@ interface DemoAnswer extends DemoQuery {
   readonly rows: readonly Readonly<Record<string, ColumnValue>>[];
 }
 
-export function addDemo(program: Command, enter: Enter): void {
-  program
-    .command('demo')
-    .description(
-      'Look around without an account: a local service, a sync of both sample connectors, a database.',
-    )
+export function addDemo(command: Command, enter: Enter): void {
+  command
     .option('--directory <path>', 'where the database goes', './connector-sync-demo')
-    .option('--port <n>', 'of the local service; 0 for any free port', '0')
-    .option('--revision <n>', `days that have changed the accounts, 0 to ${maxSampleRevision}`, '0')
+    .option('--port <n>', 'port of the local API; 0 for any free port', '0')
+    .option('--revision <n>', `days of changes in the accounts, 0 to ${maxSampleRevision}`, '0')
     .option('--scheduled', 'instead: a worker that syncs every five seconds, three times; needs a Redis')
     .addHelpText(
       'after',
       `
 Examples:
   $ connector-sync demo && connector-sync demo   the second run has nothing to write
-  $ connector-sync demo --revision 1             a day later: what came, changed or went since
-  $ connector-sync demo --scheduled              schedules fire and runs appear, by themselves
+  $ connector-sync demo --revision 1             a day later: what is new, changed or deleted since
+  $ connector-sync demo --scheduled              schedules fire and runs appear
 
 The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
 is started for it and ended with it.`,
@@ -77,15 +74,14 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   const startedMs = clock.now();
   const directory = resolve(context.cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
+  terminal.note('Starting a local API with sample data ...');
   await using service = await startDemoService(flags.port, secret, revision);
   terminal.print(
-    `A local service answers at ${service.url}\nwith sample accounts of ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, revision ${revision}`}.\n`,
+    `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, as ${counted(revision, 'day')} of changes left it`}. Reading all of it:\n`,
   );
   const { reports, first } = await syncAll(context, directory, service, secret);
   if (context.signal.aborted) {
-    terminal.note(
-      'Stopped; everything committed so far is kept. Run the same command again to go on from there.',
-    );
+    terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
     return exitCodes.interrupted;
   }
   const database = join(directory, demoDatabase);
@@ -119,7 +115,7 @@ async function syncAll(
     schedule: null,
     redisUrl: null,
   });
-  await using app = openApp({
+  await using app = await openApp({
     settings,
     clock: context.clock,
     command: 'connector-sync demo',
@@ -128,6 +124,7 @@ async function syncAll(
   const reports: RunReport[] = [];
   for (const connector of settings.connectors.values()) {
     if (context.signal.aborted) break;
+    context.terminal.note(`Reading ${connector.name} ...`);
     reports.push(await syncShown(app, connector, { select: [], exclude: [] }, context));
     context.terminal.print('');
   }
@@ -166,13 +163,13 @@ function nextSteps(
       : `${program} demo --directory ${shellWord(directory)}`;
   const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
   const steps = [
-    ['Every entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
-    ['What is stored, and when it was read:', `${program} status --config ${config}`],
-    ['Again: nothing has changed, so nothing is written:', again],
+    ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
+    ['Show what is stored, and when it was last read completely:', `${program} status --config ${config}`],
+    ['Run it again: nothing has changed, so nothing is written:', again],
     ...(revision < maxSampleRevision
-      ? [['A day later: some records have come, changed or gone:', `${demo} --revision ${revision + 1}`]]
+      ? [['A day later: some records are new, changed or deleted:', `${demo} --revision ${revision + 1}`]]
       : []),
-    ['A config for connectors of your own:', `${program} init`],
+    ['Write a config for your own connectors:', `${program} init`],
   ];
   return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
 }

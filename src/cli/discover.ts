@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { isConnectorName } from '../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../definitions/definition.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 import { counted } from '../telemetry/progress-text.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -19,10 +19,8 @@ interface DiscoverFlags {
 
 const defaultWorkspace = 'default';
 
-export function addDiscover(program: Command, enter: Enter): void {
-  program
-    .command('discover')
-    .description('The connectors behind the API; or the entities, fields, parents and parameters of one.')
+export function addDiscover(command: Command, enter: Enter): void {
+  command
     .argument('[connector]', 'a connector of the config, or the name of a definition')
     .option('--workspace <name...>', 'workspaces to look into (default: the config\'s, else "default")')
     .addHelpText(
@@ -39,9 +37,13 @@ async function runDiscover(
   name: string | null,
   flags: DiscoverFlags,
 ): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   if (name !== null) return showDefinition(context, definitionOf(settings, name));
-  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync discover' });
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync discover',
+  });
   const workspaces = flags.workspace ?? workspacesOf(settings);
   const search = { workspaces, definitionId: null, mayBeGone: false };
   const found = await findInWorkspaces(app, search, context.signal);
@@ -52,14 +54,14 @@ async function runDiscover(
   return exitCodes.ok;
 }
 
-function workspacesOf(settings: Settings): readonly string[] {
+function workspacesOf(settings: LocalSettings): readonly string[] {
   const named = [...settings.connectors.values()].flatMap(({ address }) =>
     address.kind === 'workspace' ? [address.workspace] : [],
   );
   return named.length === 0 ? [defaultWorkspace] : [...new Set(named)];
 }
 
-function definitionOf(settings: Settings, name: string): Definition {
+function definitionOf(settings: LocalSettings, name: string): Definition {
   const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
   return configured ?? settings.definitions.get(name) ?? connectorNamed(settings, name).definition;
 }

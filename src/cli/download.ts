@@ -10,7 +10,7 @@ import { temporaryName } from '../sinks/files/temporary-files.ts';
 import { writeWholeFile, type WrittenBytes } from '../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../source/source.ts';
 import { printable } from '../telemetry/printable.ts';
-import { count } from '../telemetry/progress-text.ts';
+import { counted } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
@@ -33,22 +33,20 @@ interface Downloaded extends WrittenBytes {
   readonly file: string | null;
 }
 
-export function addDownload(program: Command, enter: Enter): void {
-  program
-    .command('download')
-    .description('One file of a record, live from the service, into a file or to standard output.')
+export function addDownload(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as library/attachments')
     .option('-p, --param <name=value...>', 'a declared parameter')
     .option(
       '-o, --output <file>',
-      "where to: a file, or - for standard output (default: the file's own name, here)",
+      "where to: a file, or - for standard output (default: the file's own name, in this folder)",
     )
-    .option('--force', 'replace the file of --output where it is there')
+    .option('--force', 'replace the file of --output if it exists')
     .option('--max-bytes <size>', 'refuse a larger file: bytes, or a size such as 500MB (default: any size)')
     .addHelpText(
       'after',
       `
-A file is there whole or not at all. To standard output its bytes go as they come, so what is cut midway fails and is not tried again.
+A file is written completely or not at all. Standard output gets the bytes as they come: a transfer that breaks fails and is not retried.
 
 Examples:
   $ connector-sync download library/attachments --param attachment_id=a1
@@ -59,24 +57,20 @@ Examples:
 
 async function download(context: CommandContext, target: string, flags: DownloadFlags): Promise<ExitCode> {
   const { terminal, signal, cwd } = context;
-  const { connector, entity, params } = readTarget(
-    loadConfig(context),
-    'download',
-    target,
-    flags.param ?? [],
-  );
+  const settings = loadConfig(context, 'api');
+  const { connector, entity, params } = readTarget(settings, 'download', target, flags.param ?? []);
   const maxBytes = maxBytesOf(flags);
   const receive =
     flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force === true);
-  await using app = openApp({
-    settings: loadConfig(context),
+  await using app = await openApp({
+    settings,
     clock: tellWaits(context),
     command: 'connector-sync download',
   });
   await using source = await app.openSource(connector, signal);
   const done = await source.download({ entity: entity.name, params, size: null, maxBytes }, receive, signal);
   const { file, bytes, sha256 } = done;
-  const said = `${count(bytes)} bytes  sha256 ${sha256}`;
+  const said = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
   if (file === null) {
     terminal.note(`${printable(done.name ?? 'file')}  ${said}`);
     return exitCodes.ok;
@@ -119,7 +113,9 @@ function checkFree(file: string, isForced: boolean): void {
   if (!stats.isFile())
     throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
   if (!isForced)
-    throw usage(`${file} is there already. Name another file with --output, or replace it with --force.`);
+    throw usage(
+      `${file} already exists; not overwritten. Name another file with --output, or replace it with --force.`,
+    );
 }
 
 /** Somebody may have made the file while its bytes came in. */
@@ -143,14 +139,14 @@ function unwritable(file: string, error: unknown): unknown {
 function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloaded> {
   if (terminal.columns() !== null) {
     throw usage(
-      'The bytes of a file are nothing for a screen. Pipe them into a program, or name a file with --output.',
+      'File contents are not shown on a terminal. Pipe them into a program, or name a file with --output.',
     );
   }
   let sent = 0;
   return async ({ name, contentType, bytes }) => {
     if (sent > 0) {
       throw new SyncError(
-        `The file was cut after ${sent} bytes, which have gone to standard output already. Throw them away and try again; with --output <file> it is tried again by itself.`,
+        `The file was cut after ${sent} bytes, which were already written to standard output. Discard them and try again; with --output <file> the download is retried.`,
         { code: 'FILE_INVALID', recovery: 'stop' },
       );
     }

@@ -1,7 +1,7 @@
 import { isDeclaredName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Entity } from '../definitions/definition.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import { usage } from './usage-error.ts';
 
@@ -18,7 +18,7 @@ export interface EntityTarget {
 }
 
 /** Throws USAGE, naming what there is. */
-export function entityTarget(settings: Settings, text: string): EntityTarget {
+export function entityTarget(settings: LocalSettings, text: string): EntityTarget {
   const [connectorText = '', entityText = '', ...rest] = text.split('/');
   if (entityText === '' || rest.length > 0) throw usage(`Expected <connector>/<entity>, got "${text}".`);
   const connector = connectorNamed(settings, connectorText);

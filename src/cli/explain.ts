@@ -9,14 +9,10 @@ import { loadConfig } from './load-config.ts';
 import { openExistingRecords } from './open-existing-records.ts';
 import { parseRecordKey } from './record-key.ts';
 
-export function addExplain(program: Command, enter: Enter): void {
-  program
-    .command('explain')
-    .description(
-      'What the sink knows of one record: since when, from which run, and why it was or was not read last.',
-    )
+export function addExplain(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('-k, --key <name=value...>', 'the fields of its key, all of them')
+    .option('-k, --key <name=value...>', 'every field of its key')
     .addHelpText(
       'after',
       `

@@ -25,15 +25,13 @@ interface ExportFlags {
   readonly safeForSpreadsheets?: boolean;
 }
 
-export function addExport(program: Command, enter: Enter): void {
-  program
-    .command('export')
-    .description('Stored records that changed since the last time, deleted ones too, as JSON lines or CSV.')
+export function addExport(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('--since-seq <n>', 'only changes behind this number; 0: everything', '0')
+    .option('--since-seq <n>', 'only changes after this number; 0: everything', '0')
     .option('--format <format>', 'jsonl or csv', 'jsonl')
-    .option('--output <file>', 'a file instead of standard output; it is there whole or not at all')
-    .option('--next-file <file>', 'where to write, as JSON, what to ask for the next time')
+    .option('--output <file>', 'a file instead of standard output; written completely or not at all')
+    .option('--next-file <file>', 'write the number for the next export here, as JSON')
     .option(
       '--safe-for-spreadsheets',
       "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
@@ -41,8 +39,8 @@ export function addExport(program: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-Records come in the order of _seq, each once, in its newest state; _op is upsert or delete. All of it is one state of the sink,
-whoever writes meanwhile. The last line on standard error says which --since-seq to give the next time.
+Records come in the order of _seq, each once, in its newest state; _op is upsert or delete. It is a consistent snapshot,
+even during a sync. The last line on standard error gives the --since-seq for the next time.
 
 Examples:
   $ connector-sync export newsletter/list_members > members.jsonl
@@ -126,6 +124,6 @@ function checkSince(reader: RecordReader | null, { name, connector }: EntityTarg
   const newest = reader?.newestSeq ?? 0;
   if (since <= newest) return;
   throw usage(
-    `--since-seq ${since}: sink ${connector.sink.name} has given numbers up to ${newest} only, so this one is of another sink, or of a state that is newer than the backup this one was restored from. Load ${name} anew: empty the table, then export with --since-seq 0.`,
+    `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,
   );
 }

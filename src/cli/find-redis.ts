@@ -112,7 +112,7 @@ async function startRedisServer(path: string | undefined): Promise<FoundRedis> {
   }
   return {
     url: new Secret(`redis://127.0.0.1:${port}`),
-    origin: `one of its own on port ${port}`,
+    origin: `started for this demo on port ${port}`,
     [Symbol.asyncDispose]: stop,
   };
 }
@@ -141,11 +141,11 @@ async function freePort(): Promise<number> {
 function noRedis(cause: unknown): SyncError {
   return new SyncError(
     [
-      `Schedules need a Redis: none answers at $REDIS_URL or ${localRedisUrl}, and there is no redis-server to start. Get one with`,
+      `Schedules need Redis: none answers at $REDIS_URL or ${localRedisUrl}, and there is no redis-server to start. Install one:`,
       '  apt-get install redis-server          on Debian and Ubuntu',
       '  brew install redis                    on macOS',
       '  docker run -p 6379:6379 redis         anywhere with Docker',
-      'and run the same command again.',
+      'then run the same command again.',
     ].join('\n'),
     { code: 'USAGE', recovery: 'stop', cause },
   );

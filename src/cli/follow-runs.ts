@@ -1,5 +1,5 @@
 import type { RunId } from '../core/names.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { LocalSettings } from '../settings/settings.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { duration } from '../telemetry/progress-text.ts';
 import { timeOfDay } from './about-time.ts';
@@ -19,7 +19,7 @@ interface RunChange {
 }
 
 /** A line whenever a run starts or ends in any sink of the config, until the command is interrupted: then it ends with 0. */
-export async function followRuns(context: CommandContext, settings: Settings): Promise<ExitCode> {
+export async function followRuns(context: CommandContext, settings: LocalSettings): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
   let known = statesOf(newestRuns(settings, new Map()));
@@ -45,7 +45,7 @@ function isOver(slept: Promise<void>): Promise<boolean> {
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;
 
 /** Oldest first; with those that were running at the last look, however many have begun since. */
-function newestRuns(settings: Settings, known: StateByRun): readonly RunSummary[] {
+function newestRuns(settings: LocalSettings, known: StateByRun): readonly RunSummary[] {
   const running = [...known].flatMap(([run, state]) => (state === 'running' ? [run] : []));
   const found = fromEverySink(settings, (history) => [
     ...history.runs({ limit: newestLimit }),
@@ -74,7 +74,7 @@ function changeText(change: RunChange['change'], run: RunSummary, width: number)
   const { startedAt, finishedAt } = run;
   const connector = run.connector.padEnd(width);
   if (change === 'started') {
-    const goesOn = run.continues === null ? '' : `, goes on with ${run.continues}`;
+    const goesOn = run.continues === null ? '' : `, resumed ${run.continues}`;
     return `${timeOfDay(Date.parse(startedAt))}  ${connector}  started: ${run.run}${goesOn}`;
   }
   const endedMs = Date.parse(finishedAt ?? startedAt);

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import type { Command } from 'commander';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -14,10 +15,8 @@ interface InitFlags {
   readonly sink: string;
 }
 
-export function addInit(program: Command, enter: Enter): void {
-  program
-    .command('init')
-    .description('Write a config file to start from; never overwrites one.')
+export function addInit(command: Command, enter: Enter): void {
+  command
     .option('--base-url <url>', 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)')
     .option('--workspace <name>', 'workspace in which the connectors are looked up', 'default')
     .option('--sink <type>', 'sqlite or jsonl', 'sqlite')
@@ -33,16 +32,28 @@ async function runInit(context: CommandContext, flags: InitFlags): Promise<ExitC
   const { terminal, cwd } = context;
   // Paths in a config are relative to it; the records belong into the folder that one works in.
   const choices = choicesOf(flags, relative(dirname(file), join(cwd, 'data')));
-  await writePrivateFile(file, configText(choices), true);
   const shown = relative(cwd, file);
+  const text = configText(choices);
+  // Asked for again, the same config is no conflict.
+  const isThere = (await textOf(file)) === text;
+  if (!isThere) await writePrivateFile(file, text, true);
   terminal.printJson({
     file,
     environment: environmentText(choices)
       .split('\n')
       .filter((line) => line !== ''),
   });
+  terminal.print(isThere ? `${shown} already exists with this content.` : `Wrote ${shown}.`);
   for (const line of nextSteps(context, shown, choices)) terminal.print(line);
   return exitCodes.ok;
+}
+
+async function textOf(file: string): Promise<string | null> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch {
+    return null; // Missing or unreadable: writing it says which.
+  }
 }
 
 function choicesOf({ baseUrl, workspace, sink }: InitFlags, dataFolder: string): ConfigChoices {
@@ -58,7 +69,6 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
   const command = (name: string): string =>
     `${context.program} ${name}${isFound ? '' : ` --config ${shellWord(file)}`}`;
   return [
-    `Wrote ${file}.`,
     '',
     'Next:',
     '  1. Put the credentials into the environment, or into a file .env here that only you can read:',

@@ -1,9 +1,11 @@
-import { ledgerFile, type App } from '../app.ts';
+import { ledgerFile } from '../sinks/open-history.ts';
+import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { SinkSettings } from '../settings/settings.ts';
 import { isSinkThere } from '../sinks/ledger/open-database.ts';
+import { openSink } from '../sinks/registry.ts';
 
 /** Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows of. */
 export type LocatedSink =
@@ -12,8 +14,12 @@ export type LocatedSink =
   | { readonly kind: 'nowhere' };
 
 /** Makes no sink. Without queues only this machine is looked at. */
-export async function locateSink(app: App, sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
-  if (isSinkThere(ledgerFile(sink))) return { kind: 'here', id: await app.sinkId(sink) };
+export async function locateSink(
+  sink: SinkSettings,
+  queues: Queues | null,
+  clock: Clock,
+): Promise<LocatedSink> {
+  if (isSinkThere(ledgerFile(sink))) return { kind: 'here', id: await sinkId(sink, clock) };
   const registered = await queues?.registeredSink(sink.name);
   return registered === null || registered === undefined
     ? { kind: 'nowhere' }
@@ -21,8 +27,14 @@ export async function locateSink(app: App, sink: SinkSettings, queues: Queues | 
 }
 
 /** The sink of this machine, which is made where there is none: as a worker would have it. */
-export async function servedSink(app: App, sink: SinkSettings): Promise<ServedSink> {
-  return { name: sink.name, id: await app.sinkId(sink), place: placeOf(sink) };
+export async function servedSink(sink: SinkSettings, clock: Clock): Promise<ServedSink> {
+  return { name: sink.name, id: await sinkId(sink, clock), place: placeOf(sink) };
+}
+
+/** The id of a sink, which is made where there is none. Throws what `openSink` throws. */
+export async function sinkId(settings: SinkSettings, clock: Clock): Promise<string> {
+  await using sink = await openSink(settings, { clock });
+  return sink.id;
 }
 
 /** The absolute path under which a person finds it. */

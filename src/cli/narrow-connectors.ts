@@ -24,7 +24,7 @@ export function narrowConnectors(
   }
   const narrowed = connectors.map((connector) => ({ connector, globs: globsOf(connector, globs) }));
   if (narrowed.some((one) => one.globs !== null)) return narrowed;
-  throw usage('nothing is left to read: every selected entity, or its parent, is excluded');
+  throw usage('Nothing to read: every selected entity, or its parent, is excluded.');
 }
 
 function globsOf(connector: ConnectorSettings, globs: EntityGlobs): EntityGlobs | null {

@@ -1,4 +1,4 @@
-import { ledgerFile } from '../app.ts';
+import { ledgerFile } from '../sinks/open-history.ts';
 import type { SinkSettings } from '../settings/settings.ts';
 import { isSinkThere } from '../sinks/ledger/open-database.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';

@@ -1,6 +1,6 @@
 import type { AppOptions } from '../app.ts';
 import type { Clock } from '../core/clock.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { SettingsWith } from '../settings/settings.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
 import type { CommandContext } from './command-context.ts';
 import { isUnavailable } from './reach-queues.ts';
@@ -11,7 +11,7 @@ export interface RunBudgets extends AsyncDisposable {
 }
 
 export interface RunBudgetsOptions {
-  readonly settings: Settings;
+  readonly settings: SettingsWith<'api' | 'redis'>;
   readonly clock: Clock;
   /** Hears each failure of Redis; calls go on without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
@@ -39,7 +39,7 @@ export async function openRunBudgets({ settings, clock, onError }: RunBudgetsOpt
  * away is told once, and this process keeps its own pace.
  */
 export async function openConfiguredBudgets(
-  settings: Settings,
+  settings: SettingsWith<'api' | 'redis'>,
   { terminal, clock }: Pick<CommandContext, 'terminal' | 'clock'>,
 ): Promise<RunBudgets | null> {
   if (!settings.redis.isConfigured) return null;

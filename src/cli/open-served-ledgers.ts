@@ -1,11 +1,11 @@
-import type { App } from '../app.ts';
+import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { WorkerLedger } from '../jobs/worker-ledger.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { LedgerReader } from '../sinks/ledger-reader.ts';
-import { openHistory } from '../sinks/registry.ts';
+import { openHistory } from '../sinks/open-history.ts';
 import { servedSink } from './locate-sink.ts';
 import { sinksOf } from './schedule-apply.ts';
 
@@ -23,23 +23,24 @@ export interface ServedLedgers extends Disposable {
 
 /** Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what `openSink` throws. */
 export async function openServedLedgers(
-  app: App,
   connectors: readonly ConnectorSettings[],
+  clock: Clock,
 ): Promise<ServedLedgers> {
   const sinks: ServedSink[] = [];
   const historyBySink = new Map<string, LedgerReader & Disposable>();
   const close = (): void => historyBySink.forEach((history) => history[Symbol.dispose]());
   try {
     for (const sink of sinksOf(connectors)) {
-      sinks.push(await servedSink(app, sink));
+      sinks.push(await servedSink(sink, clock));
       historyBySink.set(sink.name, openHistory(sink));
     }
   } catch (error) {
     close();
     throw error;
   }
+  const sinkByConnector = new Map(connectors.map(({ name, sink }) => [name, sink.name]));
   const found = (name: ConnectorName): LedgerReader | undefined =>
-    historyBySink.get(app.settings.connectors.get(name)?.sink.name ?? '');
+    historyBySink.get(sinkByConnector.get(name) ?? '');
   return {
     sinks,
     ledger: {

@@ -1,7 +1,7 @@
-import type { App } from '../app.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/printable.ts';
+import type { CommandContext } from './command-context.ts';
 import { locateSink } from './locate-sink.ts';
 import { readLedger } from './read-ledger.ts';
 import { usage } from './usage-error.ts';
@@ -12,20 +12,19 @@ export function checkNotPaused(connector: ConnectorSettings, program: string): v
   const { paused } = readLedger(connector);
   if (paused === null) return;
   throw usage(
-    `${name} is paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
+    `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
   );
 }
 
 /** Whose queue takes the jobs of a sink. Throws USAGE where nobody would take them. */
 export async function sinkIdOf(
-  app: App,
   sink: SinkSettings,
   queues: Queues,
-  program: string,
+  { clock, program }: Pick<CommandContext, 'clock' | 'program'>,
 ): Promise<string> {
-  const located = await locateSink(app, sink, queues);
+  const located = await locateSink(sink, queues, clock);
   if (located.kind !== 'nowhere') return located.id;
   throw usage(
-    `No worker has ever served sink ${sink.name}, and it is not on this machine, so nobody would take the job. Start one with "${program} worker", or run the connector here with "${program} sync".`,
+    `No worker has ever used sink ${sink.name}, and it is not on this machine, so no worker would take the job. Start one with "${program} worker", or run the connector here with "${program} sync".`,
   );
 }

@@ -1,9 +1,11 @@
 import { SyncError } from '../core/errors.ts';
+import { ProblemsError } from '../core/problems.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import type { Settings } from '../settings/settings.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type { LocalSettings, SettingsWith } from '../settings/settings.ts';
 
 /** The caller disposes them. Throws QUEUE_UNAVAILABLE within two seconds. */
-export async function openQueuesOf(settings: Settings): Promise<Queues> {
+export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Queues> {
   // Loaded only here: the queue's code would double the start of every other command.
   const { openQueues } = await import('../jobs/open-queues.ts');
   return await openQueues(settings);
@@ -16,13 +18,13 @@ export interface ReachedQueues extends AsyncDisposable {
   readonly problem: string | null;
 }
 
-/** For what is right without Redis too. Answers within two seconds either way. */
-export async function reachQueues(settings: Settings): Promise<ReachedQueues> {
+/** For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds either way. */
+export async function reachQueues(settings: LocalSettings): Promise<ReachedQueues> {
   try {
-    const queues = await openQueuesOf(settings);
+    const queues = await openQueuesOf(withParts(settings, 'redis'));
     return { queues, problem: null, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
   } catch (error) {
-    if (!isUnavailable(error)) throw error;
+    if (!isUnavailable(error) && !(error instanceof ProblemsError)) throw error;
     return { queues: null, problem: error.message, [Symbol.asyncDispose]: () => Promise.resolve() };
   }
 }

@@ -1,4 +1,4 @@
-import { openExistingHistory } from '../app.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { PausedConnector, RunSummary } from '../sinks/ledger-reader.ts';
 

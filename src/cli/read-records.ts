@@ -13,24 +13,16 @@ import { tellWaits } from './tell-waits.ts';
 
 type ReadAction = 'list' | 'get';
 
-export function addList(program: Command, enter: Enter): void {
-  addRead(
-    program,
-    enter,
-    'list',
-    'One live page of an entity, a record per line as JSON.',
-    'newsletter/list_members --param list_id=a1 --param count=5',
-  );
+export function addList(command: Command, enter: Enter): void {
+  addRead(command, enter, 'list', 'newsletter/list_members --param list_id=a1 --param count=5');
 }
 
-export function addGet(program: Command, enter: Enter): void {
-  addRead(program, enter, 'get', 'One live record, as JSON.', 'newsletter/campaigns --param campaign_id=c1');
+export function addGet(command: Command, enter: Enter): void {
+  addRead(command, enter, 'get', 'newsletter/campaigns --param campaign_id=c1');
 }
 
-function addRead(program: Command, enter: Enter, action: ReadAction, summary: string, example: string): void {
-  program
-    .command(action)
-    .description(summary)
+function addRead(command: Command, enter: Enter, action: ReadAction, example: string): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/campaigns')
     .option('-p, --param <name=value...>', 'a declared parameter; objects and arrays as JSON')
     .addHelpText('after', `\nExample:\n  $ connector-sync ${action} ${example}`)
@@ -45,10 +37,14 @@ async function read(
   target: string,
   paramTexts: readonly string[],
 ): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { connector, entity, params } = readTarget(settings, action, target, paramTexts);
   const { terminal, signal } = context;
-  await using app = openApp({ settings, clock: tellWaits(context), command: `connector-sync ${action}` });
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: `connector-sync ${action}`,
+  });
   await using source = await app.openSource(connector, signal);
   if (action === 'get') {
     const record = await source.get({ entity: entity.name, params }, signal);

@@ -3,7 +3,7 @@ import { isDeclaredName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
 import type { ActionName, Entity } from '../definitions/definition.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { connectorNamed } from './chosen-connectors.ts';
 import { usage } from './usage-error.ts';
 
@@ -16,7 +16,7 @@ export interface ReadTarget {
 
 /** Throws USAGE, naming what there is. `paramTexts`: `name=value` each. */
 export function readTarget(
-  settings: Settings,
+  settings: LocalSettings,
   action: ActionName,
   target: string,
   paramTexts: readonly string[],

@@ -55,7 +55,7 @@ function parsed(type: FieldType, text: string): JsonValue | undefined {
       return Number.isSafeInteger(value) ? value : BigInt(text);
     }
     case 'number':
-      return text.trim() === '' || Number.isNaN(Number(text)) ? undefined : Number(text);
+      return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? Number(text) : undefined;
     case 'boolean':
       return text === 'true' || text === 'false' ? text === 'true' : undefined;
     case 'object':

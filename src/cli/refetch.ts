@@ -32,13 +32,14 @@ interface Asked {
   readonly inject: Params;
 }
 
-export function addRefetch(program: Command, enter: Enter): void {
-  program
-    .command('refetch')
-    .description('Read one record again and store it, whatever the syncs know of it.')
+export function addRefetch(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/list_members')
-    .option('-k, --key <name=value...>', 'the fields of its key, all of them')
-    .option('--allow-deletes', 'mark the stored record as deleted where the service has none')
+    .option('-k, --key <name=value...>', 'every field of its key')
+    .option(
+      '--allow-deletes',
+      'mark the stored record, and the rows below it, as deleted if the API has no such record',
+    )
     .addHelpText(
       'after',
       `
@@ -51,13 +52,13 @@ Examples:
 
 async function runRefetch(context: CommandContext, name: string, flags: RefetchFlags): Promise<ExitCode> {
   const { clock, signal, program } = context;
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const asked = askedOf(entityTarget(settings, name), flags, program);
   const { connector, entity } = asked.target;
   const command = 'connector-sync refetch';
-  await using app = openApp({ settings, clock: tellWaits(context), command });
+  await using app = await openApp({ settings, clock: tellWaits(context), command });
   await using source = await app.openSource(connector, signal);
-  await using sink = await openSink(connector.sink, { clock });
+  await using sink = await openSink(connector.sink, context);
   const schema = knownSchema(connector.definition, connector.entities, (table) =>
     sink.drift.known(connector.name, table),
   );
@@ -106,7 +107,7 @@ function askedOf(target: EntityTarget, { key: texts = [] }: RefetchFlags, progra
   const sync = `"${program} sync ${connector.name} --select ${entity.name}"`;
   if (inject === null)
     throw usage(
-      `${name} ${key.keyText} is not stored, and the record alone does not say where it belongs. A sync finds it where it stands: ${sync}.`,
+      `${name} ${key.keyText} is not stored, and its key alone does not say which listing it belongs to. A sync finds it: ${sync}.`,
     );
   const params = findGetParams(entity, { keyText: key.keyText, inject, params: {} });
   if (params === null)

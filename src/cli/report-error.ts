@@ -29,7 +29,7 @@ export function reportError(terminal: Terminal, error: unknown, isDebug: boolean
 function lead(error: unknown, { code, problems }: ErrorDocument): string {
   if (problems !== undefined) {
     const what = code === 'DEFINITION_INVALID' ? 'definitions' : 'config';
-    return `The ${what} cannot be used (${problems.length} ${problems.length === 1 ? 'mistake' : 'mistakes'}):\n`;
+    return `The ${what} cannot be used (${problems.length} ${problems.length === 1 ? 'error' : 'errors'}):\n`;
   }
   return error instanceof SyncError ? 'Error: ' : 'Unexpected error: ';
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { ledgerFile, openExistingHistory, statusOf } from '../app.ts';
+import { ledgerFile, openExistingHistory, statusOf } from '../sinks/open-history.ts';
 import { instant } from '../core/clock.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
 import { isSinkThere } from '../sinks/ledger/open-database.ts';
@@ -11,7 +11,7 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { entityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
-import type { ConnectorSettings, Settings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { textTable } from './tables/text-table.ts';
 import { usage } from './usage-error.ts';
 
@@ -26,20 +26,18 @@ interface Target {
   readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
 }
 
-export function addReset(program: Command, enter: Enter): void {
-  program
-    .command('reset')
-    .description('Forget how far an entity or a whole connector has been read; with --data its records too.')
+export function addReset(command: Command, enter: Enter): void {
+  command
     .argument('<connector[/entity]>', 'such as newsletter or newsletter/list_members')
-    .option('--data', 'drop the stored records too; whoever was fed from them has to load anew')
-    .option('--yes', 'do it; without this only what would go is shown')
+    .option('--data', 'drop the stored records too; consumers must reload')
+    .option('--yes', 'do it; without this, only show what would be removed')
     .addHelpText(
       'after',
       `
-Afterwards the next sync reads it in full. Nothing else in the sink changes, and nothing upstream.
+The next sync then reads it in full. Nothing else in the sink changes, and nothing at the API.
 
 Examples:
-  $ connector-sync reset newsletter/list_members          what would be forgotten?
+  $ connector-sync reset newsletter/list_members          what would be discarded?
   $ connector-sync reset newsletter/list_members --yes
   $ connector-sync reset newsletter --data --yes          as if it had never been synced`,
     )
@@ -53,38 +51,38 @@ async function runReset(context: CommandContext, name: string, flags: ResetFlags
   if (!isSinkThere(ledgerFile(connector.sink))) throw usage(nothingText(target));
   const withData = flags.data === true;
   if (flags.yes !== true) return showWhatWouldGo(context, target, withData);
-  await using sink = await openSink(connector.sink, { clock });
+  await using sink = await openSink(connector.sink, context);
   const went = await sink.repair.reset(connector.name, { ...scope, withData, now: instant(clock.now()) });
   terminal.printJson({ target: name, isDone: true, withData, ...went });
   const dropped = withData ? ` and ${counted(went.rows, 'row')} dropped` : '; its rows are kept';
   terminal.print(
-    `${name}: ${counted(went.partitions, 'partition')} forgotten${dropped}. The next sync reads it in full.`,
+    `${name}: progress of ${counted(went.partitions, 'listing')} discarded${dropped}. The next sync reads it in full.`,
   );
   return exitCodes.ok;
 }
 
-function targetOf(settings: Settings, name: string): Target {
+function targetOf(settings: LocalSettings, name: string): Target {
   if (!name.includes('/')) {
     return { name, connector: connectorNamed(settings, name), scope: { entity: null, tables: [] } };
   }
   const { connector, entity, isExploded } = entityTarget(settings, name);
   if (isExploded)
     throw usage(
-      `${name} is made of the records of ${entity.name} and goes with them: reset ${connector.name}/${entity.name}.`,
+      `${name} is made from the records of ${entity.name}; reset ${connector.name}/${entity.name} instead.`,
     );
   const { table, explodedTable } = entity;
   const tables = explodedTable === null ? [table] : [table, explodedTable];
   return { name, connector, scope: { entity: entity.name, tables } };
 }
 
-/** Ends with 2, as everything that was not done because it was not asked for in full. */
+/** Looking was what was asked for: exit code 0. */
 function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, withData: boolean): ExitCode {
   const entities = goingEntities(target);
   if (entities.length === 0) throw usage(nothingText(target));
   const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;
   terminal.printJson({ target: target.name, isDone: false, withData, entities, command });
   terminal.print(
-    `${target.name} in sink ${target.connector.sink.name}: this would be forgotten${withData ? ', rows and all' : '; rows are kept'}`,
+    `${target.name} in sink ${target.connector.sink.name}: this progress would be discarded${withData ? ', and all rows dropped' : '; rows are kept'}`,
   );
   const rows = entities.map(({ entity, partitions, rows: live, deleted }) => [
     entity,
@@ -93,7 +91,7 @@ function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, 
   ]);
   for (const line of textTable(columns, rows)) terminal.print(`  ${line}`);
   terminal.print(`Nothing was changed. To do it: ${command}`);
-  return exitCodes.usage;
+  return exitCodes.ok;
 }
 
 function goingEntities({ connector, scope }: Target): readonly EntityStatus[] {
@@ -104,11 +102,11 @@ function goingEntities({ connector, scope }: Target): readonly EntityStatus[] {
 }
 
 function nothingText({ name, connector }: Target): string {
-  return `Sink ${connector.sink.name} holds nothing of ${name}, so there is nothing to reset.`;
+  return `Sink ${connector.sink.name} has no data of ${name}, so there is nothing to reset.`;
 }
 
 const columns = [
   { title: 'entity', align: 'left' },
-  { title: 'partitions', align: 'right' },
+  { title: 'listings', align: 'right' },
   { title: 'rows', align: 'right' },
 ] as const;

@@ -4,42 +4,17 @@ import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
 import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
-import { addApplications } from './applications.ts';
-import { addAudit } from './audit.ts';
-import { addBackfill } from './backfill.ts';
-import { addCancel } from './cancel.ts';
-import { addCheck } from './check.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { addConfig } from './config.ts';
-import { addConnectors } from './connectors.ts';
-import { addDefinitions } from './definitions.ts';
-import { addDemo } from './demo.ts';
-import { addDiscover } from './discover.ts';
+import { commands } from './commands.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
-import { addDownload } from './download.ts';
-import { addExplain } from './explain.ts';
-import { addExport } from './export.ts';
-import { addInit } from './init.ts';
-import { logLevel, withDotEnv } from './load-config.ts';
+import { logLevel, withDotEnv } from './environment.ts';
 import { programName } from './program-name.ts';
 import { programVersion } from './program-version.ts';
 import type { Input } from './read-input.ts';
-import { addGet, addList } from './read-records.ts';
-import { addRefetch } from './refetch.ts';
 import { reportError } from './report-error.ts';
-import { addReset } from './reset.ts';
-import { addRuns } from './runs.ts';
-import { addSchedule } from './schedule.ts';
-import { addSchema } from './schema.ts';
-import { addSearch } from './search.ts';
-import { addServe } from './serve.ts';
-import { addStatus } from './status.ts';
-import { addSync } from './sync.ts';
 import { openTerminal, type Output } from './terminal.ts';
-import { addUndelete } from './undelete.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
-import { addWorker } from './worker.ts';
-import { addWorkspaces } from './workspaces.ts';
+import { wrapHelp } from './wrap-help.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
 export interface ProcessWorld {
@@ -55,9 +30,14 @@ export interface ProcessWorld {
   readonly stderr: Output;
 }
 
+/** Used where the width of the screen is not known. */
+const usualColumns = 80;
+/** Longer lines are hard to read. */
+const mostHelpColumns = 110;
+
 const examples = `
 Examples:
-  $ connector-sync demo                             look around: a local service, a sync, a database
+  $ connector-sync demo                             try it: a local API, a sync, a database
   $ connector-sync init --base-url https://api.example.com
   $ connector-sync check                            is everything in place?
   $ connector-sync sync                             every connector of the config
@@ -68,8 +48,8 @@ Examples:
   $ connector-sync worker --http 9400               run by schedule, with health checks and metrics
   $ connector-sync schedule list                    when does what run next?
 
-Exit codes: 0 ok or partial, 1 failed, 2 usage or config, 3 degraded, 4 authentication, 5 another run holds the
-connector, 6 a guard withheld deletes, 130 interrupted after a checkpoint.`;
+Exit codes: 0 done, or ended by a limit that was given; 1 failed; 2 wrong command or config; 3 parts failed;
+4 credentials refused; 5 another run is reading the connector; 6 rows look deleted and are kept; 130 stopped by Ctrl-C.`;
 
 /** Parses the arguments and runs one command to its end. Never rejects: every failure becomes a message and an exit code. */
 export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
@@ -78,16 +58,17 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   const isDebug = world.args.includes('--debug');
   const terminal = openTerminal({ ...world, scrubber, isJson });
   let tell = (line: string): void => terminal.note(line);
-  using interrupts = watchInterrupts(() =>
-    tell('Interrupted: ending in order, after what is in hand is stored. Press again to leave at once.'),
-  );
+  using interrupts = watchInterrupts(() => tell('Stopping: saving fetched pages. Ctrl-C again quits now.'));
   const program = newProgram(world, scrubber.scrub);
   let exitCode: ExitCode = exitCodes.ok;
   const enter: Enter = async (work, { isLogged = false, isWatching = false } = {}) => {
-    const { config } = program.opts<{ config?: string }>();
+    const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
     if (isLogged) {
-      const log = openLog({ level: logLevel(env) ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
+      const log = await openLog({
+        level: logLevel(env) ?? 'info',
+        write: (line) => terminal.note(line.trimEnd()),
+      });
       tell = (line) => log.warn({}, line);
     }
     if (warning !== null) tell(warning);
@@ -101,12 +82,13 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
       program: programName(world.script ?? '', world.env),
       input: world.stdin ?? (() => Readable.from([])),
       config: config ?? null,
+      isVerbose: verbose === true,
       signal: interrupts.signal,
     };
     exitCode = await work(context);
   };
-  for (const add of commands) add(program, enter);
   try {
+    await addCommands(program, world.args, enter);
     await program.parseAsync(world.args, { from: 'user' });
     // An output's error comes a turn after the write that met it.
     await setImmediate();
@@ -122,38 +104,19 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
   }
 }
 
-const commands: readonly ((program: Command, enter: Enter) => void)[] = [
-  addDemo,
-  addInit,
-  addCheck,
-  addDiscover,
-  addDefinitions,
-  addConnectors,
-  addWorkspaces,
-  addSync,
-  addStatus,
-  addRuns,
-  addExplain,
-  addAudit,
-  addExport,
-  addBackfill,
-  addRefetch,
-  addReset,
-  addUndelete,
-  addCancel,
-  addList,
-  addGet,
-  addDownload,
-  addSearch,
-  addServe,
-  addApplications,
-  addWorker,
-  addSchedule,
-  addSchema,
-  addConfig,
-];
+/**
+ * Every command by its name; its options and modules only where an argument is that name, so that no command waits for what
+ * the others need. A connector that is called like a command costs time, nothing else.
+ */
+async function addCommands(program: Command, args: readonly string[], enter: Enter): Promise<void> {
+  for (const { name, description, load } of commands) {
+    const command = program.command(name).description(description);
+    if (args.includes(name)) (await load())(command, enter);
+  }
+}
 
 function newProgram(world: ProcessWorld, scrub: (text: string) => string): Command {
+  const helpWidth = Math.min(world.stdout.columns ?? usualColumns, mostHelpColumns);
   return new Command('connector-sync')
     .description('Keeps a local, query-ready copy of everything behind a Connector Execution API.')
     .version(programVersion(), '-V, --version')
@@ -162,10 +125,13 @@ function newProgram(world: ProcessWorld, scrub: (text: string) => string): Comma
       'config file (default: $CONNECTOR_SYNC_CONFIG, else config/connector-sync.yaml)',
     )
     .option('--json', 'machine-readable results on stdout: one JSON document, or one line per event')
+    .option('--verbose', 'also show how each entity is known to be complete')
     .option('--debug', 'show the stack of an error')
-    .configureHelp({ showGlobalOptions: true })
+    .configureHelp({ showGlobalOptions: true, minWidthToWrap: 20 })
     .configureOutput({
-      writeOut: (text) => void world.stdout.write(scrub(text)),
+      getOutHelpWidth: () => helpWidth,
+      // Commander wraps its own lines alone, not what was added to them.
+      writeOut: (text) => void world.stdout.write(scrub(wrapHelp(text, helpWidth))),
       writeErr: (text) => void world.stderr.write(scrub(text)),
     })
     .showHelpAfterError('(see --help)')

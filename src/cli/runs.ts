@@ -8,6 +8,8 @@ import { findRun, fromEverySink } from './find-run.ts';
 import { followRuns } from './follow-runs.ts';
 import { loadConfig } from './load-config.ts';
 import { runReportText } from './tables/run-report-text.ts';
+import { displayWidth } from './tables/display-width.ts';
+import { rowSentences } from './tables/fitting-table.ts';
 import { textTable } from './tables/text-table.ts';
 import { usage } from './usage-error.ts';
 
@@ -18,10 +20,8 @@ interface RunsFlags {
   readonly follow?: boolean;
 }
 
-export function addRuns(program: Command, enter: Enter): void {
-  program
-    .command('runs')
-    .description('The history of runs, newest first; or the report of one.')
+export function addRuns(command: Command, enter: Enter): void {
+  command
     .argument('[id]', "a run's id")
     .option('--limit <n>', 'how many', String(defaultLimit))
     .option('--follow', 'then a line whenever a run starts or ends, until Ctrl-C; times are UTC')
@@ -44,7 +44,7 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   if (id !== null && isFollowing) throw usage("Expected a run's id or --follow, got both.");
   if (id !== null) return showRun(context, findRun(settings, id, context.program).run);
   const limit = Number(flags.limit);
-  if (!Number.isInteger(limit) || limit < 1)
+  if (!/^\d+$/.test(flags.limit) || limit < 1)
     throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
   const runs = fromEverySink(settings, (history) => history.runs({ limit }))
     .flat()
@@ -61,23 +61,26 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   return await followRuns(context, settings);
 }
 
-function showRun({ terminal, program }: CommandContext, run: RunSummary): ExitCode {
+function showRun(context: CommandContext, run: RunSummary): ExitCode {
+  const { terminal } = context;
   terminal.printJson({ run });
   if (run.report === null)
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
-  else for (const line of runReportText(run.report, terminal.columns(), program)) terminal.print(line);
+  else for (const line of runReportText(run.report, terminal.columns(), context)) terminal.print(line);
   return exitCodes.ok;
 }
 
-/** On a narrow screen without the start, which a run's id begins with. */
-function runsTable(runs: readonly RunSummary[], width: number | null): readonly string[] {
+/** On a narrow screen without the start, which a run's id begins with; where not even that fits, each run is told as a sentence. */
+export function runsTable(runs: readonly RunSummary[], width: number | null): readonly string[] {
   const rows = runs.map(runRow);
   const whole = textTable(columns, rows);
-  if (width === null || whole.every((line) => line.length <= width)) return whole;
-  return textTable(
-    columns.filter(({ title }) => title !== 'started'),
-    rows.map((row) => row.filter((_, at) => columns[at]?.title !== 'started')),
-  );
+  const fits = (lines: readonly string[]): boolean =>
+    width === null || lines.every((line) => displayWidth(line) <= width);
+  if (fits(whole)) return whole;
+  const shorter = columns.filter(({ title }) => title !== 'started');
+  const shorterRows = rows.map((row) => row.filter((_, at) => columns[at]?.title !== 'started'));
+  const narrow = textTable(shorter, shorterRows);
+  return width === null || fits(narrow) ? narrow : rowSentences(shorter, shorterRows, width);
 }
 
 function runRow(run: RunSummary): readonly string[] {

@@ -1,8 +1,7 @@
-import { openApp } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
-import type { ConnectorSettings, Settings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { CommandContext } from './command-context.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
@@ -17,37 +16,36 @@ export async function runScheduleApply(
   takeOver: readonly string[],
 ): Promise<ExitCode> {
   const { terminal, clock } = context;
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'redis');
   const sinks = sinksOf(chosenConnectors(settings, []));
   checkTakeOver(sinks, takeOver);
-  await using app = openApp({ settings, clock, command: 'connector-sync schedule apply' });
   await using queues = await openQueuesOf(settings);
   const served: ServedSink[] = [];
   const elsewhere: { readonly sink: string; readonly host: string }[] = [];
   for (const sink of sinks) {
-    const located = await locateSink(app, sink, queues);
+    const located = await locateSink(sink, queues, clock);
     if (located.kind === 'elsewhere' && !takeOver.includes(sink.name))
       elsewhere.push({ sink: sink.name, host: located.host });
-    else served.push(await servedSink(app, sink));
+    else served.push(await servedSink(sink, clock));
   }
   const { written, kept, removed } = await applySchedules(settings, queues, served, takeOver);
   terminal.printJson({ written, kept, removed, elsewhere });
   for (const [what, names] of [
     ['written', written],
-    ['kept as they were', kept],
+    ['unchanged', kept],
     ['removed', removed],
   ] as const) {
     if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
   }
   if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
   for (const { sink, host } of elsewhere)
-    terminal.note(`Left alone: sink ${sink}, whose files are on ${host}; its schedules are written there.`);
+    terminal.note(`Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`);
   return exitCodes.ok;
 }
 
 /** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
 export function applySchedules(
-  settings: Settings,
+  settings: LocalSettings,
   queues: Queues,
   sinks: readonly ServedSink[],
   takeOver: readonly string[] = [],

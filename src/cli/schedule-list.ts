@@ -1,7 +1,7 @@
-import { openApp, type App } from '../app.ts';
+import type { Clock } from '../core/clock.ts';
 import type { FailedJob } from '../jobs/newest-failures.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import type { Settings, SinkSettings } from '../settings/settings.ts';
+import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import { toTheSecond } from './about-time.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext } from './command-context.ts';
@@ -30,8 +30,7 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);
   const connectors = chosenConnectors(settings, []);
-  await using app = openApp({ settings, clock, command: 'connector-sync schedule list' });
-  const { nextByConnector, failureByConnector, problem } = await nextRuns(app);
+  const { nextByConnector, failureByConnector, problem } = await nextRuns(settings, clock);
   const shown = connectors.map((connector): ShownSchedule => {
     const { paused, lastRun } = readLedger(connector);
     const failure = failureByConnector.get(connector.name);
@@ -51,23 +50,27 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   return exitCodes.ok;
 }
 
-async function nextRuns(app: App): Promise<NextRuns> {
-  await using reached = await reachQueues(app.settings);
+async function nextRuns(settings: LocalSettings, clock: Clock): Promise<NextRuns> {
+  await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const nothing = { nextByConnector: new Map(), failureByConnector: new Map() };
   if (queues === null) return { ...nothing, problem };
   try {
-    return { ...(await readNext(app, queues)), problem: null };
+    return { ...(await readNext(settings, queues, clock)), problem: null };
   } catch (error) {
     if (!isUnavailable(error)) throw error;
     return { ...nothing, problem: error.message };
   }
 }
 
-async function readNext(app: App, queues: Queues): Promise<Omit<NextRuns, 'problem'>> {
+async function readNext(
+  settings: LocalSettings,
+  queues: Queues,
+  clock: Clock,
+): Promise<Omit<NextRuns, 'problem'>> {
   const idBySink = new Map<SinkSettings, string>();
-  for (const sink of scheduledSinks(app.settings)) {
-    const located = await locateSink(app, sink, queues);
+  for (const sink of scheduledSinks(settings)) {
+    const located = await locateSink(sink, queues, clock);
     if (located.kind !== 'nowhere') idBySink.set(sink, located.id);
   }
   const sinkIds = [...idBySink.values()];
@@ -75,7 +78,7 @@ async function readNext(app: App, queues: Queues): Promise<Omit<NextRuns, 'probl
   const failures = await queues.failures(sinkIds);
   const nextByConnector = new Map<string, number | null>();
   const failureByConnector = new Map<string, FailedJob>();
-  for (const { name, sink } of app.settings.connectors.values()) {
+  for (const { name, sink } of settings.connectors.values()) {
     const key = `${idBySink.get(sink) ?? ''}:${name}`;
     const schedule = schedules.get(key);
     const failure = failures.get(key);
@@ -85,7 +88,7 @@ async function readNext(app: App, queues: Queues): Promise<Omit<NextRuns, 'probl
   return { nextByConnector, failureByConnector };
 }
 
-function scheduledSinks({ connectors }: Settings): readonly SinkSettings[] {
+function scheduledSinks({ connectors }: LocalSettings): readonly SinkSettings[] {
   return [
     ...new Set([...connectors.values()].flatMap(({ schedule, sink }) => (schedule === null ? [] : [sink]))),
   ];

@@ -1,5 +1,4 @@
-import { openApp, type App } from '../app.ts';
-import { instant, type Instant } from '../core/clock.ts';
+import { instant, type Clock, type Instant } from '../core/clock.ts';
 import type { RunId } from '../core/names.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
@@ -8,7 +7,7 @@ import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
-import { locateSink, servedSink, sinkIsElsewhere } from './locate-sink.ts';
+import { locateSink, servedSink, sinkId, sinkIsElsewhere } from './locate-sink.ts';
 import { reachQueues } from './reach-queues.ts';
 import { applySchedules, sinksOf } from './schedule-apply.ts';
 import { usage } from './usage-error.ts';
@@ -23,18 +22,19 @@ export async function runPause(
   const settings = loadConfig(context);
   const connectors = chosenConnectors(settings, names);
   const why = checkReason(reason);
-  await using app = openApp({ settings, clock, command: 'connector-sync schedule pause' });
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const since = instant(clock.now());
-  for (const connector of connectors) await checkHere(app, connector, queues);
+  for (const connector of connectors) await checkHere(connector, queues, clock);
   for (const connector of connectors) {
     const running = await pause(connector, { since, reason: why }, context);
-    await queues?.removeSchedule(await app.sinkId(connector.sink), connector.name);
+    await queues?.removeSchedule(await sinkId(connector.sink, clock), connector.name);
     terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
-    terminal.print(`${connector.name}: paused, no further scheduled run starts`);
+    terminal.print(`${connector.name}: paused, no more scheduled runs start`);
     if (running !== null)
-      terminal.print(`  its run ${running} goes on; "${program} cancel ${running}" ends it at its next page`);
+      terminal.print(
+        `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
+      );
   }
   if (problem !== null) terminal.note(unreached(problem));
   return exitCodes.ok;
@@ -44,19 +44,18 @@ export async function runResume(context: CommandContext, names: readonly string[
   const { terminal, clock } = context;
   const settings = loadConfig(context);
   const connectors = chosenConnectors(settings, names);
-  await using app = openApp({ settings, clock, command: 'connector-sync schedule resume' });
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  for (const connector of connectors) await checkHere(app, connector, queues);
+  for (const connector of connectors) await checkHere(connector, queues, clock);
   for (const connector of connectors) {
-    await using sink = await openSink(connector.sink, { clock });
+    await using sink = await openSink(connector.sink, context);
     const wasPaused = await sink.resume(connector.name);
     terminal.printJson({ connector: connector.name, wasPaused });
     terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
   }
   if (queues !== null) {
     const served = [];
-    for (const sink of sinksOf(connectors)) served.push(await servedSink(app, sink));
+    for (const sink of sinksOf(connectors)) served.push(await servedSink(sink, clock));
     await applySchedules(settings, queues, served);
   }
   if (problem !== null) terminal.note(unreached(problem));
@@ -67,21 +66,21 @@ export async function runResume(context: CommandContext, names: readonly string[
 async function pause(
   { name, sink: settings }: ConnectorSettings,
   why: { readonly since: Instant; readonly reason: string },
-  { clock }: CommandContext,
+  context: CommandContext,
 ): Promise<RunId | null> {
-  await using sink = await openSink(settings, { clock });
+  await using sink = await openSink(settings, context);
   await sink.pause(name, why);
   const [last] = sink.history.runs({ connector: name, limit: 1 });
   return last?.state === 'running' ? last.run : null;
 }
 
 /** A pause written beside a sink that is somewhere else would pause nothing. */
-async function checkHere(app: App, { sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
-  const located = await locateSink(app, sink, queues);
+async function checkHere({ sink }: ConnectorSettings, queues: Queues | null, clock: Clock): Promise<void> {
+  const located = await locateSink(sink, queues, clock);
   if (located.kind === 'elsewhere') throw sinkIsElsewhere(sink, located);
   if (located.kind === 'here' || queues !== null) return;
   throw usage(
-    `Sink ${sink.name} is not on this machine, and Redis, which would know where it is, does not answer. Run the command where the sink is.`,
+    `Sink ${sink.name} is not on this machine, and Redis, which knows where it is, does not answer. Run the command on the sink's machine.`,
   );
 }
 
@@ -93,9 +92,9 @@ function checkReason(text: string): string {
 
 function resumedText({ schedule }: ConnectorSettings, wasPaused: boolean): string {
   if (!wasPaused) return 'was not paused';
-  return schedule === null ? 'resumed; it has no schedule' : 'resumed, it runs by its schedule again';
+  return schedule === null ? 'resumed; it has no schedule' : 'resumed, runs on its schedule again';
 }
 
 function unreached(problem: string): string {
-  return `That is kept in the sink and holds. Redis could not be told, so a worker comes to know it within a minute: ${problem}`;
+  return `This is stored in the sink and is in effect. Redis does not answer, so a worker learns of it within a minute: ${problem}`;
 }

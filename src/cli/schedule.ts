@@ -7,18 +7,15 @@ import { runScheduleRun } from './schedule-run.ts';
 
 const examples = `
 Examples:
-  $ connector-sync schedule list                     when does what run next?
-  $ connector-sync schedule run newsletter           now, by a worker, without waiting for its time
+  $ connector-sync schedule list                     next and last runs
+  $ connector-sync schedule run newsletter           run now, by a worker
   $ connector-sync schedule pause wiki --reason 'the service is being moved'
   $ connector-sync schedule resume wiki
 
-A schedule is written in the config; workers keep Redis in step with it by themselves, once a minute.`;
+Schedules are set in the config; workers copy them to Redis once a minute.`;
 
-export function addSchedule(program: Command, enter: Enter): void {
-  const schedule = program
-    .command('schedule')
-    .description('When connectors run: look at it, pause it, or have one run now.')
-    .addHelpText('after', examples);
+export function addSchedule(schedule: Command, enter: Enter): void {
+  schedule.addHelpText('after', examples);
   addList(schedule, enter);
   addApply(schedule, enter);
   addPause(schedule, enter);
@@ -29,7 +26,7 @@ export function addSchedule(program: Command, enter: Enter): void {
 function addList(schedule: Command, enter: Enter): void {
   schedule
     .command('list')
-    .description('Every connector: its schedule, the next run, the last one, and what is paused.')
+    .description('List every connector with its schedule, next run, last run and pause.')
     .addHelpText(
       'after',
       "\nExample:\n  $ connector-sync schedule list --json | jq '.connectors[] | {connector, next}'",
@@ -41,17 +38,17 @@ function addApply(schedule: Command, enter: Enter): void {
   schedule
     .command('apply')
     .description(
-      'Write the schedules of the config to Redis now; workers do so at their start and every minute.',
+      'Write the schedules of the config to Redis now; workers do so when they start and every minute.',
     )
     .option(
       '--take-over <sink...>',
-      "this machine's file stands for the sink from now on; the one known so far is gone",
+      "use this machine's file for the sink from now on; the previous one is lost",
     )
     .addHelpText(
       'after',
       `
-A sink belongs to the machine that has its files, and Redis knows which. Where that file is gone for good (a lost disk),
---take-over makes the one of this machine the sink's.
+A sink belongs to the machine that has its files, and Redis knows which. If that file is lost for good (a broken disk),
+--take-over makes this machine's file the sink's.
 
 Examples:
   $ connector-sync schedule apply
@@ -65,13 +62,13 @@ Examples:
 function addPause(schedule: Command, enter: Enter): void {
   schedule
     .command('pause')
-    .description('Start no further scheduled run of these connectors until they are resumed.')
+    .description('Stop starting scheduled runs of these connectors until they are resumed.')
     .argument('<connector...>', 'names from the config')
-    .option('--reason <text>', 'why, for whoever finds it paused', 'paused by hand')
+    .option('--reason <text>', 'shown wherever the pause is shown', 'paused by hand')
     .addHelpText(
       'after',
       `
-The pause is kept in the sink, beside the records: it outlives Redis and every restart. A run in progress goes on, and
+The pause is stored in the sink, beside the records: it outlives Redis and every restart. A run in progress continues, and
 "connector-sync sync" still works.
 
 Example:
@@ -85,7 +82,7 @@ Example:
 function addResume(schedule: Command, enter: Enter): void {
   schedule
     .command('resume')
-    .description('Let paused connectors run by their schedules again.')
+    .description('Let paused connectors run on their schedules again.')
     .argument('<connector...>', 'names from the config')
     .addHelpText('after', '\nExample:\n  $ connector-sync schedule resume newsletter wiki')
     .action((names: readonly string[]) => enter((context) => runResume(context, names)));
@@ -99,7 +96,7 @@ function addRun(schedule: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-One that waits or runs already is not asked for twice. To run it in this terminal instead, use "connector-sync sync".
+A run that is already waiting or running is not started twice. To run it in this terminal instead, use "connector-sync sync".
 
 Example:
   $ connector-sync schedule run newsletter`,

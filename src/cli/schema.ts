@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openExistingHistory } from '../app.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
@@ -8,16 +8,13 @@ import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { declarationOf, driftText } from './tables/drift-text.ts';
 
-export function addSchema(program: Command, enter: Enter): void {
-  const schema = program
-    .command('schema')
-    .description('What records hold that their definition does not say.');
+export function addSchema(schema: Command, enter: Enter): void {
   schema
     .command('diff')
     .description(
-      'Fields that no definition declares and values that do not fit their column, with lines to declare them.',
+      'List undeclared fields and values that do not fit their column, with lines to declare them.',
     )
-    .argument('[connector]', 'a name from the config; all of them where none is given')
+    .argument('[connector]', 'a name from the config (default: all)')
     .addHelpText(
       'after',
       `
@@ -43,7 +40,7 @@ async function runDiff(context: CommandContext, name: string | undefined): Promi
     })),
   });
   for (const { connector, drift } of found) {
-    if (drift === null) terminal.print(`${connector.name}: nothing synced yet (sink ${connector.sink.name})`);
+    if (drift === null) terminal.print(`${connector.name}: not synced yet (sink ${connector.sink.name})`);
     else for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
   }
   return exitCodes.ok;

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { withParts } from '../settings/load-settings.ts';
 import { printable } from '../telemetry/printable.ts';
 import { counted, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -29,10 +30,8 @@ type Format = 'table' | 'json' | 'jsonl';
 const rowsOfTable = 20;
 const recordsOfPage = 1_000;
 
-export function addSearch(program: Command, enter: Enter): void {
-  program
-    .command('search')
-    .description("Stored records that meet a filter; with --remote those of the API's indexed store.")
+export function addSearch(command: Command, enter: Enter): void {
+  command
     .argument('<connector/entity>', 'such as newsletter/campaigns')
     .option('--filter <json>', 'which records; @file reads a file, - standard input (default: all of them)')
     .option('--sort <fields>', 'such as send_time:desc,id (default: by rank, else in the order they came)')
@@ -40,13 +39,13 @@ export function addSearch(program: Command, enter: Enter): void {
     .option('--cursor <text>', 'the next page of the same search')
     .option('--fields <paths>', 'only these, such as id,settings.title')
     .option('--format <format>', 'table, json or jsonl (default: table)')
-    .option('--remote', "ask the API's indexed store instead of the local sink")
-    .option('--all', 'page after page to the end, a record per line as JSON; --limit is the size of a page')
+    .option('--remote', "search the API's indexed store instead of the local sink")
+    .option('--all', 'all pages, a record per line as JSON; --limit is the page size')
     .addHelpText(
       'after',
       `
 Operators: eq neq gt gte lt lte in like keyword fuzzy contains any, joined by and, or, not: {"operator": {"field": value}}.
-docs/search.md has the language. Searching writes nothing, and goes on beside a sync. The local sink must be a SQLite one.
+docs/search.md has the language. Searching writes nothing and works during a sync. The local sink must be SQLite.
 
 Examples:
   $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}' --sort send_time:desc
@@ -64,7 +63,7 @@ async function runSearch(context: CommandContext, name: string, flags: SearchFla
   const params = await readQuery(context, target.entity, flags, limit);
   await using searcher =
     flags.remote === true
-      ? await openRemoteSearcher(context, settings, target)
+      ? await openRemoteSearcher(context, withParts(settings, 'api'), target)
       : openLocalSearcher(context, target);
   if (flags.all === true) return await writeAllPages(context, searcher, params);
   const page = await searcher.search(params);

@@ -1,4 +1,4 @@
-import type { App, EntityGlobs } from '../app.ts';
+import { planSync, type EntityGlobs } from '../app.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
@@ -14,14 +14,13 @@ export interface ChosenConnector {
 
 /** What a sync would read, without reading it. */
 export function showPlans(
-  app: App,
   chosen: readonly ChosenConnector[],
   isFull: boolean,
   { terminal }: CommandContext,
 ): ExitCode {
   const plans = chosen.map(({ connector, globs }) => ({
     connector,
-    plan: app.plan(connector, globs, isFull),
+    plan: planSync(connector, globs, isFull),
   }));
   terminal.printJson({
     connectors: plans.map(({ connector, plan }) => ({
@@ -47,9 +46,9 @@ export function showPlans(
 
 function callsText(estimates: readonly CallEstimate[]): string {
   const known = estimates.flatMap(({ calls }) => (calls === null ? [] : [calls]));
-  if (known.length === 0) return 'how many calls that takes is known after the first run';
+  if (known.length === 0) return 'the number of calls is known after the first run';
   const sum = known.reduce((left, right) => left + right, 0);
-  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', and those that are not known yet' : ''}`;
+  return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', plus an unknown number' : ''}`;
 }
 
 const planColumns = [

@@ -2,6 +2,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-d
 import type { Service } from '../service/start-service.ts';
 import { demoAccounts } from './demo-config.ts';
 import { usage } from './usage-error.ts';
+import { wholeNumber } from './whole-number.ts';
 
 /** The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that cannot be used. */
 export async function startDemoService(
@@ -9,10 +10,7 @@ export async function startDemoService(
   clientSecret: string,
   revision = 0,
 ): Promise<Service> {
-  const port = Number(portText);
-  if (!Number.isInteger(port) || port < 0 || port > 65_535) {
-    throw usage(`--port: expected a whole number from 0 to 65535, got "${portText}".`);
-  }
+  const port = wholeNumber('--port', portText, 65_535);
   const { startService } = await import('../service/start-service.ts');
   return await startService({
     port,

@@ -74,7 +74,7 @@ async function openAll(
   const tellError = gateErrors(log, clock);
   const budgets = await openRunBudgets({ settings, clock, onError: tellError });
   onOpened(() => budgets[Symbol.asyncDispose]());
-  const app = openApp({
+  const app = await openApp({
     settings,
     clock,
     command,
@@ -82,13 +82,14 @@ async function openAll(
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());
-  const ledgers = await openServedLedgers(app, connectors);
+  const ledgers = await openServedLedgers(connectors, clock);
   onOpened(() => ledgers[Symbol.dispose]());
   const started: StartedWorker = { worker: null };
   const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started);
   const metrics = openMetrics({ version: programVersion(), clock, sample });
   const nextRun = nextRunOf(ledgers, started);
   const runs: WorkerRunsOptions = { app, metrics, log, clock, nextRun, onRunEnd };
+  let url: string | null = null;
   const worker = await startWorker({
     ...limits,
     settings,
@@ -100,6 +101,13 @@ async function openAll(
     log,
     clock,
     tellError,
+    // A port that is taken must not be found out by a worker that has runs under way.
+    beforeJobs: async (opened) => {
+      if (listen === null) return;
+      const monitor = await openMonitor(options, listen, { worker: opened, ledgers, metrics });
+      onOpened(() => monitor[Symbol.asyncDispose]());
+      ({ url } = monitor);
+    },
     observe: (event) => {
       metrics.onWorkerEvent(event);
       observe(event);
@@ -109,18 +117,16 @@ async function openAll(
   const examined = warnOfRedis(options);
   onOpened(() => examined);
   started.worker = worker;
-  const monitor = listen === null ? null : await openMonitor(options, listen, { worker, ledgers, metrics });
-  if (monitor !== null) onOpened(() => monitor[Symbol.asyncDispose]());
   log.info(
     {
       version: programVersion(),
       connectors: connectors.map(({ name }) => name),
       sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
-      http: monitor?.url ?? null,
+      http: url,
     },
     'ready for scheduled runs',
   );
-  return { url: monitor?.url ?? null, ended: worker.ended };
+  return { url, ended: worker.ended };
 }
 
 /** What may lose jobs one day is said while they are all there. Not waited for at the start. Never rejects. */
@@ -132,7 +138,11 @@ async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Prom
 async function openMonitor(
   { settings, log, clock }: ScheduledRunsOptions,
   listen: ListenAddress,
-  parts: { readonly worker: RunningWorker; readonly ledgers: ServedLedgers; readonly metrics: Metrics },
+  parts: {
+    readonly worker: Pick<RunningWorker, 'queues' | 'state'>;
+    readonly ledgers: ServedLedgers;
+    readonly metrics: Metrics;
+  },
 ): Promise<Monitor> {
   // Loaded only where something is served: most workers of a test or a laptop show nothing to anybody.
   const { startMonitor } = await import('../monitor/start-monitor.ts');

@@ -1,5 +1,7 @@
 import type { Command } from 'commander';
-import { ledgerFile, openExistingHistory, statusOf } from '../app.ts';
+import { damageAdvice, damageText, type DamagedFile } from '../sinks/closed-files.ts';
+import { openClosedFiles } from '../sinks/open-closed-files.ts';
+import { ledgerFile, openExistingHistory, statusOf } from '../sinks/open-history.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type {
   ConnectorStatus,
@@ -16,7 +18,9 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { jsonText } from './json-text.ts';
 import { loadConfig } from './load-config.ts';
+import { withheldLines } from './tables/deletes-text.ts';
 import { fittingTable } from './tables/fitting-table.ts';
+import { wrapped } from './tables/wrapped.ts';
 
 interface ShownStatus {
   readonly connector: ConnectorSettings;
@@ -27,16 +31,15 @@ interface ShownStatus {
   readonly fileFailures: readonly FailedFile[];
   /** The newest ones. */
   readonly quarantine: readonly QuarantineRow[];
+  readonly damagedFiles: readonly DamagedFile[];
 }
 
 const failureLimit = 20;
 const quarantineLimit = 3;
 
-export function addStatus(program: Command, enter: Enter): void {
-  program
-    .command('status')
-    .description('What the sinks hold: rows, what is due, the last run, failures, quarantine.')
-    .argument('[connector...]', 'names from the config; all of them where none is given')
+export function addStatus(command: Command, enter: Enter): void {
+  command
+    .argument('[connector...]', 'names from the config (default: all)')
     .addHelpText('after', '\nExample:\n  $ connector-sync status newsletter')
     .action((names: readonly string[]) => enter((context) => runStatus(context, names)));
 }
@@ -45,13 +48,12 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
   const connectors = chosenConnectors(loadConfig(context), names);
   const shown = connectors.map(readStatus);
   context.terminal.printJson({
-    connectors: shown.map(({ connector, status, paused, failures, fileFailures, quarantine }) => ({
+    connectors: shown.map(({ connector, status, quarantine, paused, ...troubles }) => ({
       connector: connector.name,
       sink: connector.sink.name,
       paused: paused === null ? null : { since: paused.since, reason: paused.reason },
       status,
-      failures,
-      fileFailures,
+      ...troubles,
       // Without the records: they may be large, and personal.
       quarantine: quarantine.map(({ record: _record, ...row }) => row),
     })),
@@ -59,13 +61,16 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
   const { program, terminal } = context;
   const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
   for (const line of lines) terminal.print(line);
-  return exitCodes.ok;
+  return shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok;
 }
 
 function readStatus(connector: ConnectorSettings): ShownStatus {
   using history = openExistingHistory(connector.sink);
-  if (history === null)
-    return { connector, status: null, paused: null, failures: [], fileFailures: [], quarantine: [] };
+  if (history === null) {
+    const nothing = { failures: [], fileFailures: [], quarantine: [], damagedFiles: [] };
+    return { connector, status: null, paused: null, ...nothing };
+  }
+  using closed = openClosedFiles(connector.sink);
   return {
     connector,
     status: statusOf(history, connector.name),
@@ -73,6 +78,7 @@ function readStatus(connector: ConnectorSettings): ShownStatus {
     failures: history.failures(connector.name, failureLimit),
     fileFailures: history.fileFailures(connector.name, failureLimit),
     quarantine: history.quarantine(connector.name, quarantineLimit),
+    damagedFiles: closed?.lengths(connector.name).damaged ?? [],
   };
 }
 
@@ -80,7 +86,7 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
   const { connector, status, failures } = shown;
   const sink = `sink ${connector.sink.name}`;
   if (status === null) {
-    const nothing = `${connector.name}: nothing synced yet (${sink}); run "${program} sync ${connector.name}"`;
+    const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
     return [nothing, ...pauseText(shown)];
   }
   const { lastRun } = status;
@@ -104,16 +110,27 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
       : toTheMinute(entity.lastSealedAt),
   ]);
   return [
-    `${connector.name}: ${last}, ${sink}`,
+    ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
     ...pauseText(shown),
     ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
     ...failures.map(
       ({ entity, params, failure }) =>
         `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
     ),
+    ...damageLines(shown, program),
     ...filesText(shown, status),
     ...missingText(status, program),
     ...quarantineText(shown, status),
+  ];
+}
+
+function damageLines({ connector, damagedFiles }: ShownStatus, program: string): readonly string[] {
+  if (damagedFiles.length === 0) return [];
+  const more = damagedFiles.length - failureLimit;
+  return [
+    ...damagedFiles.slice(0, failureLimit).map((file) => `  ! ${printable(damageText(file))}`),
+    ...(more > 0 ? [`  ! and ${counted(more, 'more damaged file')}`] : []),
+    `  ${damageAdvice(connector.name, program)}`,
   ];
 }
 
@@ -139,20 +156,24 @@ function filesText({ connector, fileFailures }: ShownStatus, status: ConnectorSt
   ];
 }
 
-/** A row that is missing is still among the rows. */
+/** A row that is missing is still among the rows. What the last run withheld is told as it told it. */
 function missingText(status: ConnectorStatus, program: string): readonly string[] {
-  const missing = status.entities.reduce((sum, entity) => sum + entity.missing, 0);
-  if (missing === 0) return [];
-  const rows = `${counted(missing, 'row')} ${missing === 1 ? 'seems' : 'seem'} to be gone at the service`;
+  const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
+  const withheld = (status.lastRun?.report?.entities ?? []).filter(
+    ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
+  );
+  const told = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
+  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - told);
   return [
-    `  ${rows}: kept until that is certain, or until "${program} sync ${status.connector} --allow-deletes" where a guard withholds them`,
+    ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
+    ...(others === 0
+      ? []
+      : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
   ];
 }
 
 function pauseText({ paused }: ShownStatus): readonly string[] {
-  return paused === null
-    ? []
-    : [`  its schedule is paused since ${paused.since}: ${printable(paused.reason)}`];
+  return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
 }
 
 function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
@@ -169,9 +190,9 @@ const columns = [
   { title: 'entity', align: 'left' },
   { title: 'rows', align: 'right' },
   { title: 'deleted', align: 'right' },
-  { title: 'missing', align: 'right' },
-  { title: 'partitions', align: 'right' },
-  { title: 'due', align: 'right' },
+  { title: 'look deleted', align: 'right' },
+  { title: 'listings', align: 'right' },
+  { title: 'still to read', align: 'right' },
   { title: 'quarantined', align: 'right' },
-  { title: 'last sealed', align: 'left' },
+  { title: 'last complete read', align: 'left' },
 ] as const;

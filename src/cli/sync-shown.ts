@@ -2,13 +2,12 @@ import type { App, EntityGlobs, SyncRequest } from '../app.ts';
 import type { RunEvent } from '../core/events.ts';
 import { instant } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { logRunEvent } from '../telemetry/log-run-event.ts';
 import { openLog } from '../telemetry/log.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
 import type { CommandContext } from './command-context.ts';
-import { logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
 import { runReportText } from './tables/run-report-text.ts';
 
 /**
@@ -24,7 +23,7 @@ export async function syncShown(
 ): Promise<RunReport> {
   const { terminal, clock, env, signal } = context;
   const level = logLevel(env);
-  const log = level === null ? null : openLog({ level, write: addLine(context) });
+  const log = level === null ? null : await openLog({ level, write: addLine(context) });
   const report = await withProgress(connector, context, (onEvent, onStatus) =>
     app.sync(connector, {
       globs,
@@ -40,7 +39,7 @@ export async function syncShown(
     }),
   );
   terminal.printJson({ kind: 'run-report', connector: connector.name, report });
-  for (const line of runReportText(report, terminal.columns(), context.program)) terminal.print(line);
+  for (const line of runReportText(report, terminal.columns(), context)) terminal.print(line);
   return report;
 }
 
@@ -49,12 +48,16 @@ async function withProgress(
   { terminal, clock }: CommandContext,
   run: (
     onEvent: (event: RunEvent) => void,
-    onStatus: (status: ConnectorStatus | null) => void,
+    onStatus: NonNullable<SyncRequest['onStatus']>,
   ) => Promise<RunReport>,
 ): Promise<RunReport> {
   await using progress = showProgress(connector.name, terminal, clock);
-  return await run(progress.onEvent, (status) => {
-    progress.expect(new Map((status?.entities ?? []).map(({ entity, rows }) => [entity, rows])));
+  return await run(progress.onEvent, (status, estimates) => {
+    const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
+    const expected = estimates.map(
+      ({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }] as const,
+    );
+    progress.expect(new Map(expected));
   });
 }
 

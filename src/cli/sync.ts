@@ -1,24 +1,18 @@
 import type { Command } from 'commander';
-import { openApp, type App, type EntityGlobs } from '../app.ts';
-import { instant, type Clock } from '../core/clock.ts';
-import { ThrottledError } from '../core/errors.ts';
+import { openApp, type EntityGlobs } from '../app.ts';
+import { withParts } from '../settings/load-settings.ts';
 import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import {
-  exitCodeOfError,
-  exitCodeOfReport,
-  exitCodes,
-  gravestExitCode,
-  type ExitCode,
-} from './exit-codes.ts';
-import { loadConfig, logLevel } from './load-config.ts';
+import { exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { logLevel } from './environment.ts';
+import { loadConfig } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
 import { readLedger } from './read-ledger.ts';
-import { errorDocument } from './report-error.ts';
-import { askedRuns, type AskedRuns, type RunFlags } from './run-flags.ts';
+import { askedRuns, type RunFlags } from './run-flags.ts';
 import { showPlans, type ChosenConnector } from './show-plans.ts';
-import { syncShown } from './sync-shown.ts';
+import { shareWork, type AskedWork } from './sync/shared-work.ts';
+import { syncAll } from './sync/sync-all.ts';
 
 interface SyncFlags extends Partial<EntityGlobs>, RunFlags {
   readonly dryRun?: boolean;
@@ -31,27 +25,29 @@ Examples:
   $ connector-sync sync newsletter --select 'list*'      entities by name, with the parents they are found through
   $ connector-sync sync newsletter --exclude email_activity
   $ connector-sync sync --dry-run                        what would be read, and about how many calls it takes
-  $ connector-sync sync --full newsletter                everything anew, which also finds what was deleted
-  $ connector-sync sync --max-calls 500 --budget 10m     a piece of the work; the next sync goes on
+  $ connector-sync sync --full newsletter                everything again from scratch; also finds deletes
+  $ connector-sync sync --max-calls 500 --budget 10m     part of the work; the next sync resumes
 
-A budget of time or calls is for all connectors of the command together: the one that was begun longest ago goes
-first, and in it what was not read for longest. A run that it ends is "partial", which is no failure (exit code 0).
+A limit of time or calls is for all connectors of the command together: the connector that was read longest ago goes
+first. A run that the limit ends is "partial", which is not a failure (exit code 0).
 --max-calls counts calls for records, repeated ones included, but not those for tokens and for looking up connectors.
 
-Deletes: what full reads no longer meet is marked as deleted, unless it is suspiciously much (guards in the config).
-Then it is kept, the exit code is 6, and --allow-deletes lets it pass.`;
+Several connectors: after an interruption (at most half an hour ago) the same command resumes the connector that it was in
+and does not read again those that it had finished. Of several commands with the same flags at the same time each takes
+what is free, waits for the others, and ends with 0 when all of it was done. A single busy connector is exit code 5.
 
-export function addSync(program: Command, enter: Enter): void {
-  program
-    .command('sync')
-    .description('Read connectors into their sinks, going on where the last run stopped.')
-    .argument('[connector...]', 'names from the config; all of them where none is given')
+Deletes: a row that a full read does not find is marked as deleted. More than the limits of the config (guards) are kept
+instead, with exit code 6; --allow-deletes deletes them.`;
+
+export function addSync(command: Command, enter: Enter): void {
+  command
+    .argument('[connector...]', 'names from the config (default: all)')
     .option('--select <glob...>', 'only entities that match')
-    .option('--exclude <glob...>', 'no entities that match, nor what is found through them')
-    .option('--full', 'read everything from the start, whatever is known')
-    .option('--allow-deletes', 'mark as deleted what the guards of the config would withhold')
-    .option('--budget <duration>', 'end after so long, for all connectors together: 90s, 10m, 1h30m')
-    .option('--max-calls <n>', 'end after so many calls for records, for all connectors together')
+    .option('--exclude <glob...>', 'leave out entities that match, and what is found through them')
+    .option('--full', 'read everything again from scratch, ignoring saved progress')
+    .option('--allow-deletes', 'delete rows even beyond the limits of the config (guards)')
+    .option('--budget <duration>', 'stop after this time, for all connectors together: 90s, 10m, 1h30m')
+    .option('--max-calls <n>', 'stop after this many calls for records, for all connectors together')
     .option('--dry-run', 'print the plan with an estimate of calls, read nothing')
     .addHelpText('after', examples)
     .action((names: readonly string[], flags: SyncFlags) =>
@@ -64,37 +60,43 @@ async function runSync(
   names: readonly string[],
   flags: SyncFlags,
 ): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const local = loadConfig(context);
   // Before anything is read: a mistake in it would otherwise be told once for each connector.
   logLevel(context.env);
-  const all = narrowConnectors(chosenConnectors(settings, names), {
+  const all = narrowConnectors(chosenConnectors(local, names), {
     select: flags.select ?? [],
     exclude: flags.exclude ?? [],
   });
   const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
     if (globs !== null) return [{ connector, globs }];
-    context.terminal.note(`${connector.name}: skipped, nothing of it is selected`);
+    context.terminal.note(`${connector.name}: skipped, no selected entity`);
     return [];
   });
   const asked = askedRuns(flags, context.clock);
   const command = 'connector-sync sync';
-  if (flags.dryRun === true) {
-    await using app = openApp({ settings, clock: context.clock, command });
-    return showPlans(app, chosen, flags.full === true, context);
-  }
+  if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
+  const settings = withParts(local, 'api', 'redis');
   await using budgets = await openConfiguredBudgets(settings, context);
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
-  await using app = openApp({ settings, clock: context.clock, command, ...sharing });
-  const codes: ExitCode[] = [];
-  for (const one of asked.isBudgeted ? longestAgoFirst(chosen) : chosen) {
-    if (context.signal.aborted) break;
-    codes.push(await syncOne(app, one, asked, context));
-  }
+  const shared =
+    chosen.length < 2
+      ? null
+      : shareWork(
+          chosen.map(({ connector }) => connector),
+          askedWork(flags),
+          context.clock,
+        );
+  const work = shared === null ? {} : { work: shared.work };
+  await using app = await openApp({ settings, clock: context.clock, command, ...sharing, ...work });
+  const ordered = asked.isBudgeted ? longestAgoFirst(chosen) : chosen;
+  const codes = await syncAll({ app, asked, shared, context }, ordered);
   if (!context.signal.aborted) return gravestExitCode(codes);
-  context.terminal.note(
-    'Stopped; everything committed so far is kept. Run the same command again to go on from there.',
-  );
+  context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
   return gravestExitCode([...codes, exitCodes.interrupted]);
+}
+
+function askedWork({ select = [], exclude = [], full = false, allowDeletes = false }: SyncFlags): AskedWork {
+  return { select, exclude, full, allowDeletes };
 }
 
 /** With a budget, the last of them may get no turn: it shall not be the same one every time. */
@@ -111,40 +113,4 @@ function lastStart({ connector }: ChosenConnector): string {
   } catch {
     return ''; // A sink that cannot be read is met again by the run, which says what is wrong with it.
   }
-}
-
-/** A connector whose run cannot even begin does not keep the others from theirs. */
-async function syncOne(
-  app: App,
-  { connector, globs }: ChosenConnector,
-  asked: AskedRuns,
-  context: CommandContext,
-): Promise<ExitCode> {
-  const { terminal, signal, clock } = context;
-  const run = asked.next();
-  if (run === null) {
-    terminal.printJson({ kind: 'run-skipped', connector: connector.name, because: 'budget' });
-    terminal.print(`${connector.name}: not begun, the budget is spent`);
-    return exitCodes.ok;
-  }
-  try {
-    const report = await syncShown(app, connector, globs, context, { run, onEvent: asked.onEvent });
-    asked.ended(report);
-    if (report.outcome === 'interrupted' && !signal.aborted)
-      terminal.note(`${connector.name}: cancelled by a request; what is stored stays, the next run goes on.`);
-    return exitCodeOfReport(report);
-  } catch (error) {
-    asked.ended(null);
-    // Before a run has begun an interrupt surfaces as whatever call it broke off.
-    if (signal.aborted) return exitCodes.interrupted;
-    const document = errorDocument(error);
-    terminal.printJson({ kind: 'run-error', connector: connector.name, error: document });
-    if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}${pauseText(error, clock)}`);
-    return exitCodeOfError(error);
-  }
-}
-
-function pauseText(error: unknown, clock: Clock): string {
-  if (!(error instanceof ThrottledError)) return '';
-  return `; the service asked to wait until ${instant(clock.now() + error.retryAfterMs)}, run it again then`;
 }

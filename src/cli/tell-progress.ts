@@ -15,6 +15,6 @@ export function tellProgress(log: Pick<Log, 'info'>, connector: ConnectorName, c
     records += event.counts.fetched;
     if (clock.now() - toldMs < tellEveryMs) return;
     toldMs = clock.now();
-    log.info({ connector, entity: event.entity, pages, records }, 'run goes on');
+    log.info({ connector, entity: event.entity, pages, records }, 'run in progress');
   };
 }

@@ -11,6 +11,7 @@ export interface Output {
   once?(event: 'drain', listener: () => void): unknown;
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
 }
 
 /** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
@@ -83,14 +84,21 @@ export function openTerminal({ stdout, stderr, env, scrubber, isJson }: Terminal
     addLine: (line) => toErr(`${line}\n`),
     redraw: (lines) => {
       // One write: in two, the empty screen in between is seen as flicker.
-      const text = eraser() + lines.map((line) => `${line}\n`).join('');
+      const shown = within(lines, stderr.rows ?? Infinity);
+      const text = eraser() + shown.map((line) => `${line}\n`).join('');
       if (text !== '') toErr(text);
-      drawn = lines.length;
+      drawn = shown.length;
     },
     style: isLive
       ? () => ({ columns: stderr.columns ?? defaultColumns, hasColor: (env['NO_COLOR'] ?? '') === '' })
       : null,
   };
+}
+
+/** The first line and the last ones: the cursor does not climb back to what has scrolled off the screen. */
+function within(lines: readonly string[], rows: number): readonly string[] {
+  const room = Math.max(2, rows - 1);
+  return lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
 }
 
 interface Writer {

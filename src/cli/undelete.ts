@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { statusOf } from '../app.ts';
+import { statusOf } from '../sinks/open-history.ts';
 import { isConnectorId, type EntityName } from '../core/names.ts';
 import { noCounts, type EntityTable } from '../core/records.ts';
 import { knownSchema } from '../engine/prepare/known-schema.ts';
@@ -21,16 +21,14 @@ import { usage } from './usage-error.ts';
 const batchRows = 1000;
 const command = 'connector-sync undelete';
 
-export function addUndelete(program: Command, enter: Enter): void {
-  program
-    .command('undelete')
-    .description('Take back the deletes of one run.')
+export function addUndelete(command: Command, enter: Enter): void {
+  command
     .argument('<connector>', 'its name in the config')
     .requiredOption('--run <id>', 'the run that marked the records as deleted, as "runs" shows it')
     .addHelpText(
       'after',
       `
-Rows that anything has written since stay as they are. What is really gone upstream is found again by the next full sync.
+Rows that were written since stay as they are. Records that really do not exist are found again by the next full sync.
 
 Example:
   $ connector-sync undelete newsletter --run 20261121T152528492Z-4b72c77d`,
@@ -47,13 +45,13 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
   const found = findRun(settings, id, program);
   if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name)
     throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
-  await using sink = await openSink(connector.sink, { clock });
+  await using sink = await openSink(connector.sink, context);
   if (!sink.repair.canUndelete)
     throw usage(
-      `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so nothing can be taken back. What still exists upstream comes back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
+      `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so its deletes cannot be taken back. Records that still exist come back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
     );
   const status = statusOf(sink.history, connector.name);
-  if (status === null) throw usage(`Sink ${connector.sink.name} holds nothing of ${name}.`);
+  if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
   const revived = new Map<EntityName, number>();
   const report = await runRepair(
     {
@@ -70,7 +68,7 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
   terminal.printJson({ connector: name, of: id, run: report?.run ?? null, rows, entities: revived });
   terminal.print(
     rows === 0
-      ? `${name}: run ${id} has marked nothing as deleted that is still as it left it.`
+      ? `${name}: run ${id} has no deletes left to undo.`
       : `${name}: ${counted(rows, 'delete')} taken back (run ${report?.run ?? ''})`,
   );
   for (const [entity, one] of revived) terminal.print(`  ${entity}: ${count(one)}`);

@@ -1,4 +1,4 @@
-import { openExistingHistory } from '../app.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import { windowText } from '../engine/backfill/backfill-windows.ts';
 import type { RunBackfill } from '../jobs/run-connector.ts';
 import { plannedBackfill, readRequest } from './backfill/backfill-request.ts';

@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
-import { SyncError } from '../core/errors.ts';
+import { SyncError, type ErrorCode } from '../core/errors.ts';
 import { parseListenAddress, type ListenAddress } from '../monitor/listen-address.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openLog, type Log } from '../telemetry/log.ts';
 import { connectorsMatching } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from './exit-codes.ts';
-import { loadConfig, logLevel } from './load-config.ts';
+import { logLevel } from './environment.ts';
+import { loadConfig } from './load-config.ts';
 import { errorDocument } from './report-error.ts';
 import { usage } from './usage-error.ts';
 
@@ -17,11 +18,13 @@ interface WorkerFlags {
 }
 
 const mostRuns = 64;
+/** What a person asked for in the wrong way; everything else may come while nobody looks. */
+const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'DEFINITION_INVALID'] as const);
 
 const help = `
 Redis is where redis.url of the config says, else at redis://127.0.0.1:6379. Several workers may share it, each on a
 machine that has the sink files of its connectors. SIGTERM or Ctrl-C: runs finish their page and go back to the queue,
-exit code 0 within 25 s; a second one leaves at once. Log lines are JSON; LOG_LEVEL=debug shows every page.
+exit code 0 within 25 s; a second one quits now. Log lines are JSON; LOG_LEVEL=debug shows every page.
 
 --http serves /healthz, /readyz and /metrics (Prometheus), and /board where the config has http.token.
 
@@ -29,17 +32,13 @@ Examples:
   $ connector-sync worker
   $ connector-sync worker --http 9400                      on this machine alone
   $ connector-sync worker --http :9400 --concurrency 4     in a container
-  $ connector-sync worker --connectors 'news*' wiki        these only; others are left to another worker`;
+  $ connector-sync worker --connectors 'news*' wiki        only these; another worker runs the others`;
 
-export function addWorker(program: Command, enter: Enter): void {
-  program
-    .command('worker')
-    .description(
-      'Run connectors by their schedules until told to stop; needs Redis. Logs to stderr, see LOG_LEVEL.',
-    )
+export function addWorker(command: Command, enter: Enter): void {
+  command
     .option('--connectors <glob...>', 'run only connectors that match')
     .option('--concurrency <n>', 'runs at a time for each sink', '2')
-    .option('--http <[host]:port>', 'serve health checks and metrics there; a port alone is of this machine')
+    .option('--http <[host]:port>', 'serve health checks and metrics there; a bare port binds to loopback')
     .addHelpText('after', help)
     .action((flags: WorkerFlags) => enter((context) => runWorker(context, flags), { isLogged: true }));
 }
@@ -47,11 +46,15 @@ export function addWorker(program: Command, enter: Enter): void {
 /** Told to stop is how a worker ends: exit code 0. */
 async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<ExitCode> {
   const { terminal, env } = context;
-  const log = openLog({ level: logLevel(env) ?? 'info', write: (line) => terminal.note(line.trimEnd()) });
+  const log = await openLog({
+    level: logLevel(env) ?? 'info',
+    write: (line) => terminal.note(line.trimEnd()),
+  });
   try {
     await workUntilStopped(context, flags, log);
     return exitCodes.ok;
   } catch (error) {
+    if (error instanceof SyncError && forPeople.has(error.code)) throw error;
     // Into the log, not beside it: who collects the log reads JSON lines.
     const document = errorDocument(error);
     terminal.printJson({ error: document });
@@ -62,7 +65,7 @@ async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<E
 
 async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
   const { clock, signal } = context;
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api', 'redis', 'http');
   const served = connectorsMatching(settings, flags.connectors ?? []);
   const names = new Set(served.map(({ name }) => name));
   const concurrency = concurrencyOf(flags);
@@ -89,7 +92,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
 
 function concurrencyOf({ concurrency }: WorkerFlags): number {
   const runs = Number(concurrency);
-  if (concurrency !== '' && Number.isInteger(runs) && runs >= 1 && runs <= mostRuns) return runs;
+  if (/^\d+$/.test(concurrency) && runs >= 1 && runs <= mostRuns) return runs;
   throw usage(`--concurrency: expected a whole number from 1 to ${mostRuns}, got "${concurrency}".`);
 }
 
@@ -105,7 +108,7 @@ function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
 function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
   const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
   if (unscheduled.length > 0)
-    log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only when asked for');
+    log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

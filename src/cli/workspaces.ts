@@ -13,25 +13,26 @@ interface WorkspaceFlags {
   readonly status?: string;
 }
 
-export function addWorkspaces(program: Command, enter: Enter): void {
-  const workspaces = program
-    .command('workspaces')
-    .description('The workspaces of the organization.')
-    .addHelpText('after', '\nExample:\n  $ connector-sync workspaces list');
+export function addWorkspaces(workspaces: Command, enter: Enter): void {
+  workspaces.addHelpText('after', '\nExample:\n  $ connector-sync workspaces list');
   workspaces
     .command('list')
-    .description('Every workspace that the credentials may see.')
-    .option('--name <text>', 'only those whose name contains the text, in any case')
+    .description('List every workspace that the credentials may see.')
+    .option('--name <text>', 'only names that contain the text (case-insensitive)')
     .option('--status <status>', 'active or inactive; the connectors of an inactive one are switched off')
     .addHelpText('after', '\nExample:\n  $ connector-sync workspaces list --name acme --status active')
     .action((flags: WorkspaceFlags) => enter((context) => runList(context, flags)));
 }
 
 async function runList(context: CommandContext, { name, status }: WorkspaceFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   const filter = { nameContains: name ?? null, status: statusOf(status) };
-  await using app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync workspaces' });
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync workspaces',
+  });
   const found = await openAdministration(app.client, settings.api.baseUrl).workspaces(filter, signal);
   terminal.printJson({ workspaces: found });
   if (found.length === 0) terminal.print('No workspaces.');

@@ -15,8 +15,8 @@ export async function writePrivateFile(file: string, text: string, isNew: boolea
     if (!(error instanceof Error && 'syscall' in error && 'code' in error)) throw error;
     const why =
       error.code === 'EEXIST'
-        ? `${file} is there already and stays as it is. Remove it first, or name another file with --config.`
-        : `${file} cannot be written: ${reasons[String(error.code)] ?? error.message}. Name another place, or start from a folder that you may write.`;
+        ? `${file} already exists; not overwritten. Remove it first, or name another file with --config.`
+        : `${file} cannot be written: ${reasons[String(error.code)] ?? error.message}. Name another place, or start in a folder that you can write to.`;
     throw new SyncError(why, { code: 'USAGE', recovery: 'stop', context: { file }, cause: error });
   }
 }
@@ -27,5 +27,5 @@ const reasons: Readonly<Record<string, string>> = {
   EROFS: 'the file system is read-only (EROFS)',
   ENOSPC: 'no space is left (ENOSPC)',
   EISDIR: 'it is a folder, expected a file (EISDIR)',
-  ENOENT: 'its folder cannot be made (ENOENT)',
+  ENOENT: 'its folder cannot be created (ENOENT)',
 };

@@ -15,6 +15,8 @@ export type RunEvent =
       readonly kind: 'walk-started';
       readonly entity: EntityName;
       readonly params: Params;
+      /** Only what changed is asked for. */
+      readonly isIncremental: boolean;
       readonly resumed: boolean;
     }
   | { readonly kind: 'page-requested'; readonly entity: EntityName; readonly params: Params }
@@ -70,11 +72,16 @@ export type RunEvent =
     }
   | {
       readonly kind: 'call-retried';
-      readonly entity: EntityName;
+      /** Null for calls about tokens and the catalog. */
+      readonly entity: EntityName | null;
       readonly code: ErrorCode;
+      /** The one that failed, from 1. */
       readonly attempt: number;
+      /** How many there are at most. */
+      readonly attempts: number;
       readonly waitMs: number;
     }
+  /** The service's rate limit refused a call: none starts for `waitMs`. */
   | { readonly kind: 'throttled'; readonly waitMs: number }
   /** Every walk has ended: what full ones did not meet is looked at now. */
   | { readonly kind: 'sweep-started' }
@@ -92,7 +99,7 @@ export type RunEvent =
       readonly rows: number;
       /** Rows without a tombstone, those among them. */
       readonly live: number;
-      readonly because: 'share' | 'empty';
+      readonly because: 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
     }
   /** Walks and sweep are over: so many files are wanted and not stored, and are fetched now. */
   | { readonly kind: 'files-started'; readonly files: number }

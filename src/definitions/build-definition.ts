@@ -13,6 +13,7 @@ export function buildDefinition(file: DefinitionFile): Definition {
   return deepFreeze({
     name: file.name,
     title: file.title,
+    aliases: file.aliases,
     id: file.id.toLowerCase(),
     contentHash: createHash('sha256')
       .update(sortedJson(whatReadingDependsOn(file)))
@@ -48,6 +49,7 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
     key: file.key,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
+    filledFrom: new Map(Object.entries(file.filledFrom)),
     searchable: new Map(
       Object.entries(file.searchable).map(([field, { type, from = [field], shape }]) => [
         field,
@@ -131,15 +133,19 @@ function entityName(text: string): EntityName {
   return text;
 }
 
-/** How records are searched and who may read them changes nothing that is stored: nothing is read anew for it. */
+/**
+ * What it is called, how records are searched and who may read them changes nothing that is stored, and a copy of another field is no
+ * change of a record: nothing is read anew for any of them.
+ */
 function whatReadingDependsOn({
   entities,
   title: _title,
+  aliases: _aliases,
   credentials: _credentials,
   ...rest
 }: DefinitionFile): object {
   const read = Object.entries(entities).map(
-    ([name, { searchable: _searchable, ...entity }]) => [name, entity] as const,
+    ([name, { searchable: _searchable, filledFrom: _filledFrom, ...entity }]) => [name, entity] as const,
   );
   return { ...rest, entities: Object.fromEntries(read) };
 }

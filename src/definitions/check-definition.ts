@@ -3,7 +3,7 @@ import { checkActions } from './check-actions.ts';
 import { checkCredentials } from './check-credentials.ts';
 import { checkExplode } from './check-explode.ts';
 import { checkIncremental } from './check-incremental.ts';
-import { checkKey, checkKnown, checkName, namePattern, type Note } from './check-names.ts';
+import { checkKey, checkKnown, checkName, checkRemoteName, namePattern, type Note } from './check-names.ts';
 import { checkParents } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkRecursive } from './check-recursive.ts';
@@ -54,6 +54,8 @@ function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
     }
   });
   entity.volatile.forEach((_, index) => checkVolatile(entity, index, at, note));
+  for (const [field, source] of Object.entries(entity.filledFrom))
+    checkFilled(entity, field, source, at, note);
   for (const [where, field] of [
     ['order', entity.order?.field],
     ['only', entity.only?.field],
@@ -83,6 +85,33 @@ function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, no
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
   }
+}
+
+/** What is filled in after a record is hashed can be neither its key nor a part that is hashed apart. */
+function checkFilled(
+  entity: EntityFile,
+  field: string,
+  source: string,
+  entityAt: YamlPath,
+  note: Note,
+): void {
+  const at = [...entityAt, 'filledFrom', field];
+  const declared = Object.keys(entity.fields);
+  if (!declared.includes(field)) {
+    const message = `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`;
+    note(at, message, [...entityAt, 'fields', field]);
+  }
+  if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
+  if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
+  if (entity.volatile.some((path) => path.split('.')[0] === field))
+    note(at, `${field} is volatile: a copy is left out of the content hash anyway`, [
+      ...entityAt,
+      'volatile',
+    ]);
+  if (source === field) note(at, `expected another field than ${field} itself`);
+  if (entity.ignored.includes(source))
+    note(at, `${source} is ignored: a change of it would not be seen`, [...entityAt, 'ignored']);
+  checkRemoteName(source, at, note);
 }
 
 function checkTables(file: DefinitionFile, note: Note): void {

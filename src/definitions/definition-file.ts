@@ -158,6 +158,7 @@ const entity = strictObject({
   key: names.min(1),
   ignored: names.default([]),
   volatile: names.default([]),
+  filledFrom: z.record(z.string(), z.string()).default({}),
   searchable: z.record(z.string(), searchable).default({}),
   actions: strictObject({
     list: action.optional(),
@@ -191,6 +192,7 @@ const errorPattern = strictObject({
 export const definitionFile = strictObject({
   name: z.string(),
   title: z.string().min(1),
+  aliases: z.array(z.string().min(1)).default([]),
   id: z.uuid({ error: 'expected a UUID' }),
   rateLimit: strictObject({
     requestsPerSecond: z.number().positive().max(1000),

@@ -5,6 +5,8 @@ import type { EntityTable, FieldType, Params } from '../core/records.ts';
 export interface Definition {
   readonly name: string;
   readonly title: string;
+  /** Other names that people know it by, such as that of the product. */
+  readonly aliases: readonly string[];
   /** UUID by which the API's catalog knows this connector type. */
   readonly id: string;
   /** SHA-256 hex of what the reading and storing of records depends on. */
@@ -40,7 +42,12 @@ export interface Entity {
   readonly ignored: ReadonlySet<string>;
   /** Dotted paths left out of the content hash; `*` stands for any one name or array position. */
   readonly volatile: readonly (readonly string[])[];
-  /** What a search of the indexed store returns and can be asked for, by name. Empty: the entity is not in the store. */
+  /**
+   * Field -> the field that the service sends in its place. The first is given the value of the second, which is kept as well; a
+   * value that is such a copy is left out of the content hash.
+   */
+  readonly filledFrom: ReadonlyMap<string, string>;
+  /** What a search of the indexed store returns and can be asked for, by name. Empty: every column. The entity is in the store where it has the action `context_store_search`. */
   readonly searchable: ReadonlyMap<string, SearchableField>;
   readonly actions: ReadonlyMap<ActionName, Action>;
   readonly pagination: Pagination;

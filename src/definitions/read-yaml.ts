@@ -26,7 +26,7 @@ export interface YamlFile {
   readonly file: string;
   /** What the file says; null when `problems` is not empty. */
   readonly data: unknown;
-  /** What keeps the file from being read at all: missing, too large, no valid YAML, forbidden keys. */
+  /** What keeps the file from being read at all: missing, too large, invalid YAML, forbidden keys. */
   readonly problems: readonly Problem[];
   /** Line (from 1) of a key or element, or of the closest thing around it; null for an unreadable file. */
   readonly line: (path: YamlPath) => number | null;
@@ -66,7 +66,7 @@ export function parseYaml(file: string, text: string): YamlFile {
     file,
     line: lineAt(error.pos[0]),
     path: '',
-    message: `no valid YAML: ${error.message}`,
+    message: `invalid YAML: ${error.message}`,
   }));
   if (problems.length === 0) {
     problems.push(...forbiddenParts(document, file, lineAt));
@@ -78,7 +78,7 @@ export function parseYaml(file: string, text: string): YamlFile {
     return { file, data: document.toJS({ maxAliasCount }) as unknown, problems, line, problem };
   } catch (error) {
     // The library refuses unknown and excessive aliases only while it builds the data.
-    const message = `no valid YAML: ${error instanceof Error ? error.message : String(error)}`;
+    const message = `invalid YAML: ${error instanceof Error ? error.message : String(error)}`;
     return { file, data: null, problems: [problem([], message)], line, problem };
   }
 }
@@ -118,6 +118,8 @@ function forbiddenParts(
   lineAt: (offset: number | undefined) => number | null,
 ): readonly Problem[] {
   const problems: Problem[] = [];
+  // Kept on the way: `alias.resolve` would walk the whole document again for every alias.
+  const nodeByAnchor = new Map<string, Node>();
   const refuse = (node: Node, path: string, message: string): void => {
     problems.push({ file, line: lineAt(node.range?.[0]), path, message });
   };
@@ -128,8 +130,11 @@ function forbiddenParts(
         refuse(pair.key, name, 'this name is reserved; choose another one');
       }
     },
+    Value(_, node) {
+      if (node.anchor !== undefined) nodeByAnchor.set(node.anchor, node);
+    },
     Alias(_, alias, ancestors) {
-      const target = alias.resolve(document);
+      const target = nodeByAnchor.get(alias.source);
       if (target !== undefined && ancestors.some((ancestor) => ancestor === target)) {
         refuse(alias, '', `the alias *${alias.source} lies inside its own anchor`);
       }

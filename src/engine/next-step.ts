@@ -4,6 +4,7 @@ import type { Position, Seal, WalkFailure } from '../sinks/partition.ts';
 import type { Advance } from './pagination/pagination.ts';
 import { sealOf } from './seal-of.ts';
 import type { Walk } from './walk-partition.ts';
+import { stuckBecause } from './walk-progress.ts';
 import { beginState, type WalkState } from './walk-state.ts';
 
 /** Beginnings of one walk in one run, after the first. */
@@ -24,19 +25,22 @@ export type Next =
 /** What a page means for the walk; `standing` has its records in it. */
 export function afterPage(walk: Walk, standing: Standing, advance: Advance): Next {
   switch (advance.kind) {
-    case 'continue':
-      return {
-        kind: 'continue',
-        standing: { ...standing, position: advance.position },
-        restartedBecause: null,
-      };
+    case 'continue': {
+      const why = stuckBecause(standing.state.progress);
+      return why === null
+        ? { kind: 'continue', standing: { ...standing, position: advance.position }, restartedBecause: null }
+        : broken(walk, standing, { code: 'PAGING_BROKEN', why, dropWatermark: false });
+    }
     case 'end': {
       const { entity, partition, isBackfill, isFiltered } = walk;
       const { state } = standing;
       return {
         kind: 'end',
         standing: { ...standing, position: advance.position },
-        seal: sealOf(entity, partition, { proof: advance.proof, state, isBackfill, isFiltered }),
+        seal: {
+          ...sealOf(entity, partition, { proof: advance.proof, state, isBackfill, isFiltered }),
+          ...(advance.lastPage === undefined ? {} : { lastPage: advance.lastPage }),
+        },
       };
     }
     case 'restart':
@@ -45,15 +49,19 @@ export function afterPage(walk: Walk, standing: Standing, advance: Advance): Nex
         standing,
         new SyncError(advance.why, { code: advance.code, recovery: 'restart-walk' }),
       );
-    case 'broken': {
-      const failure = failureOf(
-        walk,
-        new SyncError(advance.why, { code: advance.code, recovery: 'skip-partition' }),
-        { dropPosition: true, dropWatermark: advance.dropWatermark },
-      );
-      return { kind: 'set-aside', standing: { ...standing, ...beginning(walk) }, failure };
-    }
+    case 'broken':
+      return broken(walk, standing, advance);
   }
+}
+
+function broken(
+  walk: Walk,
+  standing: Standing,
+  { code, why, dropWatermark }: Omit<Extract<Advance, { kind: 'broken' }>, 'kind'>,
+): Next {
+  const error = new SyncError(why, { code, recovery: 'skip-partition' });
+  const failure = failureOf(walk, error, { dropPosition: true, dropWatermark });
+  return { kind: 'set-aside', standing: { ...standing, ...beginning(walk) }, failure };
 }
 
 /**

@@ -17,4 +17,5 @@ export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
   pending: 0,
   withdrawn: 0,
   withheldBecause: null,
+  withholding: null,
 };

@@ -35,6 +35,9 @@ export function planRun(
     reading: new Map(
       entities.map((entity) => [entity.name, readingOf(entity, chosen.get(entity.name), nowMs)]),
     ),
+    keeps: [...definition.entities.values()]
+      .filter(({ deletes }) => deletes === 'never')
+      .map(({ name }) => name),
     keepPartitionsSince: instant(nowMs - keepMs(chosen)),
     tables: entities.flatMap((entity) =>
       entity.explodedTable === null ? [entity.table] : [entity.table, entity.explodedTable],
@@ -58,7 +61,6 @@ function readingOf(entity: Entity, chosen: ChosenEntity | undefined, nowMs: numb
   return {
     isIncremental: isReadIncrementally(entity, chosen),
     fullBefore: instant(nowMs - (chosen?.fullEveryMs ?? 0)),
-    isDeletable: entity.deletes !== 'never',
     mayMove: entity.deletes === 'confirm' && entity.actions.has('get') && !isKeyedByParent(entity),
   };
 }

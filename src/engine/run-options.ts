@@ -22,7 +22,7 @@ export interface Window {
   readonly untilMs: number;
 }
 
-/** More than this share of an entity's rows **and** more than this many are not deleted without being allowed to. */
+/** In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being allowed to. */
 export interface Guards {
   readonly maxDeleteShare: number;
   readonly minDeleteRows: number;

@@ -2,7 +2,7 @@ import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
 import { addCounts, addsUp, type PageCounts } from '../core/records.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
-import type { Partition, Proof, WalkFailure } from '../sinks/partition.ts';
+import type { Partition, Proof, WalkFailure, WalkMode } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
 import { nothingDone } from './nothing-done.ts';
@@ -22,7 +22,7 @@ type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
 /** What of an entity seems to be gone and is not tombstoned. */
-export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause'>;
+export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
 
 /** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
 export interface RunTally {
@@ -77,6 +77,13 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     };
   }
 
+  function countSeal(entity: EntityName, mode: WalkMode, proof: Proof, by: 1 | -1): void {
+    const tally = of(entity);
+    tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + by };
+    if (!proof.isOrdered) tally.unordered += by;
+    if (mode === 'incremental') tally.incremental += by;
+  }
+
   function receive(entity: EntityName, records: number): void {
     received.set(entity, (received.get(entity) ?? 0) + records);
   }
@@ -92,13 +99,9 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
       for (const { entity, counts } of committed.counts)
         of(entity).counts = addCounts(of(entity).counts, counts);
+      for (const { mode, proof } of committed.unsealed ?? []) countSeal(partition.entity, mode, proof, -1);
     },
-    sealed: (partition, proof) => {
-      const tally = of(partition.entity);
-      tally.proofs = { ...tally.proofs, [proof.kind]: tally.proofs[proof.kind] + 1 };
-      if (!proof.isOrdered) tally.unordered += 1;
-      if (partition.mode === 'incremental') tally.incremental += 1;
-    },
+    sealed: ({ entity, mode }, proof) => countSeal(entity, mode, proof, 1),
     setAside: (partition, failure) => {
       of(partition.entity).setAside += 1;
       const { code, recovery, message } = failure;

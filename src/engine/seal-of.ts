@@ -1,6 +1,7 @@
 import { instant } from '../core/clock.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Absence, Partition, Proof, Seal } from '../sinks/partition.ts';
+import { keptDifferences, smallestOf } from './clock-difference.ts';
 import type { WalkState } from './walk-state.ts';
 
 /** How the walk ended, and what it was made for. */
@@ -19,10 +20,12 @@ export function sealOf(
   { proof, state, isBackfill, isFiltered }: Ended,
 ): Seal {
   const proven = { ...proof, isOrdered: proof.isOrdered && isOrderKept(entity, proof, state) };
+  const kept = keptDifferences(partition.clockDifferences, state.behind);
   return {
     proof: proven,
-    watermark: isBackfill ? null : watermarkOf(entity, proven, state),
+    watermark: isBackfill ? null : watermarkOf(entity, partition, proven, state),
     absence: isBackfill ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
+    ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
   };
 }
 
@@ -31,8 +34,15 @@ function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
   return proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
 }
 
-function watermarkOf({ incremental }: Entity, proof: Proof, { high }: WalkState): Seal['watermark'] {
-  return incremental === null || !proof.isOrdered || high === null ? null : instant(high);
+/** What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind. */
+function watermarkOf(
+  { incremental }: Entity,
+  { clockDifferences }: Partition,
+  proof: Proof,
+  { cap, high, behind }: WalkState,
+): Seal['watermark'] {
+  if (incremental === null || !proof.isOrdered || cap === null || high === null) return null;
+  return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));
 }
 
 function absenceOf(

@@ -49,7 +49,7 @@ export function selectEntities(
 
   for (const name of selected) keep(name, true);
   if (kept.size === 0) {
-    throw new SyncError('nothing is left to read: every selected entity, or its parent, is excluded', {
+    throw new SyncError('Nothing to read: every selected entity, or its parent, is excluded.', {
       code: 'USAGE',
       recovery: 'stop',
     });

@@ -2,8 +2,8 @@ import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { RunOutcome, RunReport } from '../sinks/run-report.ts';
-import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
+import type { EntityReport, FailureReport, RunOutcome, RunReport } from '../sinks/run-report.ts';
+import type { ConnectorIdentity, Lease, Sink } from '../sinks/sink.ts';
 import type { Source } from '../source/source.ts';
 import type { ChosenEntities } from './chosen-entities.ts';
 import { fileTally, type FileTally } from './files/file-tally.ts';
@@ -72,8 +72,13 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   const underWay = { lease, plan, started, run, policies, capMs, beganMs, tally, files, ending };
   await workRun({ ...options, definition }, underWay);
 
-  const outcome = outcomeOf(options.signal, tally.isDegraded() || files.isDegraded(), ending);
-  const entities = tally.entities();
+  const ended = outcomeOf(options.signal, tally.isDegraded() || files.isDegraded(), ending);
+  const isRead = ended === 'ok' || ended === 'degraded';
+  const entities = isRead
+    ? wholeEntities(definition, options.entities, tally.entities())
+    : tally.entities().map((entity) => ({ ...entity, isWhole: false }));
+  const lost = plan.kind === 'sync' ? await lostForGood(options, lease, entities) : [];
+  const outcome = isRead && lost.length > 0 ? 'degraded' : ended;
   const report: RunReport = {
     run: started.run,
     kind: plan.kind,
@@ -82,12 +87,9 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
     startedAt: plan.startedAt,
     finishedAt: instant(clock.now()),
     continues: started.continues,
-    entities:
-      outcome === 'ok' || outcome === 'degraded'
-        ? wholeEntities(definition, options.entities, entities)
-        : entities.map((entity) => ({ ...entity, isWhole: false })),
+    entities,
     ...callsOf(source),
-    ...failuresOf(tally, files),
+    ...failuresOf(lost, tally, files),
     error: errorOf(ending),
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
     left: await sink.left(lease),
@@ -107,11 +109,35 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   return report;
 }
 
-function failuresOf(tally: RunTally, files: FileTally): Pick<RunReport, 'failures' | 'failuresOmitted'> {
+/** Every listing of these entities was read since their rows were lost, and none showed them. */
+async function lostForGood(
+  { sink }: SyncOptions,
+  lease: Lease,
+  entities: readonly EntityReport[],
+): Promise<readonly FailureReport[]> {
+  const lost = await sink.lostRows(lease);
+  return lost
+    .filter(({ entity }) => entities.some((one) => one.entity === entity && one.isWhole))
+    .map(({ entity, rows }) => ({
+      entity,
+      params: {},
+      code: 'SINK_DAMAGED',
+      recovery: 'skip-entity',
+      message:
+        `expected the API to return the ${rows} records whose lines were lost (a power loss or a damaged file), but it did not. ` +
+        'They are missing in the sink; a backup of its files still has them. This is reported once.',
+    }));
+}
+
+function failuresOf(
+  lost: readonly FailureReport[],
+  tally: RunTally,
+  files: FileTally,
+): Pick<RunReport, 'failures' | 'failuresOmitted'> {
   const ofWalks = tally.failures();
   const ofFiles = files.failures(reportedFailures - ofWalks.reported.length);
   return {
-    failures: [...ofWalks.reported, ...ofFiles.reported],
+    failures: [...lost, ...ofWalks.reported, ...ofFiles.reported],
     failuresOmitted: ofWalks.omitted + ofFiles.omitted,
   };
 }

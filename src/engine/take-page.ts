@@ -1,5 +1,6 @@
 import type { PageCommit } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
+import { answeredMs, smallestOf } from './clock-difference.ts';
 import type { Fetched } from './fetch-page.ts';
 import { afterFailure, afterPage, type Next, type Standing } from './next-step.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
@@ -52,7 +53,11 @@ function prepare(walk: Walk, standing: Standing, page: SourcePage): Preparation 
   try {
     return {
       kind: 'ready',
-      page: walk.preparePage(walk.partition, page.records, standing.state.read),
+      page: walk.preparePage(walk.partition, page.records, {
+        alreadyRead: standing.state.read,
+        answeredMs: answeredMs(page.serverTime, { capMs: walk.capMs, nowMs: walk.clock.now() }),
+        differenceMs: smallestOf(walk.partition.clockDifferences, standing.state.behind),
+      }),
     };
   } catch (error) {
     return { kind: 'not-storable', next: afterFailure(walk, standing, error) };
@@ -68,7 +73,9 @@ function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: P
     next: page.next,
     nowMs: walk.clock.now(),
   });
-  const next = afterPage(walk, { ...standing, state: afterRecords(standing.state, page, prepared) }, advance);
+  const isFurther = advance.kind === 'continue' && advance.isFurther;
+  const state = afterRecords(standing.state, page, prepared, isFurther);
+  const next = afterPage(walk, { ...standing, state }, advance);
   const commit: PageCommit = {
     walk: { partition: walk.partition.id, run: walk.run },
     fetched: page.fetched,
@@ -80,6 +87,7 @@ function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: P
     position: { ...next.standing.position, ...next.standing.state },
     seal: next.kind === 'end' ? next.seal : null,
     drift: prepared.drift,
+    ...(advance.kind === 'continue' && advance.followed !== undefined ? { followed: advance.followed } : {}),
   };
   return { next, page: { prepared, commit, bytes: page.bytes } };
 }

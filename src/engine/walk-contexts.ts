@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import type { StartedRun } from '../sinks/sink.ts';
 import { isFiltered } from './chosen-entities.ts';
 import type { GroupCommits } from './group-commits.ts';
-import type { LargestPages } from './pagination/offset.ts';
+import type { PageLengths } from './pagination/page-lengths.ts';
 import { compilePreparePage } from './prepare/prepare-page.ts';
 import type { SchemaPolicies } from './prepare/schema-policy.ts';
 import type { RunTally } from './run-tally.ts';
@@ -47,14 +47,14 @@ export function walkContexts(
         { code: 'INTERNAL', recovery: 'stop' },
       );
     }
-    const largestPages: LargestPages = new Map();
+    const pageLengths: PageLengths = new Map();
     const context: WalkContext = {
       run: shared.started.run,
       source: options.source,
       commits: shared.commits,
       tally: shared.tally,
       entity,
-      largestPages,
+      pageLengths,
       preparePage: compilePreparePage(
         options.definition,
         chosen,

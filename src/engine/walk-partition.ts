@@ -7,7 +7,7 @@ import type { Source } from '../source/source.ts';
 import { fetchPage, type Fetched } from './fetch-page.ts';
 import type { Standing } from './next-step.ts';
 import type { GroupCommits } from './group-commits.ts';
-import type { LargestPages } from './pagination/offset.ts';
+import type { PageLengths } from './pagination/page-lengths.ts';
 import { paginationOf } from './pagination/pagination-of.ts';
 import type { Pagination } from './pagination/pagination.ts';
 import type { PreparePage } from './prepare/prepare-page.ts';
@@ -21,7 +21,7 @@ export interface WalkContext {
   readonly commits: GroupCommits;
   readonly tally: RunTally;
   readonly entity: Entity;
-  readonly largestPages: LargestPages;
+  readonly pageLengths: PageLengths;
   readonly preparePage: PreparePage;
   readonly inFlight: InFlight;
   /** The run's start by the service's clock, in milliseconds. */
@@ -60,8 +60,8 @@ const maxPagesAhead = 4;
  * and the signal's reason when it is aborted: pages in hand are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
-  const { entity, largestPages } = context;
-  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, largestPages) };
+  const { entity, pageLengths } = context;
+  const walk: Walk = { ...context, partition, pagination: paginationOf(entity, partition, pageLengths) };
   const ahead: Ahead = { fetching: null, stored: [] };
   try {
     return await walkPages(walk, ahead);
@@ -86,7 +86,8 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     state: readState(partition.position, walk.capMs),
     restarts: 0,
   };
-  onEvent({ kind: 'walk-started', entity, params, resumed: partition.position !== null });
+  const isIncremental = partition.mode === 'incremental';
+  onEvent({ kind: 'walk-started', entity, params, isIncremental, resumed: partition.position !== null });
 
   for (;;) {
     const { next, page } = await takePage(

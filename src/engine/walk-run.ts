@@ -64,7 +64,7 @@ export async function walkRun(
     tally.setAside(partition, failure);
     onEvent({ kind: 'walk-set-aside', entity, params, code, message });
     if (denied.has(entity) || failure.recovery !== 'retry') return;
-    const { verdict, pauseMs } = silence.walkUnanswered(entity);
+    const { verdict, pauseMs } = silence.walkUnanswered(entity, code === 'BODY_INVALID');
     if (verdict === 'deny-entity') denied.set(entity, failure);
     if (verdict === 'end-run') throw silenceError(failure);
     if (pauseMs > 0) await clock.sleep(pauseMs, signal);

@@ -2,6 +2,8 @@ import { z } from 'zod';
 import type { Position } from '../sinks/partition.ts';
 import type { SourcePage } from '../source/source.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
+import { smaller } from './clock-difference.ts';
+import { afterKeys, noProgress, walkProgress, type WalkProgress } from './walk-progress.ts';
 
 /**
  * What a walk notes beside its pagination's position, from its beginning on and through every kill: kept under these names in
@@ -14,24 +16,30 @@ export interface WalkState {
   readonly cap: number | null;
   /** The highest change value so far that is not later than the beginning, in milliseconds. */
   readonly high: number | null;
+  /** How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known. */
+  readonly behind: number | null;
   /** Records that went to quarantine. */
   readonly refused: number;
   /** Nothing has contradicted the order that was asked for. */
   readonly isSorted: boolean;
+  /** Whether its pages still lead to something that was not read. */
+  readonly progress: WalkProgress;
 }
 
 const storedState = z.object({
   read: z.number().default(0),
   cap: z.number().nullable().default(null),
   high: z.number().nullable().default(null),
+  behind: z.number().nullable().default(null),
   // Not noted is not none.
   refused: z.number().default(1),
   isSorted: z.boolean().default(true),
+  progress: walkProgress.default(noProgress),
 });
 
 /** Of a walk that begins, or begins again, in a run that started at `capMs`. */
 export function beginState(capMs: number): WalkState {
-  return { read: 0, cap: capMs, high: null, refused: 0, isSorted: true };
+  return { read: 0, cap: capMs, high: null, behind: null, refused: 0, isSorted: true, progress: noProgress };
 }
 
 /** Of a walk that goes on where a position was stored. */
@@ -39,7 +47,13 @@ export function readState(position: Position | null, capMs: number): WalkState {
   return position === null ? beginState(capMs) : storedState.parse(position);
 }
 
-export function afterRecords(state: WalkState, page: SourcePage, prepared: PreparedPage): WalkState {
+/** `isFurther`: as the pagination says of the page. */
+export function afterRecords(
+  state: WalkState,
+  page: SourcePage,
+  prepared: PreparedPage,
+  isFurther: boolean,
+): WalkState {
   const { cap } = state;
   let { high } = state;
   for (const change of cap === null ? [] : prepared.changes) {
@@ -52,7 +66,9 @@ export function afterRecords(state: WalkState, page: SourcePage, prepared: Prepa
     ...state,
     read: state.read + page.fetched,
     high,
+    behind: smaller(state.behind, prepared.differenceMs),
     refused: state.refused + prepared.refused.length,
     isSorted: state.isSorted && prepared.isSorted,
+    progress: afterKeys(state.progress, prepared.keys, isFurther && page.fetched > 0),
   };
 }

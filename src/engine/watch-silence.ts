@@ -10,8 +10,11 @@ export type SilenceVerdict = 'go-on' | 'deny-entity' | 'end-run';
 export interface Silence {
   /** A page was stored: somebody answers. */
   pageStored(entity: EntityName): void;
-  /** A walk came to nothing because nobody answered. */
-  walkUnanswered(entity: EntityName): { readonly verdict: SilenceVerdict; readonly pauseMs: number };
+  /** A walk came to nothing because nobody answered; `isBroken`: because of answers of another shape than the API promises. */
+  walkUnanswered(
+    entity: EntityName,
+    isBroken?: boolean,
+  ): { readonly verdict: SilenceVerdict; readonly pauseMs: number };
   /** True when nothing was stored since an entity fell silent: for all that is known, the service is down. */
   isUnbroken(): boolean;
 }
@@ -19,7 +22,7 @@ export interface Silence {
 /**
  * After twenty silent walks of an entity the rest of it is denied, so that others have their turn; when a second one
  * falls silent and nothing was stored in between, the run ends. The pause after each silent walk leaves walks that are
- * open the time to show that they are alive.
+ * open the time to show that they are alive. A service that answers in another shape is alive: it needs none.
  */
 export function watchSilence(): Silence {
   let pages = 0;
@@ -34,12 +37,13 @@ export function watchSilence(): Silence {
       pages += 1;
       streaks.delete(entity);
     },
-    walkUnanswered: (entity) => {
+    walkUnanswered: (entity, isBroken = false) => {
       const streak = streaks.get(entity) ?? { walks: 0, pagesBefore: pages };
       streak.walks += 1;
       streaks.set(entity, streak);
       if (streak.walks < silentWalks) {
-        return { verdict: 'go-on', pauseMs: Math.min(longestPauseMs, 1000 * (streak.walks - 1)) };
+        const pauseMs = isBroken ? 0 : Math.min(longestPauseMs, 1000 * (streak.walks - 1));
+        return { verdict: 'go-on', pauseMs };
       }
       return { verdict: unbroken() > 1 ? 'end-run' : 'deny-entity', pauseMs: 0 };
     },

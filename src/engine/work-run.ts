@@ -8,7 +8,7 @@ import { evolvingTables } from './prepare/known-schema.ts';
 import type { SchemaPolicies } from './prepare/schema-policy.ts';
 import type { RunOptions } from './run-options.ts';
 import type { RunTally } from './run-tally.ts';
-import { sweepRun } from './sweep/sweep-run.ts';
+import { sweepRun, tellMissing } from './sweep/sweep-run.ts';
 import type { SyncOptions } from './sync-connector.ts';
 import { walkRun } from './walk-run.ts';
 import { watchTime } from './watch-time.ts';
@@ -53,13 +53,30 @@ export async function workRun(options: SyncOptions, underWay: RunUnderWay): Prom
   noteMissingRecords(tally, ending);
   // A run that goes on with another may find nothing but what failed there: then the rest was read all the same.
   if (!isOver() && started.continues === null && tally.nothingRead()) ending.error = nothingReadError(tally);
-  if (isOver()) return;
-  const { sink, source, definition, concurrency, onEvent } = options;
+  const { sink, source, definition, entities: chosen, concurrency, onEvent } = options;
+  const sweeping = {
+    sink,
+    lease,
+    run: started.run,
+    source,
+    definition,
+    entities: chosen,
+    policies,
+    options: run,
+    concurrency,
+    tally,
+    onEvent,
+    signal,
+  };
   // Backfills and the like bring records; what they do not meet says nothing.
-  if (plan.kind === 'sync') {
-    const { entities } = options;
-    const context = { sink, lease, run: started.run, source, definition, entities, policies, options: run };
-    await sweepRun({ ...context, concurrency, tally, onEvent, signal }).catch(endNow);
+  const isSync = plan.kind === 'sync';
+  if (isOver()) {
+    // What earlier runs withheld is withheld still.
+    if (isSync) await tellMissing(sweeping).catch(note);
+    return;
+  }
+  if (isSync) {
+    await sweepRun(sweeping).catch(endNow);
     noteMissingRecords(tally, ending);
   }
   // Last of all: what is stored after it would not be prepared for the new columns.

@@ -37,6 +37,8 @@ export interface WorkerOptions {
   readonly concurrency?: number;
   /** How long the end may take; what is not finished then is taken over by the next worker. Default 25 s. */
   readonly graceMs?: number;
+  /** Awaited when everything is open and before the first job is taken; where it throws, the worker ends without taking one. */
+  readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
   readonly observe?: (event: WorkerEvent) => void;
   /** Where errors of Redis are told; by default in the log, each kind now and then. */
   readonly tellError?: (error: Error) => void;
@@ -113,9 +115,7 @@ async function work(
   const served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
   const workers = served.map(({ worker }) => worker);
   easeOff.watch(workers);
-  for (const worker of workers) worker.run().catch(onError);
   const queues = served.map(({ watched }) => watched.queue);
-  log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
 
   let stuck: Error | null = null;
   const watching = watchProgress({
@@ -147,12 +147,17 @@ async function work(
   const ended = watching.then(stop);
   // Whoever does not ask how it ended shall not be ended by it.
   ended.catch(() => undefined);
-  return {
-    queues,
-    ended,
-    state: () => readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck)),
-    stop,
-  };
+  const state = (): Promise<WorkerState> =>
+    readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck));
+  try {
+    await options.beforeJobs?.({ queues, state });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  for (const worker of workers) worker.run().catch(onError);
+  log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
+  return { queues, ended, state, stop };
 }
 
 /** Says whether it worked. The first time that it does, the settings of this process win; later on, those that are there. */

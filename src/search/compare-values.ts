@@ -1,9 +1,15 @@
 import type { JsonValue } from '../core/json.ts';
+import { comparable } from './instants.ts';
 import type { Ordering, Scalar } from './search-request.ts';
 
-/** Of one type and worth the same; an object or an array equals nothing. Numbers are exact beyond what a double holds. */
+/**
+ * Of one type and worth the same; an object or an array equals nothing. Numbers are exact beyond what a double holds, and times
+ * are equal that name the same instant.
+ */
 export function equals(value: JsonValue, other: Scalar): boolean {
-  return isNumber(value) && isNumber(other) ? compareNumbers(value, other) === 0 : value === other;
+  if (isNumber(value) && isNumber(other)) return compareNumbers(value, other) === 0;
+  if (typeof value === 'string' && typeof other === 'string') return comparable(value) === comparable(other);
+  return value === other;
 }
 
 /** False where the two are not of one type, or have no order. */
@@ -24,7 +30,8 @@ export function isOrdered(value: JsonValue, ordering: Ordering, other: Scalar): 
 
 function compareScalars(left: JsonValue, right: Scalar): number | null {
   if (isNumber(left) && isNumber(right)) return compareNumbers(left, right);
-  if (typeof left === 'string' && typeof right === 'string') return compareTexts(left, right);
+  if (typeof left === 'string' && typeof right === 'string')
+    return compareTexts(comparable(left), comparable(right));
   if (typeof left === 'boolean' && typeof right === 'boolean') return Number(left) - Number(right);
   return null;
 }

@@ -1,3 +1,4 @@
+import { isTime, rangeAround, type TextRange } from './instants.ts';
 import { globOf, likePattern } from './like-pattern.ts';
 import type { NativeColumn } from './native-column.ts';
 import type { FieldCondition, Ordering, Scalar } from './search-request.ts';
@@ -9,7 +10,8 @@ const maxInt64 = 2n ** 63n - 1n;
 
 /**
  * The condition on a native column as SQL that indexes serve. `fallBack` gives the SQL that looks at the value itself, for
- * single rows. Null where SQL alone would not be exact: words, integers beyond 64 bits, halves of surrogate pairs.
+ * single rows: SQLite compares texts as they stand, so of those around a time each is looked at. Null where SQL alone would not be
+ * exact: words, integers beyond 64 bits, halves of surrogate pairs, `neq` of a time.
  */
 export function nativeCondition(
   column: NativeColumn,
@@ -18,16 +20,18 @@ export function nativeCondition(
 ): Piece | null {
   switch (condition.kind) {
     case 'eq':
+      if (isTimeOf(column, condition.value)) return atTimes(column, [condition.value], fallBack);
       return isBindable(condition.value) ? equal(column, condition.value) : null;
     case 'neq':
+      if (isTimeOf(column, condition.value)) return null;
       return isBindable(condition.value) ? negated(equal(column, condition.value)) : null;
     case 'gt':
     case 'gte':
     case 'lt':
     case 'lte':
-      return isBindable(condition.value) ? ordered(column, condition.kind, condition.value) : null;
+      return isBindable(condition.value) ? ordered(column, condition.kind, condition.value, fallBack) : null;
     case 'in':
-      return condition.values.every(isBindable) ? among(column, condition.values) : null;
+      return condition.values.every(isBindable) ? among(column, condition.values, fallBack) : null;
     case 'like':
       return condition.pattern.isWellFormed() ? like(column, condition.pattern, fallBack) : null;
     case 'contains':
@@ -49,12 +53,46 @@ function equal(column: NativeColumn, value: Scalar): Piece {
   return piece(`${column.sql} = ?`, bound(value));
 }
 
-function ordered(column: NativeColumn, ordering: Ordering, value: NonNullable<Scalar>): Piece {
+function ordered(
+  column: NativeColumn,
+  ordering: Ordering,
+  value: NonNullable<Scalar>,
+  fallBack: () => string,
+): Piece | null {
   if (!isOfKind(column, value)) return never;
-  return present(column, piece(`${column.sql} ${comparisons[ordering]} ?`, bound(value)));
+  const { sql } = column;
+  const around = typeof value === 'string' ? rangeAround(value) : 'none';
+  if (around === null) return null;
+  if (around === 'none') return present(column, piece(`${sql} ${comparisons[ordering]} ?`, bound(value)));
+  const isUpwards = ordering === 'gt' || ordering === 'gte';
+  const range = isUpwards ? piece(`${sql} >= ?`, around.from) : piece(`${sql} < ?`, around.to);
+  const beyond = isUpwards ? piece(`${sql} >= ?`, around.to) : piece(`${sql} < ?`, around.from);
+  return present(column, allOf([range, oneOf([beyond, piece(fallBack())])]));
 }
 
-function among(column: NativeColumn, values: readonly Scalar[]): Piece {
+/** Rows whose time is one of these: they stand within a day or so of one of them. */
+function atTimes({ sql }: NativeColumn, times: readonly string[], fallBack: () => string): Piece | null {
+  const ranges = times
+    .map(rangeAround)
+    .filter((range): range is TextRange => range !== null && range !== 'none');
+  if (ranges.length < times.length) return null;
+  const [from = ''] = ranges.map((range) => range.from).sort();
+  const to =
+    ranges
+      .map((range) => range.to)
+      .sort()
+      .at(-1) ?? '';
+  return allOf([piece(`${sql} >= ?`, from), piece(`${sql} < ?`, to), piece(fallBack())]);
+}
+
+function among(column: NativeColumn, values: readonly Scalar[], fallBack: () => string): Piece | null {
+  const times = values.filter((value) => isTimeOf(column, value));
+  if (times.length > 0) {
+    const others = values.filter((value) => !isTimeOf(column, value));
+    const atOne = atTimes(column, times, fallBack);
+    const amongOthers = among(column, others, fallBack);
+    return atOne === null || amongOthers === null ? null : oneOf([amongOthers, atOne]);
+  }
   const present = values.filter(
     (value) => value !== null && isOfKind(column, value) && !(column.isAbsentWhenEmpty && value === ''),
   );
@@ -106,6 +144,10 @@ function present({ sql, isAbsentWhenEmpty }: NativeColumn, condition: Piece): Pi
 
 function isOfKind({ kind }: NativeColumn, value: NonNullable<Scalar>): boolean {
   return kind === (typeof value === 'bigint' ? 'number' : typeof value);
+}
+
+function isTimeOf({ kind }: NativeColumn, value: Scalar): value is string {
+  return kind === 'string' && typeof value === 'string' && isTime(value);
 }
 
 function isBindable(value: Scalar): boolean {

@@ -1,3 +1,4 @@
+import { isTime } from './instants.ts';
 import type { Condition } from './search-request.ts';
 
 /** More of them cost more than they spare. */
@@ -13,6 +14,8 @@ function collect(condition: Condition): readonly string[] {
   if (kind === 'and') return condition.conditions.flatMap(collect);
   if (kind === 'any') return collect(condition.condition);
   if ((kind !== 'eq' && kind !== 'contains') || typeof condition.value !== 'string') return [];
+  // The same instant may be written in another way.
+  if (isTime(condition.value)) return [];
   return spelled(condition.value, kind === 'eq' ? 'whole' : 'part');
 }
 

@@ -1,3 +1,4 @@
+import { hasAtMostCharacters } from '../core/characters.ts';
 import type { FoundField, ScalarType } from './find-field.ts';
 import { searchLimits } from './search-limits.ts';
 import { kindOf, searchProblem } from './search-problem.ts';
@@ -70,8 +71,8 @@ function readWords(kind: 'keyword' | 'fuzzy', value: unknown, at: string): reado
 function readText(value: unknown, at: string): string {
   if (typeof value !== 'string') throw searchProblem(at, `expected a text, got ${kindOf(value)}`);
   const { patternChars } = searchLimits;
-  if (value.length > 2 * patternChars || Array.from(value).length > patternChars)
-    throw searchProblem(at, `expected at most ${patternChars} characters, got ${value.length}`);
+  if (!hasAtMostCharacters(value, patternChars))
+    throw searchProblem(at, `expected at most ${patternChars} characters, got more`);
   return value;
 }
 

@@ -6,13 +6,13 @@ import type { SearchField } from './search-target.ts';
 
 /** What SQL cannot say exactly, for one search at a time on a connection. */
 export interface RowFunctions {
-  /** SQL for what `compute` makes of the row's value of the field: 0 or 1, a number, or bytes that sort. */
+  /** SQL for what `compute` makes of the row's value of the field: 0 or 1, a number, or a text or bytes that sort. */
   call(field: SearchField, compute: (value: JsonValue) => Computed): string;
   /** SQL that is true of every row, and looks now and then whether the time is up. */
   readonly heartbeat: string;
 }
 
-export type Computed = number | Buffer | null;
+export type Computed = number | string | Buffer | null;
 
 interface Current {
   readonly calls: ((stored: readonly ColumnValue[]) => Computed)[];

@@ -2,6 +2,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import { writeJson } from '../sinks/ledger/json-text.ts';
 import { searchLimits } from './search-limits.ts';
+import type { SearchIndex } from './search-index.ts';
 import { searchProblem } from './search-problem.ts';
 import type { SearchRequest } from './search-request.ts';
 import type { Position } from './search-order.ts';
@@ -11,7 +12,7 @@ import type { Bound } from './sql-piece.ts';
 /** What a cursor is written and read with: whose it is, and of which query. */
 export interface CursorSeal {
   readonly key: Buffer;
-  /** Of scope, filter, sort and where the sorted fields are stored: the rest may change from page to page. */
+  /** Of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to page. */
   readonly query: string;
 }
 
@@ -20,9 +21,10 @@ export function cursorSeal(
   scope: string,
   { filter, sort }: Pick<SearchRequest, 'filter' | 'sort'>,
   { fields }: Pick<SearchTarget, 'fields'>,
+  index: Pick<SearchIndex, 'isInOrderAsStored'>,
 ): CursorSeal {
   // A column compares its own values, anything else bytes made of them: no place among the ones is one among the others.
-  const sorted = sort.map(({ path: [name = ''] }) => fields.get(name));
+  const sorted = sort.map(({ path: [name = ''] }) => [fields.get(name), index.isInOrderAsStored(name)]);
   const query = createHash('sha256')
     .update(writeJson([scope, filter, sort, sorted]))
     .digest('base64url')
@@ -58,7 +60,7 @@ export function readCursor(cursor: string, seal: CursorSeal): Position {
   if (query !== seal.query)
     throw searchProblem(
       'cursor',
-      'expected a cursor of this query, got one of another entity, filter or sort, or from before a sorted field was stored in another way; begin without it',
+      'expected a cursor of this query, got one of another entity, filter or sort, or from before a sorted field was stored in another way or held times in another spelling; begin without it',
     );
   return { row, values };
 }

@@ -1,7 +1,9 @@
+import { comparable } from './instants.ts';
 import { nativeColumn } from './native-column.ts';
 import { rankSql } from './rank.ts';
 import type { RowFunctions } from './row-functions.ts';
 import { sortKey } from './sort-key.ts';
+import type { SearchIndex } from './search-index.ts';
 import type { SearchRequest, SortKey } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 import { allOf, always, oneOf, piece, type Bound, type Piece } from './sql-piece.ts';
@@ -31,10 +33,11 @@ export function searchOrder(
   { filter, sort }: SearchRequest,
   target: SearchTarget,
   functions: RowFunctions,
+  index: SearchIndex,
 ): SearchOrder {
   const rank = sort.length > 0 || filter === null ? null : rankSql(filter, target, functions);
   if (rank !== null) return { keys: [{ sql: rank, direction: 'desc', isColumn: false }], rows: 'asc' };
-  const keys = sort.flatMap((key) => orderKey(key, target, functions));
+  const keys = sort.flatMap((key) => orderKey(key, target, functions, index));
   return { keys, rows: keys.at(-1)?.direction ?? 'asc' };
 }
 
@@ -42,12 +45,19 @@ function orderKey(
   { path, direction }: SortKey,
   target: SearchTarget,
   functions: RowFunctions,
+  index: SearchIndex,
 ): readonly OrderKey[] {
   const [name = '', ...inside] = path;
   const field = target.fields.get(name);
   if (field === undefined) return [];
   // An empty text that stands for no value comes where no value does: before all others.
   const column = inside.length === 0 ? nativeColumn(field) : null;
+  if (column?.kind === 'string' && !index.isInOrderAsStored(name)) {
+    const instant = functions.call(field, (value) => (typeof value === 'string' ? comparable(value) : null));
+    // Only what may be a time is handed over: other texts may be long, and are sorted where they are.
+    const sql = `iif(${column.sql} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*', ${instant}, ${column.sql})`;
+    return [{ sql, direction, isColumn: false }];
+  }
   if (column !== null) return [{ sql: column.sql, direction, isColumn: true }];
   const find = valueAt(inside);
   return [{ sql: functions.call(field, (value) => sortKey(find(value))), direction, isColumn: false }];

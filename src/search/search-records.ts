@@ -47,7 +47,7 @@ export function searchRecords(
   const checkTime = (): void => {
     if (clock.now() - startMs > deadlineMs) throw tooSlow(deadlineMs);
   };
-  const seal = cursorSeal(cursorKey, scope, request, target);
+  const seal = cursorSeal(cursorKey, scope, request, target, options.index);
   const after = request.cursor === null ? null : readCursor(request.cursor, seal);
   const search: Search = { db, target, request, checkTime };
   const { data, next } = db
@@ -83,7 +83,7 @@ function readPage(search: Search, index: SearchIndex, after: Position | null): P
   const functions = beginRowFunctions(db, checkTime);
   const filter =
     request.filter === null ? always : compileFilter(request.filter, { target, index, functions });
-  const order = searchOrder(request, target, functions);
+  const order = searchOrder(request, target, functions, index);
   const rows: number[] = [];
   for (const stretch of after === null ? everyRow : stretchesBehind(order, after)) {
     const wanted = request.limit + 1 - rows.length;

@@ -1,11 +1,12 @@
 import type { JsonValue } from '../core/json.ts';
 import { writeJson } from '../sinks/ledger/json-text.ts';
+import { comparable } from './instants.ts';
 
 /** Of a text, and of objects and arrays as JSON text, so many bytes decide; equal ones are in the order of their rows. */
 const maxBytes = 512;
 
 /**
- * Bytes that sort as values of any type do: booleans, numbers, texts by code point, then objects and arrays by their JSON
+ * Bytes that sort as values of any type do: booleans, numbers, texts by code point (times as instants), then objects and arrays by their JSON
  * text. Null, which is before all of them, stays null.
  */
 export function sortKey(value: JsonValue): Buffer | null {
@@ -15,7 +16,7 @@ export function sortKey(value: JsonValue): Buffer | null {
     return Buffer.concat([Buffer.from([2]), doubleBytes(value), Buffer.from([0x80])]);
   if (typeof value === 'bigint')
     return Buffer.concat([Buffer.from([2]), integerBytes(value)]).subarray(0, maxBytes);
-  return typeof value === 'string' ? textKey(3, value) : textKey(4, writeJson(value));
+  return typeof value === 'string' ? textKey(3, comparable(value)) : textKey(4, writeJson(value));
 }
 
 function textKey(rank: number, text: string): Buffer {

@@ -1,20 +1,32 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
 import type { z } from 'zod';
-import { ApiError, notFound } from './api-error.ts';
+import { SyncError } from '../core/errors.ts';
+import { ApiError } from './api-error.ts';
 
 /** Hears of failures that nobody foresaw: their answers say nothing of them. */
 export type OnFailure = (error: unknown) => void;
 
 /** Gives every failed request the documented body, whoever found the failure. */
 export function answerErrors(server: FastifyInstance, onFailure: OnFailure = () => undefined): void {
-  server.setNotFoundHandler(() => {
-    throw notFound('There is no such endpoint.');
-  });
   server.setErrorHandler((error: FastifyError | ApiError, _request, reply) => {
-    const answer = error instanceof ApiError ? error : fromFramework(error);
-    if (answer.status === 500) onFailure(error);
+    const answer = error instanceof ApiError ? error : (fromFullDisk(error) ?? fromFramework(error));
+    // A 503 of ours says that the service closes or is busy: nothing failed.
+    if (answer.status === 500 || (answer !== error && answer.status === 503)) onFailure(error);
     return reply.code(answer.status).headers(answer.headers).send(answer.body);
   });
+}
+
+/** A change that found no room on the disk: it may be sent again. Null for every other error. */
+function fromFullDisk(error: unknown): ApiError | null {
+  if (!(error instanceof SyncError && error.code === 'SINK_FULL')) return null;
+  return new ApiError(
+    503,
+    'The disk of this server is full; nothing was changed. Try again once there is room.',
+    {
+      errorCode: 'disk_full',
+      headers: { 'retry-after': '60' },
+    },
+  );
 }
 
 /**

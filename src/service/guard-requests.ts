@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
-import { createRateLimit, type RateLimit } from './rate-limit.ts';
+import { checkRate, createRateLimit } from './rate-limit.ts';
 import type { ServerLimits } from './server-limits.ts';
 import type { Principal, Tokens } from './state/service-state.ts';
 
@@ -49,6 +49,11 @@ export function principalOf(request: FastifyRequest): Principal {
   return principal;
 }
 
+/** Null: it came without a known token. */
+export function knownPrincipalOf(request: FastifyRequest): Principal | null {
+  return principals.get(request) ?? null;
+}
+
 function pathOf(request: FastifyRequest): string {
   return request.url.split('?', 1)[0] ?? '';
 }
@@ -89,15 +94,6 @@ function checkOrganization(request: FastifyRequest, { organizationId }: Principa
       { errorCode: 'wrong_organization' },
     );
   }
-}
-
-function checkRate(rate: RateLimit, key: string): void {
-  const waitMs = rate.take(key);
-  if (waitMs === 0) return;
-  throw new ApiError(429, 'Too many requests a second. Wait as long as Retry-After says.', {
-    errorCode: 'too_many_requests',
-    headers: { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) },
-  });
 }
 
 function whyUnauthorized(token: string | null): string {

@@ -1,14 +1,43 @@
+import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, type FastifyServerOptions } from 'fastify';
 import { answerText } from './answer-text.ts';
 import { answerErrors, fromFramework, type OnFailure } from './answer-errors.ts';
 import { ApiError } from './api-error.ts';
+import { limitConnections } from './limit-connections.ts';
 import type { ServerLimits } from './server-limits.ts';
 
-/** An HTTP server with the limits, and with the documented body for every failure, also of what is no HTTP request. */
-export function openServer(limits: ServerLimits, onFailure?: OnFailure): FastifyInstance {
-  const server = fastify({
+/** PEM texts. */
+export interface TlsFiles {
+  /** The certificate, with those between it and the authority's. */
+  readonly cert: string;
+  readonly key: string;
+}
+
+/**
+ * An HTTP server, or with `tls` an HTTPS server, with the limits, and with the documented body for every failure, also of what is
+ * no HTTP request. What X-Forwarded-Proto says counts in requests that come from one of `trustedProxies`. Throws Node's error for a certificate or a key that it cannot read.
+ */
+export function openServer(
+  limits: ServerLimits,
+  {
+    tls = null,
+    trustedProxies = [],
+    onFailure,
+  }: {
+    readonly tls?: TlsFiles | null;
+    readonly trustedProxies?: readonly string[];
+    readonly onFailure?: OnFailure | undefined;
+  } = {},
+): FastifyInstance {
+  const http = {
+    headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
+    connectionsCheckingInterval: limits.timeoutCheckMs,
+    maxHeaderSize: limits.maxHeaderBytes,
+  };
+  const options = {
+    trustProxy: trustedProxies.length > 0 && [...trustedProxies],
     bodyLimit: limits.maxBodyBytes,
     requestTimeout: limits.requestTimeoutMs,
     connectionTimeout: limits.idleTimeoutMs,
@@ -16,11 +45,8 @@ export function openServer(limits: ServerLimits, onFailure?: OnFailure): Fastify
     // A long id is one that is not there: no route matches with an expression that could take long over it.
     routerOptions: { maxParamLength: limits.maxHeaderBytes },
     forceCloseConnections: true,
-    http: {
-      headersTimeout: Math.min(limits.headersTimeoutMs, limits.requestTimeoutMs),
-      connectionsCheckingInterval: limits.timeoutCheckMs,
-      maxHeaderSize: limits.maxHeaderBytes,
-    },
+    // Ours: a client must not choose what the log calls its request.
+    genReqId: () => randomUUID(),
     frameworkErrors: (error, _request, reply) => {
       const answer = fromFramework(error);
       reply.hijack();
@@ -30,8 +56,12 @@ export function openServer(limits: ServerLimits, onFailure?: OnFailure): Fastify
     clientErrorHandler: (error, socket) => {
       answerSocket(socket, error.code);
     },
-  });
-  server.server.maxConnections = limits.maxConnections;
+  } satisfies FastifyServerOptions;
+  const server =
+    tls === null
+      ? fastify({ ...options, http })
+      : fastify({ ...options, https: { ...http, ...tls, handshakeTimeout: limits.headersTimeoutMs } });
+  limitConnections(server.server, limits);
   server.setReplySerializer(answerText);
   readBodies(server);
   answerErrors(server, onFailure);
@@ -41,12 +71,12 @@ export function openServer(limits: ServerLimits, onFailure?: OnFailure): Fastify
 /** Deeper than anything that can be asked for; what looks into such a body by recursion would run out of stack. */
 const maxBodyDepth = 128;
 
-/** Clients that name a content type on every request do so on a DELETE too, which has no body. */
+/** Clients that name a content type on every request do so where they send no body too. Whether there must be one, its shape says. */
 function readBodies(server: FastifyInstance): void {
   const parseJson = server.getDefaultJsonParser('error', 'error');
   server.addContentTypeParser('application/json', { parseAs: 'string' }, (request, given, done) => {
     const body = String(given);
-    if (body === '' && request.method === 'DELETE') done(null, undefined);
+    if (body === '') done(null, undefined);
     else if (isDeeper(body, maxBodyDepth)) done(tooDeep());
     else void parseJson(request, body, done);
   });

@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts';
+import { ApiError } from './api-error.ts';
 
 export interface RateLimit {
   /** Takes one request of `key`'s share: 0 where there is one left, else the milliseconds until there will be. */
@@ -32,4 +33,14 @@ export function createRateLimit(perSecond: number, clock: Clock): RateLimit {
       return isAllowed ? 0 : Math.ceil(((1 - filled) * 1000) / perSecond);
     },
   };
+}
+
+/** Throws `ApiError` 429 with Retry-After where nothing of `key`'s share is left. */
+export function checkRate(rate: RateLimit, key: string): void {
+  const waitMs = rate.take(key);
+  if (waitMs === 0) return;
+  throw new ApiError(429, 'Too many requests a second. Wait as long as Retry-After says.', {
+    errorCode: 'too_many_requests',
+    headers: { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1000))) },
+  });
 }

@@ -14,8 +14,12 @@ export interface ServerLimits {
   /** A connection over which nothing comes or goes for so long is cut: a client that reads no further, for example. */
   readonly idleTimeoutMs: number;
   readonly maxRequestsPerSocket: number;
-  /** Further connections are closed as soon as they are accepted. */
+  /** At this number the connection that has waited longest for a whole request makes room for a new one. */
   readonly maxConnections: number;
+  /** The same among the connections from one address. */
+  readonly maxConnectionsPerClient: number;
+  /** Tokens that one application may get in a second; as many at once after a second of quiet. Each is two writes to the disk. */
+  readonly tokensPerSecond: number;
   /** Live tokens of one application; the oldest one goes when another is asked for. */
   readonly maxTokens: number;
   /** Of one token, and of all requests without one from one address; as many at once after a second of quiet. */
@@ -25,13 +29,15 @@ export interface ServerLimits {
 export const defaultServerLimits: ServerLimits = {
   maxBodyBytes: 1024 * 1024,
   maxHeaderBytes: 16 * 1024,
-  headersTimeoutMs: 10_000,
+  headersTimeoutMs: 5_000,
   requestTimeoutMs: 30_000,
-  timeoutCheckMs: 2_000,
+  timeoutCheckMs: 1_000,
   // Longer than any answer is waited for.
   idleTimeoutMs: 330_000,
   maxRequestsPerSocket: 1_000,
   maxConnections: 256,
+  maxConnectionsPerClient: 192,
+  tokensPerSecond: 50,
   maxTokens: defaultMaxTokens,
   requestsPerSecond: 1_000,
 };

@@ -3,7 +3,8 @@ import type { Definition } from '../definitions/definition.ts';
 import type { OnFailure } from './answer-errors.ts';
 import { guardRequests } from './guard-requests.ts';
 import { openLocalConnectors, type ServedAccount } from './local-connectors.ts';
-import { openServer } from './open-server.ts';
+import { logRequests, type OnRequest } from './log-requests.ts';
+import { openServer, type TlsFiles } from './open-server.ts';
 import { makeReference } from './reference/make-reference.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
 import { trackCalls } from './routes/open-calls.ts';
@@ -51,15 +52,21 @@ export interface ServiceOptions {
   readonly latencyMs?: number;
   /** Host names to answer for besides the loopback names and `host`. */
   readonly allowedHosts?: readonly string[];
+  /** Addresses and networks (`10.0.0.0/8`) of proxies whose X-Forwarded-Proto is believed. Default: of none. */
+  readonly trustedProxies?: readonly string[];
   /** Requests a second of one token. */
   readonly rateLimit?: number;
   readonly limits?: Partial<ServerLimits>;
   readonly clock?: Clock;
+  /** Serve HTTPS. Default null: HTTP. */
+  readonly tls?: TlsFiles | null;
   readonly onFailure?: OnFailure;
+  /** Hears of each request when its answer has been sent or cut off. */
+  readonly onRequest?: OnRequest;
 }
 
 export interface Service extends AsyncDisposable {
-  /** `http://<host>:<port>`: what a client takes as its base URL. */
+  /** `http://<host>:<port>`, or `https`: what a client takes as its base URL. */
   readonly url: string;
   /** The ids of the connectors that `accounts` named. */
   readonly connectors: readonly string[];
@@ -67,7 +74,7 @@ export interface Service extends AsyncDisposable {
   readonly organizationId: string;
   readonly state: ServiceState;
   readonly stores: ContextStores;
-  /** Every route that the server answers: `GET /docs`. */
+  /** Every route that the server answers: `GET /docs`. Where GET is, HEAD is too. */
   readonly routes: readonly string[];
   /** HTTP requests that reached the server since its start, refused ones included. */
   requestCount(): number;
@@ -100,6 +107,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     tokenTtlSeconds: options.tokenTtlSeconds ?? 900,
     scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? 1200,
     maxTokens: limits.maxTokens,
+    tokensPerSecond: limits.tokensPerSecond,
   });
   // What is opened is closed in the opposite order, also when a later step of the start fails.
   const opened: (() => Promise<void>)[] = [async () => state[Symbol.dispose]()];
@@ -121,7 +129,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const { definitions } = options;
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
-    const server = openServer(limits, options.onFailure);
+    const server = openServer(limits, {
+      tls: options.tls ?? null,
+      trustedProxies: options.trustedProxies ?? [],
+      onFailure: options.onFailure,
+    });
+    logRequests(server, options.onRequest);
     // Connections first: an answer that latency holds back is cut off, not turned into an error.
     opened.push(async () => await server.close().finally(() => calls.abortAll()));
     let requests = 0;
@@ -131,7 +144,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       done();
     });
     server.addHook('onRoute', ({ method, url }) => {
-      routes.push(`${String(method)} ${url}`);
+      if (method !== 'HEAD') routes.push(`${String(method)} ${url}`);
     });
     guardRequests(server, {
       tokens: state.tokens,

@@ -9,8 +9,8 @@ const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u;
 const workspaceName = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,256}$/u;
 const headerId = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** Where the API is and who we are there; null after a problem. Values are never quoted: they may be secret. */
-export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | null {
+/** Where the API is and who we are there; of no use after a problem. Values are never quoted: they may be secret. */
+export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings {
   const baseUrl = checkBaseUrl(file.baseUrl);
   if (!baseUrl.ok) {
     note(['api', 'baseUrl'], baseUrl.why);
@@ -31,13 +31,11 @@ export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | n
       'expected 1 to 256 characters without line ends and control characters',
     );
   }
-  return baseUrl.ok
-    ? {
-        baseUrl: baseUrl.value,
-        clientId: file.clientId,
-        clientSecret: new Secret(file.clientSecret),
-        organizationId,
-        scopedToWorkspace,
-      }
-    : null;
+  return {
+    baseUrl: baseUrl.ok ? baseUrl.value : '',
+    clientId: file.clientId,
+    clientSecret: new Secret(file.clientSecret),
+    organizationId,
+    scopedToWorkspace,
+  };
 }

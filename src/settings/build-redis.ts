@@ -7,8 +7,8 @@ import type { SettingsFile } from './settings-file.ts';
 const defaults = { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' };
 const prefix = /^[a-z][a-z0-9_-]{0,39}$/;
 
-/** Where the queue is; null after a problem. */
-export function buildRedis(file: SettingsFile['redis'], note: Note): RedisSettings | null {
+/** Where the queue is; of no use after a problem. */
+export function buildRedis(file: SettingsFile['redis'], note: Note): RedisSettings {
   const given = file ?? defaults;
   const checked = checkRedisUrl(given.url);
   if (!checked.ok) {
@@ -21,7 +21,9 @@ export function buildRedis(file: SettingsFile['redis'], note: Note): RedisSettin
       'expected a lower-case letter, then lower-case letters, digits, "_" and "-", at most 40 characters',
     );
   }
-  return checked.ok
-    ? { url: new Secret(checked.value), isConfigured: file !== undefined, prefix: given.prefix }
-    : null;
+  return {
+    url: new Secret(checked.ok ? checked.value : ''),
+    isConfigured: file !== undefined,
+    prefix: given.prefix,
+  };
 }

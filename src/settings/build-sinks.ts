@@ -1,4 +1,5 @@
 import path from 'node:path';
+import { buildDuration } from './build-duration.ts';
 import { isConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
@@ -6,6 +7,9 @@ import type { SinkSettings } from './settings.ts';
 
 /** Names that SQLite opens without making a file: what is stored there is gone with the process. */
 const noFile = /^(:memory:$|file:)/;
+
+/** After a problem in the file, which ends the reading of it. */
+const minuteMs = 60_000;
 
 /** The sinks by name, with absolute paths. Two sinks never share a file: each keeps its own account of it. */
 export function buildSinks(
@@ -20,7 +24,12 @@ export function buildSinks(
     if (!isConnectorName(name)) {
       note(at, `expected ${namePattern('_ or -')}`);
     }
-    const sink = buildSink(name, written, folder);
+    const sink = buildSink(
+      name,
+      written,
+      folder,
+      buildDuration(written.lockTimeout, minuteMs, [...at, 'lockTimeout'], note),
+    );
     const place = sink.type === 'sqlite' ? 'path' : 'directory';
     if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
       note([...at, 'path'], 'expected the path of a file on disk');
@@ -42,10 +51,11 @@ export function buildSinks(
   return sinks;
 }
 
-function buildSink(name: string, file: SinkFile, folder: string): SinkSettings {
+function buildSink(name: string, file: SinkFile, folder: string, lockTimeoutMs: number): SinkSettings {
+  const how = { name, durability: file.durability, lockTimeoutMs };
   return file.type === 'sqlite'
-    ? { type: 'sqlite', name, path: path.resolve(folder, file.path), durability: file.durability }
-    : { type: 'jsonl', name, directory: path.resolve(folder, file.directory), durability: file.durability };
+    ? { ...how, type: 'sqlite', path: path.resolve(folder, file.path) }
+    : { ...how, type: 'jsonl', directory: path.resolve(folder, file.directory) };
 }
 
 /** A JSONL sink's ledger is a database file inside its directory. */

@@ -1,22 +1,31 @@
 import { formatDuration } from './parse-duration.ts';
-import type { ConnectorSettings, EntitySettings, Schedule, Settings, SinkSettings } from './settings.ts';
+import type { ConnectorSettings, EntitySettings, LocalSettings, Schedule, SinkSettings } from './settings.ts';
 
-/** The settings as plain data for people: defaults filled in, durations as texts, secrets never. */
-export function describeSettings(settings: Settings): object {
-  const { api } = settings;
+/** The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing here. */
+export function describeSettings(settings: LocalSettings): object {
+  const { api, redis, http } = settings.parts;
+  const missing = new Set(settings.missing.map(({ path }) => path));
+  const shown = (path: string, text: string): string => (missing.has(path) ? '[missing]' : text);
   return {
     file: settings.file,
     api: {
-      baseUrl: api.baseUrl,
-      clientId: api.clientId,
-      clientSecret: api.clientSecret.toString(),
-      ...(api.organizationId === null ? {} : { organizationId: api.organizationId }),
-      ...(api.scopedToWorkspace === null ? {} : { scopedToWorkspace: api.scopedToWorkspace }),
+      baseUrl: shown('api.baseUrl', api.baseUrl),
+      clientId: shown('api.clientId', api.clientId),
+      clientSecret: shown('api.clientSecret', api.clientSecret.toString()),
+      ...(api.organizationId === null
+        ? {}
+        : { organizationId: shown('api.organizationId', api.organizationId) }),
+      ...(api.scopedToWorkspace === null
+        ? {}
+        : { scopedToWorkspace: shown('api.scopedToWorkspace', api.scopedToWorkspace) }),
     },
     definitions: [...settings.definitions.keys()],
     sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
-    redis: { url: describeRedis(settings.redis.url.reveal()), prefix: settings.redis.prefix },
-    ...(settings.http.token === null ? {} : { http: { token: settings.http.token.toString() } }),
+    redis: {
+      url: missing.has('redis.url') ? '[missing]' : describeRedis(redis.url.reveal()),
+      prefix: shown('redis.prefix', redis.prefix),
+    },
+    ...(http.token === null ? {} : { http: { token: shown('http.token', http.token.toString()) } }),
     connectors: Object.fromEntries(
       [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
     ),
@@ -25,8 +34,8 @@ export function describeSettings(settings: Settings): object {
 }
 
 function describeSink(sink: SinkSettings): object {
-  const { name: _, ...rest } = sink;
-  return rest;
+  const { name: _, lockTimeoutMs, ...rest } = sink;
+  return { ...rest, lockTimeout: formatDuration(lockTimeoutMs) };
 }
 
 /** Only where it is: user, password and options may all be secret. */

@@ -9,28 +9,36 @@ interface InterpolateOptions {
   /** Folder that `${file:...}` is relative to. */
   readonly folder: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  readonly note: (path: YamlPath, message: string) => void;
+}
+
+/** A place whose value could not be put in. */
+export interface Unresolved {
+  readonly at: YamlPath;
+  readonly message: string;
+  /** True where the reference is right and what it names is missing here; false where it is not written as it should be. */
+  readonly isMissing: boolean;
 }
 
 interface Interpolated {
   readonly data: unknown;
   /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
   readonly hidden: ReadonlySet<string>;
-  /** Places of values that could not be put in; each was noted. */
-  readonly unresolved: readonly YamlPath[];
+  /** In the order of the file; the text has nothing in their place. */
+  readonly unresolved: readonly Unresolved[];
 }
 
 /**
  * Replaces `${NAME}`, `${NAME:-default}` and `${file:path}` in the string values of a parsed file; `$${` stays a
  * literal `${`. What is put in is not looked at again. Keys, numbers and flags are left alone. A variable that is
- * missing or empty and a file that cannot be read or that others may read are noted.
+ * missing or empty and a file that cannot be read or that others may read come back as `unresolved`.
  */
 export function interpolate(data: unknown, options: InterpolateOptions): Interpolated {
   const hidden = new Set<string>();
-  const unresolved: YamlPath[] = [];
-  const note: InterpolateOptions['note'] = (at, message) => {
-    unresolved.push(at);
-    options.note(at, message);
+  const unresolved: Unresolved[] = [];
+  const put = (found: Found, at: YamlPath): string => {
+    if (found.ok) return found.value;
+    unresolved.push({ at, message: found.message, isMissing: found.isMissing });
+    return '';
   };
   const walk = (value: unknown, at: YamlPath): unknown => {
     if (typeof value === 'string') {
@@ -38,7 +46,7 @@ export function interpolate(data: unknown, options: InterpolateOptions): Interpo
         hidden.add(at.join('.'));
       }
       return value.replaceAll(reference, (whole, escape: string, inner: string, end: string) =>
-        escape === '$' ? whole.slice(1) : resolve(inner, end, at, { ...options, note }),
+        escape === '$' ? whole.slice(1) : put(resolve(inner, end, options), at),
       );
     }
     if (Array.isArray(value)) {
@@ -54,32 +62,30 @@ export function interpolate(data: unknown, options: InterpolateOptions): Interpo
   return { data: walk(data, []), hidden, unresolved };
 }
 
-function resolve(inner: string, end: string, at: YamlPath, options: InterpolateOptions): string {
-  if (end === '') {
-    options.note(at, 'expected } after ${; write $${ for a literal ${');
-    return '';
-  }
+type Found =
+  { readonly ok: true; readonly value: string } | ({ readonly ok: false } & Omit<Unresolved, 'at'>);
+
+function resolve(inner: string, end: string, { folder, env }: InterpolateOptions): Found {
+  if (end === '') return malformed('expected } after ${; write $${ for a literal ${');
   if (inner.startsWith('file:')) {
-    const secret = readSecretFile(path.resolve(options.folder, inner.slice('file:'.length)));
-    if (!secret.ok) {
-      options.note(at, secret.why);
-      return '';
-    }
-    return secret.value;
+    const secret = readSecretFile(path.resolve(folder, inner.slice('file:'.length)));
+    return secret.ok ? secret : missing(secret.why);
   }
   const [, name, fallback] = variable.exec(inner) ?? [];
   if (name === undefined) {
-    options.note(at, 'expected ${NAME}, ${NAME:-default} or ${file:path}; write $${ for a literal ${');
-    return '';
+    return malformed('expected ${NAME}, ${NAME:-default} or ${file:path}; write $${ for a literal ${');
   }
-  const value = Object.hasOwn(options.env, name) ? options.env[name] : undefined;
-  if (value !== undefined && value !== '') {
-    return value;
-  }
-  if (fallback === undefined) {
-    const state = value === undefined ? 'not set' : 'empty';
-    options.note(at, `the environment variable ${name} is ${state}; set it or write \${${name}:-default}`);
-    return '';
-  }
-  return fallback;
+  const value = Object.hasOwn(env, name) ? env[name] : undefined;
+  if (value !== undefined && value !== '') return { ok: true, value };
+  if (fallback !== undefined) return { ok: true, value: fallback };
+  const state = value === undefined ? 'not set' : 'empty';
+  return missing(`the environment variable ${name} is ${state}; set it or write \${${name}:-default}`);
+}
+
+function malformed(message: string): Found {
+  return { ok: false, message, isMissing: false };
+}
+
+function missing(message: string): Found {
+  return { ok: false, message, isMissing: true };
 }

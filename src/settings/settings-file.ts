@@ -7,6 +7,10 @@ const durability = z
   .default('full')
   .meta({ description: 'full survives a power loss; normal is faster and survives a crash of the program' });
 
+const lockTimeout = duration.default('60s').meta({
+  description: "How long to wait while another program holds the write lock of the sink's database",
+});
+
 const api = strictObject({
   baseUrl: z.string().meta({ description: 'https address of the API; http only on this machine' }),
   clientId: z.string(),
@@ -21,8 +25,8 @@ const api = strictObject({
 const sink = z.discriminatedUnion(
   'type',
   [
-    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability }),
-    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), durability }),
+    strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability, lockTimeout }),
+    strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), durability, lockTimeout }),
   ],
   { error: 'expected type: sqlite or jsonl' },
 );

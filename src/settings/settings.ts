@@ -1,20 +1,44 @@
 import type { ConnectorId, ConnectorName, EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import type { Problem } from '../core/problems.ts';
 import type { Secret } from '../core/secret.ts';
 import type { Definition } from '../definitions/definition.ts';
 
-/** The config file and the environment, checked and frozen. */
-export interface Settings {
+/** The config file and the environment, checked and frozen: with all parts, nothing of them missing. */
+export type Settings = SettingsWith<PartName>;
+
+/** The settings with the parts that the work at hand needs, from `withParts`. */
+export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsParts, Name>;
+
+/**
+ * What does not do without secrets: a variable or secret file that only these name may be missing as long as nothing needs the
+ * part. So commands that look at what is stored work where no credentials are.
+ */
+export interface SettingsParts {
+  readonly api: ApiSettings;
+  readonly redis: RedisSettings;
+  readonly http: HttpSettings;
+}
+
+export type PartName = keyof SettingsParts;
+
+/** What every command has, wherever it runs. */
+export interface LocalSettings {
   /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
   readonly file: string;
-  readonly api: ApiSettings;
+  /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
+  readonly parts: SettingsParts;
+  /** What keeps a part from being whole; the path of each begins with the name of its part. */
+  readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
-  readonly redis: RedisSettings;
-  readonly http: { readonly token: Secret | null };
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
   /** Every definition that is known, by name: the built-in ones and the user's. */
   readonly definitions: ReadonlyMap<string, Definition>;
+}
+
+export interface HttpSettings {
+  readonly token: Secret | null;
 }
 
 export interface ApiSettings {
@@ -41,12 +65,14 @@ export type SinkSettings =
       readonly name: string;
       readonly path: string;
       readonly durability: 'full' | 'normal';
+      readonly lockTimeoutMs: number;
     }
   | {
       readonly type: 'jsonl';
       readonly name: string;
       readonly directory: string;
       readonly durability: 'full' | 'normal';
+      readonly lockTimeoutMs: number;
     };
 
 export interface ConnectorSettings {

@@ -38,13 +38,12 @@ export class IdentityChangedError extends SyncError {
   override readonly name = 'IdentityChangedError';
 
   constructor(connector: ConnectorName, differences: readonly IdentityDifference[]) {
-    const changes = differences
-      .map(({ what, stored, given }) => `${what} was ${stored} and is now ${given}`)
-      .join('; ');
+    const changes = differences.map(changeText).join('; ');
     super(
-      `Connector "${connector}" already has records of another origin in this sink: ${changes}. ` +
-        'Use another connector name for the new origin, or drop what is stored of the old one: ' +
-        `connector-sync reset ${connector} --data --yes`,
+      `Connector "${connector}" was synced from another origin: ${changes}. Nothing was read, and what is stored stays. ` +
+        (differences.some(({ what }) => what === 'definition')
+          ? 'Correct the config, or give the new connector a name of its own.'
+          : `Correct the config if that is a mistake. If it is the same account, "connector-sync adopt ${connector}" compares the records and takes the new address over; another account needs another connector name.`),
       {
         code: 'IDENTITY_CHANGED',
         recovery: 'stop',
@@ -52,6 +51,42 @@ export class IdentityChangedError extends SyncError {
       },
     );
   }
+}
+
+/** `base URL was http://a/x and is now https://a/x (other scheme)`: of an address, the parts that differ are named. */
+function changeText({ what, stored, given }: IdentityDifference): string {
+  const parts = what === 'base URL' ? differingParts(stored, given) : [];
+  return `${what} was ${stored} and is now ${given}${parts.length === 0 ? '' : ` (${parts.join(', ')})`}`;
+}
+
+function differingParts(stored: string, given: string): readonly string[] {
+  if (!URL.canParse(stored) || !URL.canParse(given)) return [];
+  const [before, after] = [new URL(stored), new URL(given)];
+  return [
+    ...(before.protocol === after.protocol ? [] : ['other scheme']),
+    ...(before.hostname === after.hostname ? [] : ['other host']),
+    ...(before.port === after.port ? [] : ['other port']),
+    ...(before.pathname === after.pathname ? [] : ['other path']),
+  ];
+}
+
+/** What differs between the identity that a sink holds and the one that is given. */
+export function identityDifferences(
+  stored: IdentityParts,
+  given: IdentityParts,
+): readonly IdentityDifference[] {
+  const all: readonly IdentityDifference[] = [
+    { what: 'base URL', stored: stored.baseUrl, given: given.baseUrl },
+    { what: 'connector id', stored: stored.connectorId, given: given.connectorId },
+    { what: 'definition', stored: stored.definition, given: given.definition },
+  ];
+  return all.filter((one) => one.stored !== one.given);
+}
+
+interface IdentityParts {
+  readonly baseUrl: string;
+  readonly connectorId: string;
+  readonly definition: string;
 }
 
 export interface IdentityDifference {

@@ -1,4 +1,5 @@
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
+import { openSqlite } from './ledger/open-sqlite.ts';
 import type { KeyAndHash } from './read-keys.ts';
 
 export interface KeyDifferences {
@@ -25,7 +26,7 @@ export function compareKeys(
   second: Iterable<KeyAndHash>,
   { scratchFile, limit }: { readonly scratchFile: string; readonly limit: number },
 ): KeyDifferences {
-  const db = new Database(scratchFile);
+  const db = openSqlite(scratchFile);
   try {
     // What is lost with the process is no loss.
     db.pragma('journal_mode = OFF');

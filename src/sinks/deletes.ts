@@ -21,13 +21,19 @@ export interface Deletes {
   suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
   /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
   endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
-  /** Per entity of the run's plan that has missing rows, how they stand. After `sweep` is done. */
+  /**
+   * What the deletes of missing rows would come to: of every entity of the run's plan that has some, and of every entity of which rows
+   * would go along. After `sweep` is done.
+   */
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
   /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
   /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago; not asked in this run. */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
-  /** Stores what `get` said. Counts of the records that were stored. */
+  /**
+   * Stores what `get` said. Counts of the records that were stored. What it did not find needs nothing more in this run: `tombstone`
+   * takes it, and `tombstoneOrphans` what lay below a deleted record.
+   */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
   /**
    * Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). `which`: those
@@ -56,14 +62,18 @@ export type TombstoneChoice = 'allowed' | 'missed-twice' | 'all';
 
 export interface EntityMissing {
   readonly entity: EntityName;
-  /** Rows without a tombstone, missing ones included. */
+  /** Rows without a tombstone, missing ones included. What lies below deleted records counts as deleted. */
   readonly live: number;
+  /** Rows of 24 hours ago; on an entity's first day those that it began with. Without those that a person has let go since. */
+  readonly dayAgo: number;
+  /** Of them: deleted since, without a person's permission. */
+  readonly deletedInDay: number;
   readonly missing: number;
   /** Of them: a person let their deletes pass. */
   readonly allowed: number;
   /** Of them: missed by two full walks or more, of different chains. */
   readonly missedTwice: number;
-  /** Of them: `get` has returned them before, is asked again before they go, and nobody has allowed it. */
+  /** Of them: `get` has returned them when it was asked last, and is asked again before they go. */
   readonly vouchedFor: number;
   /** Waiting for a `get`, orphans included. */
   readonly toConfirm: number;
@@ -71,8 +81,12 @@ export interface EntityMissing {
   readonly orphans: number;
   /** Of them: still waiting for another full walk. */
   readonly toWalk: number;
-  /** Full walks of this chain met no row of the entity at all, and everything live is missing. */
-  readonly isEmpty: boolean;
+  /** A row that was stored before the first of the missing ones was missed is still there. */
+  readonly hasSurvivor: boolean;
+  /** Rows that would go along with missing ones that are neither allowed nor vouched for, at any depth. */
+  readonly along: readonly DeletedRows[];
+  /** The rows were adopted from another address, and no full run has agreed with them since. */
+  readonly isAdopted: boolean;
 }
 
 export interface Candidate {

@@ -46,6 +46,10 @@ export interface Partition extends Omit<FoundPartition, 'parent' | 'marker' | 'b
   readonly mode: WalkMode;
   /** Every record whose change value is at or before this is stored. Null: nothing is known. */
   readonly watermark: Instant | null;
+  /** Live rows that are at home in it, as far as they are counted (1,001). 0 where it is not read in full. */
+  readonly storedRows: number;
+  /** What its last walk was sealed with. Empty: nothing is known. */
+  readonly clockDifferences: readonly number[];
 }
 
 /** How far a walk has come: written by the pagination strategy, opaque to the sink (JSON, at most 64 KiB). */
@@ -70,8 +74,21 @@ export interface Proof {
  */
 export type Absence = 'nothing' | 'get' | 'walk' | null;
 
+/** Records of a page for which `size` were asked. */
+export interface PageLength {
+  readonly size: number;
+  readonly records: number;
+}
+
 /** How a walk ended. */
 export interface Seal {
+  /**
+   * How far the clock that dates the records was behind the service's `Date` at most, by each of the last few walks, in
+   * milliseconds: kept for the partition's next walk. Absent: nothing is known.
+   */
+  readonly clockDifferences?: readonly number[];
+  /** The page that counted as the last one because it was short. Absent: the end is known in another way. */
+  readonly lastPage?: PageLength;
   readonly proof: Proof;
   /** The highest change value of a proven walk that is not later than the run's start. Null: the watermark stays. */
   readonly watermark: Instant | null;

@@ -1,56 +1,31 @@
-import { join } from 'node:path';
 import type { Clock } from '../core/clock.ts';
 import { openJsonlSink } from './jsonl/jsonl-sink.ts';
 import { openJsonlKeys } from './jsonl/read-keys.ts';
 import { openJsonlRecords } from './jsonl/read-records.ts';
-import { openFileHistory } from './ledger/file-sink.ts';
-import type { LedgerReader } from './ledger-reader.ts';
 import type { KeyReader } from './read-keys.ts';
 import type { RecordReader } from './record-reader.ts';
+import type { SinkOptions } from './sink-options.ts';
 import type { Sink } from './sink.ts';
 import { openSqliteKeys } from './sqlite/read-keys.ts';
 import { openSqliteRecords } from './sqlite/read-records.ts';
 import { openSqliteSink } from './sqlite/sqlite-sink.ts';
 
-/** What the settings say of a sink. */
-export type SinkOptions =
-  | {
-      readonly type: 'sqlite';
-      readonly name: string;
-      readonly path: string;
-      readonly durability: 'full' | 'normal';
-    }
-  | {
-      readonly type: 'jsonl';
-      readonly name: string;
-      readonly directory: string;
-      readonly durability: 'full' | 'normal';
-    };
-
 /**
- * Opens a sink for writing, and makes it where there is none. The caller disposes it.
+ * Opens a sink for writing, and makes it where there is none. The caller disposes it. `signal` ends every wait for the
+ * write lock, of the opened sink too.
  * Throws `SyncError` SINK_INCOMPATIBLE (a file of something else, or of a newer version), SINK_FULL, SINK_FAILED.
  */
-export async function openSink(options: SinkOptions, deps: { readonly clock: Clock }): Promise<Sink> {
+export async function openSink(
+  options: SinkOptions,
+  deps: { readonly clock: Clock; readonly signal?: AbortSignal },
+): Promise<Sink> {
+  const { durability, lockTimeoutMs } = options;
+  const how = { ...deps, durability, ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }) };
   switch (options.type) {
     case 'sqlite':
-      return openSqliteSink({ file: options.path, durability: options.durability, clock: deps.clock });
+      return await openSqliteSink({ ...how, file: options.path });
     case 'jsonl':
-      return openJsonlSink({
-        directory: options.directory,
-        durability: options.durability,
-        clock: deps.clock,
-      });
-  }
-}
-
-/** Opens what a sink says of its runs, read only; works while another process writes. Throws when there is no sink yet. */
-export function openHistory(options: SinkOptions): LedgerReader & Disposable {
-  switch (options.type) {
-    case 'sqlite':
-      return openFileHistory({ file: options.path, kind: 'sqlite' });
-    case 'jsonl':
-      return openFileHistory({ file: join(options.directory, '_ledger.db'), kind: 'jsonl' });
+      return await openJsonlSink({ ...how, directory: options.directory });
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
-import type { Lease } from './sink.ts';
+import type { ConnectorIdentity, Lease } from './sink.ts';
 
 /** What a person does to a sink outside a sync. */
 export interface Repair {
@@ -12,6 +12,12 @@ export interface Repair {
    * that name.
    */
   reset(connector: ConnectorName, what: ResetScope): Promise<ResetCounts>;
+  /**
+   * From now on the connector stands for this address and connector id. Every row stays; unfinished runs are not resumed, and no row
+   * is deleted before a full run has agreed with what is stored. Takes the connector's lock. Throws `ConnectorBusyError`, USAGE
+   * where the sink holds nothing of that name, and `IdentityChangedError` for another connector type.
+   */
+  adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
   /** Whether tombstones can be taken back: only where the sink itself still has the records. */
   readonly canUndelete: boolean;
   /**
@@ -24,6 +30,8 @@ export interface Repair {
   /** Tombstones the row of this key, if there is one; true when it was alive. */
   tombstoneRecord(lease: Lease, run: RunId, entity: EntityName, keyText: string): Promise<boolean>;
 }
+
+export type AdoptedIdentity = Pick<ConnectorIdentity, 'connector' | 'baseUrl' | 'connectorId' | 'definition'>;
 
 export interface ResetScope {
   /** Null: the whole connector. */

@@ -81,12 +81,31 @@ export interface EntityReport {
   /** Full walks that missed a record which `get` still returns: they prove nothing, and are made again. */
   readonly withdrawn: number;
   /** Why something is `withheld`; null where nothing is. */
-  readonly withheldBecause: 'share' | 'empty' | null;
+  readonly withheldBecause: WithheldBecause | null;
+  /** What the guards held against each other where something is `withheld`. */
+  readonly withholding: Withholding | null;
   /**
    * Of a run that ended `ok` or `degraded`: nothing of the entity was left out, nor of what leads to it, since the chain of
    * runs began.
    */
   readonly isWhole: boolean;
+}
+
+/**
+ * `share`: too many rows of the entity would go within 24 hours. `along`: too many rows of others would go along. `empty`: the entity came back empty.
+ * `replaced`: nothing that was stored is still there, and other records are. `adopted`: the rows were adopted from another address, and no full run has agreed with them since.
+ */
+export type WithheldBecause = 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
+
+export interface Withholding {
+  /** Rows of 24 hours ago. */
+  readonly dayAgo: number;
+  /** Of them: deleted since. */
+  readonly deletedInDay: number;
+  /** Rows of other entities that would go with the withheld ones. */
+  readonly along: readonly { readonly entity: EntityName; readonly rows: number }[];
+  readonly maxDeleteShare: number;
+  readonly minDeleteRows: number;
 }
 
 export interface FailureReport {

@@ -5,7 +5,17 @@ import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
 import type { Files } from './files.ts';
 import type { LedgerReader } from './ledger-reader.ts';
-import type { FoundPartition, Partition, Position, Seal, WalkFailure, WalkRef } from './partition.ts';
+import type {
+  FoundPartition,
+  PageLength,
+  Partition,
+  Position,
+  Proof,
+  Seal,
+  WalkFailure,
+  WalkMode,
+  WalkRef,
+} from './partition.ts';
 import type { Repair } from './repair.ts';
 import type { LeftWork, RunKind, RunReport } from './run-report.ts';
 
@@ -35,7 +45,7 @@ export interface Sink extends AsyncDisposable {
   commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;
   /** Leaves a partition for a later run: it stays due, its position is kept (or dropped with `dropPosition`). */
   setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void>;
-  /** Ends the run: closes files, writes the report, prunes what is past its retention. */
+  /** Ends the run: closes files, writes the report, prunes what is past its retention. Lost rows of entities that were read whole are not counted again. */
   finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
   /**
    * Notes that the connector is not to be run until it is resumed. For any name, held or not, also one that has no records
@@ -53,6 +63,8 @@ export interface Sink extends AsyncDisposable {
   findLeftovers(lease: Lease): Promise<number>;
   /** What is due and was not read, by entity: what a run that ends early leaves. */
   left(lease: Lease): Promise<readonly LeftWork[]>;
+  /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
+  lostRows(lease: Lease): Promise<readonly LostRows[]>;
   /** What comes after the walks: finding out what was deleted. */
   readonly deletes: Deletes;
   /** What a person does to a sink outside a run. */
@@ -80,6 +92,16 @@ export interface Holder {
   readonly host: string;
   readonly command: string;
   readonly since: Instant;
+  /** The command over several connectors that this one is a part of. Absent: it is part of none. */
+  readonly work?: HolderWork;
+}
+
+/** Lets commands that do the same work at the same time, or after an interruption, share it. */
+export interface HolderWork {
+  /** A command that resumes an interrupted one has the same. */
+  readonly id: string;
+  /** Equal where the same is read in the same way: a hash of the flags. */
+  readonly asked: string;
 }
 
 export interface Lease extends AsyncDisposable {
@@ -100,8 +122,6 @@ export interface EntityReading {
   readonly isIncremental: boolean;
   /** A partition whose newest full walk began at or before this is read in full, also where nothing seems to have changed. */
   readonly fullBefore: Instant;
-  /** False: rows of it stay when the record that led to them is gone. */
-  readonly isDeletable: boolean;
   /**
    * Records may move from below one record to below another, and `get` can be asked for them: what lay below a vanished
    * record is asked for before it counts as gone with it.
@@ -126,6 +146,8 @@ export interface RunPlan {
   readonly isBudgeted: boolean;
   /** Of every entity in `entities`. */
   readonly reading: ReadonlyMap<EntityName, EntityReading>;
+  /** Entities whose rows are never deleted (events), whether this run reads them or not. */
+  readonly keeps: readonly EntityName[];
   /** Partitions that nothing has led to since are forgotten at the end of a run. */
   readonly keepPartitionsSince: Instant;
   /** Every entity that this run reads, parents first, with exploded tables behind their entity. */
@@ -177,6 +199,11 @@ export interface PageCommit {
   readonly rows: readonly EntityRows[];
   /** Set on the page that ends the walk: the partition is sealed in the same transaction. */
   readonly seal: Seal | null;
+  /**
+   * A page of this length, for the size that was asked for, has turned out to be followed by more: walks of this chain that ended
+   * with one at least as long are due again, in full, and without a watermark.
+   */
+  readonly followed?: PageLength;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];
 }
@@ -186,9 +213,21 @@ export interface EntityRows {
   readonly records: readonly PreparedRecord[];
 }
 
+export interface LostRows {
+  readonly entity: EntityName;
+  readonly rows: number;
+}
+
+export interface UnsealedWalk {
+  readonly mode: WalkMode;
+  readonly proof: Proof;
+}
+
 /** Counts per entity of the page: the walk's own first, exploded ones after it. */
 export interface CommittedPage {
   readonly counts: readonly { readonly entity: EntityName; readonly counts: PageCounts }[];
-  /** Child partitions that became due by this page. */
+  /** Child partitions that became due by this page, and walks that are due again by `followed`. */
   readonly newlyDue: number;
+  /** Of those walks the ones that this run had sealed. */
+  readonly unsealed?: readonly UnsealedWalk[];
 }

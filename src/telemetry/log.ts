@@ -1,18 +1,23 @@
-import { pino, type Logger } from 'pino';
+import type { Logger } from 'pino';
 import { SyncError } from '../core/errors.ts';
+import { checkLogLevel } from './log-level.ts';
 
 export type Log = Logger;
-
-const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
 
 /**
  * Structured log lines, one JSON object each, handed to `write` at once: a line that was logged before a crash is out.
  * Throws USAGE for an unknown level: silence or noise that nobody asked for is noticed too late.
  */
-export function openLog(options: { readonly level: string; readonly write: (line: string) => void }): Log {
+export async function openLog(options: {
+  readonly level: string;
+  readonly write: (line: string) => void;
+}): Promise<Log> {
+  const level = checkLogLevel(options.level);
+  // Here, because most commands log nothing.
+  const { pino } = await import('pino');
   return pino(
     {
-      level: checkLogLevel(options.level),
+      level,
       base: null,
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
@@ -20,15 +25,6 @@ export function openLog(options: { readonly level: string; readonly write: (line
     },
     { write: options.write },
   );
-}
-
-/** The level as it was given. Throws USAGE, naming those there are, for an unknown one. */
-export function checkLogLevel(level: string): string {
-  if (levels.includes(level)) return level;
-  throw new SyncError(`LOG_LEVEL: expected one of ${levels.join(', ')}, got "${level}".`, {
-    code: 'USAGE',
-    recovery: 'stop',
-  });
 }
 
 /**

@@ -1,5 +1,13 @@
+import type { ErrorCode } from '../core/errors.ts';
+import { rates } from './arrivals.ts';
 import { printable, printableWithin } from './printable.ts';
-import { pagesPerSecond, type EntityProgress, type FileProgress, type Progress } from './progress.ts';
+import {
+  remainingMs,
+  type EntityProgress,
+  type FileProgress,
+  type Progress,
+  type Retry,
+} from './progress.ts';
 
 export interface ProgressStyle {
   /** Characters a line may take. */
@@ -7,24 +15,48 @@ export interface ProgressStyle {
   readonly hasColor: boolean;
 }
 
-/** The run at a glance: a heading, one line per entity that has begun, and what the whole is waiting for. */
+/** The run at a glance: a heading, one line per entity that has begun, sums, and what the whole is waiting for. */
 export function progressLines(progress: Progress, nowMs: number, style: ProgressStyle): readonly string[] {
   const begun = Array.from(progress.entities).filter(([, entity]) => hasBegun(entity));
   const nameWidth = Math.max(8, ...begun.map(([name]) => name.length));
+  const wait = waitText(progress, nowMs);
+  const sums = progress.run === null ? [] : totals(progress, nowMs);
   return [
     colored('bold', clip(heading(progress, nowMs), style), style),
-    ...begun.map(([name, entity]) => entityLine(name, nameWidth, entity, style)),
-    colored('dim', clip(totals(progress, nowMs), style), style),
+    ...begun.map(([name, entity]) => entityLine(name, nameWidth, entity, progress, style)),
+    ...(sums.length === 0 ? [] : [colored('dim', fitting(sums, ', ', style), style)]),
+    ...(wait === null ? [] : [colored('yellow', clip(wait, style), style)]),
   ];
 }
 
 /** The same in one line, for logs and pipes. */
 export function progressSummary(progress: Progress, nowMs: number): string {
+  const wait = waitText(progress, nowMs);
+  if (progress.run === null) return `${heading(progress, nowMs)}: ${wait ?? ''}`;
   const rows = Array.from(progress.entities.values()).reduce((sum, entity) => sum + entity.rows, 0);
   const open = Array.from(progress.entities).filter(([, entity]) => entity.open > 0);
-  const reading = open.length === 0 ? '' : `, reading ${open.map(([name]) => printable(name)).join(', ')}`;
-  return `${heading(progress, nowMs)}: ${counted(rows, 'record')}, ${totals(progress, nowMs)}${reading}`;
+  const parts = [
+    counted(rows, 'record'),
+    ...totals(progress, nowMs),
+    ...(open.length === 0 ? [] : [`reading ${open.map(([name]) => printable(name)).join(', ')}`]),
+    ...(wait === null ? [] : [wait]),
+  ];
+  return `${heading(progress, nowMs)}: ${parts.join(', ')}`;
 }
+
+/** `API not reachable, attempt 3 of 6, next in 8 s`. */
+export function retryText({ code, attempt, attempts, nextAtMs }: Retry, nowMs: number): string {
+  const waitMs = nextAtMs - nowMs;
+  const next = waitMs > 0 ? `next in ${Math.ceil(waitMs / 1000)} s` : 'next one now';
+  return `${failureTexts[code] ?? `Call failed (${code})`}, attempt ${attempt} of ${attempts}, ${next}`;
+}
+
+const failureTexts: Partial<Record<ErrorCode, string>> = {
+  NETWORK: 'API not reachable',
+  TIMEOUT: 'API did not answer in time',
+  UPSTREAM: 'API answered with an error',
+  BODY_INVALID: 'API sent an unusable answer',
+};
 
 /** 1234567 as `1,234,567`, whatever the locale: the text is compared and searched. */
 export function count(value: number): string {
@@ -46,37 +78,71 @@ export function duration(ms: number): string {
 }
 
 function heading(progress: Progress, nowMs: number): string {
-  const goesOn = progress.continues === null ? '' : ` (goes on with ${progress.continues})`;
-  return `${progress.connector}  ${duration(nowMs - progress.startedAtMs)}${goesOn}`;
+  const resumed =
+    progress.continues === null ? '' : ` (resumed ${progress.continues}; finished parts skipped)`;
+  return `${progress.connector}  ${duration(nowMs - progress.startedAtMs)}${resumed}`;
 }
 
-function entityLine(name: string, nameWidth: number, entity: EntityProgress, style: ProgressStyle): string {
-  const expected =
-    entity.expectedRows === null || entity.expectedRows < entity.rows
-      ? ''
-      : ` of ~${count(entity.expectedRows)}`;
-  const parts = [
-    expected === '' ? counted(entity.rows, 'record') : `${count(entity.rows)}${expected} records`,
-    counted(entity.pages, 'page'),
-    ...(entity.waitedMs > 0 ? [`waited ${duration(entity.waitedMs)}`] : []),
-    ...(entity.setAside > 0 ? [`${count(entity.setAside)} set aside`] : []),
-  ];
+function entityLine(
+  name: string,
+  nameWidth: number,
+  entity: EntityProgress,
+  progress: Progress,
+  style: ProgressStyle,
+): string {
   const mark = entity.open > 0 ? '>' : entity.setAside > 0 ? '!' : '·';
-  const line = clip(`${mark} ${printable(name).padEnd(nameWidth)}  ${parts.join('  ')}`, style);
+  const parts = [
+    `${mark} ${printable(name).padEnd(nameWidth)}`,
+    recordsText(entity, progress),
+    ...(entity.setAside > 0 ? [`${count(entity.setAside)} failed`] : []),
+    counted(entity.pages, 'page'),
+  ];
+  const line = fitting(parts, '  ', style);
   return entity.setAside > 0 ? colored('yellow', line, style) : line;
 }
 
-function totals(progress: Progress, nowMs: number): string {
-  const parts = [
-    `walks ${count(progress.walksEnded)} of ${count(progress.walksKnown)} known`,
-    counted(progress.pages, 'page'),
-    `${pagesPerSecond(progress, nowMs).toFixed(1)} requests/s`,
-    ...(progress.retries > 0 ? [counted(progress.retries, 'retry', 'retries')] : []),
-    ...(progress.files === null ? [] : [filesText(progress.files)]),
-    ...(progress.isSweeping && progress.files === null ? [sweepText(progress)] : []),
-    ...(progress.waitingUntilMs > nowMs ? [`waiting ${duration(progress.waitingUntilMs - nowMs)}`] : []),
+/** Fewer are read before anybody wonders how many there are. */
+const leastExpected = 100;
+
+/** All rows are to be expected only where all are read, and by this run alone. */
+function recordsText({ rows, isIncremental, expected }: EntityProgress, { continues }: Progress): string {
+  if (isIncremental) return `${counted(rows, 'record')} (changes only)`;
+  const all = continues === null ? (expected.rows ?? 0) : 0;
+  return all < rows || all < leastExpected
+    ? counted(rows, 'record')
+    : `${count(rows)} of ~${count(all)} records`;
+}
+
+/** The most important first: a narrow screen drops the last ones. */
+function totals(progress: Progress, nowMs: number): readonly string[] {
+  const { walksEnded, walksKnown, retries, files, isSweeping } = progress;
+  const { records, pages } = rates(progress, nowMs);
+  const leftMs = remainingMs(progress, nowMs);
+  if (files !== null) return [filesText(files)];
+  if (isSweeping) return [sweepText(progress)];
+  return [
+    `${count(walksEnded)} of ${count(Math.max(walksKnown, walksEnded))} known listings read`,
+    `${count(Math.round(records))} records/s`,
+    ...(leftMs === null ? [] : [`about ${roughly(leftMs)} left`]),
+    `${pages.toFixed(1)} requests/s`,
+    ...(retries > 0 ? [counted(retries, 'retry', 'retries')] : []),
   ];
-  return parts.join(', ');
+}
+
+/** Null while calls go through. */
+function waitText({ run, retry, throttledUntilMs }: Progress, nowMs: number): string | null {
+  if (retry !== null) return retryText(retry, nowMs);
+  if (throttledUntilMs > nowMs) {
+    return `rate-limit wait, next call in ${Math.ceil((throttledUntilMs - nowMs) / 1000)} s`;
+  }
+  return run === null ? 'connecting to the API' : null;
+}
+
+/** `40 s`, `3 min`, `2 h 10 min`: an estimate is no more exact than that. */
+function roughly(ms: number): string {
+  if (ms < 55_000) return `${Math.max(1, Math.round(ms / 10_000)) * 10} s`;
+  const minutes = Math.round(ms / 60_000);
+  return minutes < 60 ? `${minutes} min` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 function sweepText({ confirmed, deleted }: Progress): string {
@@ -94,6 +160,16 @@ function filesText({ wanted, stored, bytes, failed }: FileProgress): string {
 
 function hasBegun(entity: EntityProgress): boolean {
   return entity.pages + entity.open + entity.sealed + entity.setAside > 0;
+}
+
+/** As many of the parts as there is room for. */
+function fitting([first = '', ...more]: readonly string[], between: string, style: ProgressStyle): string {
+  let line = first;
+  for (const part of more) {
+    if (line.length + between.length + part.length >= style.columns) break;
+    line += between + part;
+  }
+  return clip(line, style);
 }
 
 function clip(line: string, style: ProgressStyle): string {

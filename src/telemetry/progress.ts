@@ -1,9 +1,12 @@
+import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import { rates, rateWindowMs, withArrival, type Arrivals } from './arrivals.ts';
 
 /** What a person watching a run wants to know; made from events alone, never from the engine's insides. */
 export interface Progress {
   readonly connector: ConnectorName;
+  /** Null until the API has been reached and the run has begun. */
   readonly run: RunId | null;
   readonly continues: RunId | null;
   /** Milliseconds since the epoch. */
@@ -14,9 +17,10 @@ export interface Progress {
   readonly entities: ReadonlyMap<EntityName, EntityProgress>;
   readonly pages: number;
   readonly retries: number;
-  /** The sum of all waits that were announced, and when the latest one ends. */
-  readonly waitedMs: number;
-  readonly waitingUntilMs: number;
+  /** The newest failed attempt that another one follows; null once the API has answered again. */
+  readonly retry: Retry | null;
+  /** Until then the service's rate limit lets no call start. */
+  readonly throttledUntilMs: number;
   /** Walks are over: what they did not meet is looked at. */
   readonly isSweeping: boolean;
   /** Rows asked for because they seem to be gone, and rows marked as deleted. */
@@ -24,8 +28,15 @@ export interface Progress {
   readonly deleted: number;
   /** Null until files are fetched. */
   readonly files: FileProgress | null;
-  /** When the last pages arrived, for the rate: at most `rateWindowMs` old. */
-  readonly arrivals: readonly number[];
+  /** What arrived in each of the last seconds, for the rates: at most `rateWindowMs` old. */
+  readonly arrivals: readonly Arrivals[];
+}
+
+export interface Retry {
+  readonly code: ErrorCode;
+  readonly attempt: number;
+  readonly attempts: number;
+  readonly nextAtMs: number;
 }
 
 export interface EntityProgress {
@@ -36,9 +47,16 @@ export interface EntityProgress {
   readonly open: number;
   readonly sealed: number;
   readonly setAside: number;
-  readonly waitedMs: number;
-  /** Rows the sink held before the run: what to expect, roughly. Null when it is not known. */
-  readonly expectedRows: number | null;
+  /** At least one listing of it is asked only for what changed: the rows in the sink say nothing of what will come. */
+  readonly isIncremental: boolean;
+  readonly expected: Expected;
+}
+
+/** What to expect of an entity, roughly. Null where it is not known. */
+export interface Expected {
+  /** That the sink held before the run. */
+  readonly rows: number | null;
+  readonly pages: number | null;
 }
 
 export interface FileProgress {
@@ -49,16 +67,11 @@ export interface FileProgress {
   readonly failed: number;
 }
 
-export const rateWindowMs = 10_000;
-
 export function startProgress(
   connector: ConnectorName,
   nowMs: number,
-  expectedRows: ReadonlyMap<EntityName, number> = new Map(),
+  expected: ReadonlyMap<EntityName, Expected> = new Map(),
 ): Progress {
-  const entities = new Map(
-    Array.from(expectedRows, ([entity, rows]) => [entity, { ...noProgress, expectedRows: rows }] as const),
-  );
   return {
     connector,
     run: null,
@@ -66,11 +79,11 @@ export function startProgress(
     startedAtMs: nowMs,
     walksKnown: 0,
     walksEnded: 0,
-    entities,
+    entities: new Map(Array.from(expected, ([name, one]) => [name, { ...noProgress, expected: one }])),
     pages: 0,
     retries: 0,
-    waitedMs: 0,
-    waitingUntilMs: 0,
+    retry: null,
+    throttledUntilMs: 0,
     isSweeping: false,
     confirmed: 0,
     deleted: 0,
@@ -83,11 +96,22 @@ export function startProgress(
 export function advanceProgress(progress: Progress, event: RunEvent, nowMs: number): Progress {
   switch (event.kind) {
     case 'run-started':
-      return { ...progress, run: event.run, continues: event.continues, walksKnown: event.due };
+      return {
+        ...progress,
+        run: event.run,
+        continues: event.continues,
+        walksKnown: event.due,
+        retry: null,
+      };
     case 'walk-started':
-      return withEntity(progress, event.entity, (entity) => ({ open: entity.open + 1 }));
+      return withEntity(progress, event.entity, (entity) => ({
+        open: entity.open + 1,
+        isIncremental: entity.isIncremental || event.isIncremental,
+      }));
+    case 'call-ended':
+      return event.answer === 'ok' && progress.retry !== null ? { ...progress, retry: null } : progress;
     case 'page-fetched':
-      return { ...progress, arrivals: [...recent(progress.arrivals, nowMs), nowMs] };
+      return { ...progress, arrivals: withArrival(progress.arrivals, event.records, nowMs) };
     case 'page-committed':
       return withEntity(
         { ...progress, pages: progress.pages + 1, walksKnown: progress.walksKnown + event.newlyDue },
@@ -108,16 +132,18 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
         open: Math.max(0, entity.open - 1),
         setAside: entity.setAside + 1,
       }));
-    case 'call-retried':
-      return withEntity(
-        { ...waiting(progress, event.waitMs, nowMs), retries: progress.retries + 1 },
-        event.entity,
-        (entity) => ({
-          waitedMs: entity.waitedMs + event.waitMs,
-        }),
-      );
-    case 'throttled':
-      return waiting(progress, event.waitMs, nowMs);
+    case 'call-retried': {
+      // As the run's report counts them: of calls for records.
+      const retries = progress.retries + (event.entity === null ? 0 : 1);
+      // What the rate limit refused has been told by `throttled`; what is repeated at once is no wait.
+      if (event.code === 'THROTTLED' || event.waitMs === 0) return { ...progress, retries };
+      const { code, attempt, attempts, waitMs } = event;
+      return { ...progress, retries, retry: { code, attempt, attempts, nextAtMs: nowMs + waitMs } };
+    }
+    case 'throttled': {
+      const throttledUntilMs = Math.max(progress.throttledUntilMs, nowMs + event.waitMs);
+      return { ...progress, throttledUntilMs };
+    }
     case 'sweep-started':
       return { ...progress, isSweeping: true };
     case 'record-confirmed':
@@ -132,7 +158,6 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
       return withFiles(progress, (files) => ({ failed: files.failed + 1 }));
     case 'deletes-withheld':
     case 'page-requested':
-    case 'call-ended':
     case 'page-dropped':
     case 'commit-started':
     case 'commit-finished':
@@ -142,10 +167,22 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
   }
 }
 
-/** Pages per second over the last ten seconds (or since the start, when that is less). */
-export function pagesPerSecond(progress: Progress, nowMs: number): number {
-  const seconds = Math.min(rateWindowMs, Math.max(nowMs - progress.startedAtMs, 1000)) / 1000;
-  return recent(progress.arrivals, nowMs).length / seconds;
+/**
+ * How long the listings still take at the present rate. Null where that is not known: for a resumed run, once an entity
+ * has begun that has no estimate, and while nothing comes.
+ */
+export function remainingMs(progress: Progress, nowMs: number): number | null {
+  const { entities, continues, run, isSweeping, startedAtMs, throttledUntilMs } = progress;
+  const isTooEarly = run === null || nowMs - startedAtMs < rateWindowMs;
+  if (isTooEarly || continues !== null || isSweeping || throttledUntilMs > nowMs) return null;
+  let pages = 0;
+  for (const entity of entities.values()) {
+    // One that has not begun may stay so: nothing may lead to it.
+    if (entity.expected.pages === null && entity.pages > 0) return null;
+    pages += Math.max(0, (entity.expected.pages ?? 0) - entity.pages);
+  }
+  const perSecond = rates(progress, nowMs).pages;
+  return pages === 0 || perSecond === 0 ? null : (pages / perSecond) * 1000;
 }
 
 const noProgress: EntityProgress = {
@@ -155,27 +192,14 @@ const noProgress: EntityProgress = {
   open: 0,
   sealed: 0,
   setAside: 0,
-  waitedMs: 0,
-  expectedRows: null,
+  isIncremental: false,
+  expected: { rows: null, pages: null },
 };
 
 const noFiles: FileProgress = { wanted: 0, stored: 0, bytes: 0, failed: 0 };
 
-function recent(arrivals: readonly number[], nowMs: number): readonly number[] {
-  const first = arrivals.findIndex((at) => at > nowMs - rateWindowMs);
-  return first === -1 ? [] : arrivals.slice(first);
-}
-
 function walkEnded(progress: Progress): Progress {
   return { ...progress, walksEnded: progress.walksEnded + 1 };
-}
-
-function waiting(progress: Progress, waitMs: number, nowMs: number): Progress {
-  return {
-    ...progress,
-    waitedMs: progress.waitedMs + waitMs,
-    waitingUntilMs: Math.max(progress.waitingUntilMs, nowMs + waitMs),
-  };
 }
 
 function withFiles(progress: Progress, change: (files: FileProgress) => Partial<FileProgress>): Progress {

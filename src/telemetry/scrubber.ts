@@ -1,6 +1,7 @@
+import { hideSecrets, isPlainWord } from '../core/hide-secrets.ts';
 import type { Secret } from '../core/secret.ts';
 
-/** The last gate before anything is printed: replaces every secret it was told of, and bearer tokens of any origin. */
+/** The last gate before anything is printed: replaces the secrets it was told of, as `hideSecrets` does, and bearer tokens of any origin. */
 export interface Scrubber {
   /** Adds a secret, with the spellings it takes inside JSON and URLs. */
   readonly register: (secret: Secret) => void;
@@ -8,29 +9,24 @@ export interface Scrubber {
 }
 
 const replacement = '[secret]';
-const bearer = /\b(Bearer)\s+[^\s"'\\]+/gi;
-/** Shorter ones would turn ordinary text into holes, and protect nothing that could not be guessed. */
-const shortestSecret = 4;
+/** RFC 6750's b64token; "Bearer <token>" and "Bearer authentication" are words about one. */
+const bearer = /\b(Bearer)\s+([\w.~+/=-]+)/gi;
 
 export function createScrubber(): Scrubber {
   const spellings = new Set<string>();
-  let longestFirst: readonly string[] = [];
   return {
     register: (secret) => {
       for (const spelling of spellingsOf(secret.reveal())) spellings.add(spelling);
-      // A secret may contain another one: the longer goes first, or its rest would stay readable.
-      longestFirst = [...spellings].sort((left, right) => right.length - left.length);
     },
-    scrub: (text) => {
-      let clean = text;
-      for (const spelling of longestFirst) clean = clean.replaceAll(spelling, replacement);
-      return clean.replace(bearer, `$1 ${replacement}`);
-    },
+    scrub: (text) =>
+      hideSecrets(text, [...spellings]).replace(bearer, (found, name: string, value: string) =>
+        isPlainWord(value) ? found : `${name} ${replacement}`,
+      ),
   };
 }
 
 function spellingsOf(value: string): readonly string[] {
-  if (value.length < shortestSecret) return [];
+  if (value === '') return [];
   return [
     value,
     JSON.stringify(value).slice(1, -1),
@@ -44,7 +40,7 @@ function spellingsOf(value: string): readonly string[] {
 function passwordOf(value: string): readonly string[] {
   if (!URL.canParse(value)) return [];
   const { password } = new URL(value);
-  return password.length < shortestSecret ? [] : [password, decodeURIComponentOr(password)];
+  return password === '' ? [] : [password, decodeURIComponentOr(password)];
 }
 
 function decodeURIComponentOr(text: string): string {

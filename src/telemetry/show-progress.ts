@@ -1,8 +1,9 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
-import { advanceProgress, startProgress } from './progress.ts';
+import { advanceProgress, startProgress, type Expected } from './progress.ts';
 import { progressLines, progressSummary, type ProgressStyle } from './progress-text.ts';
+import { tellOutage } from './tell-outage.ts';
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {
@@ -14,16 +15,16 @@ export interface ProgressScreen {
 
 export interface ProgressDisplay extends AsyncDisposable {
   readonly onEvent: OnRunEvent;
-  /** What the sink held before the run, once it is known. */
-  expect(rows: ReadonlyMap<EntityName, number>): void;
+  /** What is to be expected of the run, once it is known. Called before the run begins. */
+  expect(expected: ReadonlyMap<EntityName, Expected>): void;
 }
 
 const redrawMs = 100;
 const lineMs = 10_000;
 
 /**
- * Shows a run while it goes on: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds.
- * Disposing it removes the live lines and stops; nothing is drawn afterwards.
+ * Shows a run while it goes on: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds
+ * and one for each failed attempt. Disposing it removes the live lines and stops; nothing is drawn afterwards.
  */
 export function showProgress(
   connector: ConnectorName,
@@ -38,12 +39,15 @@ export function showProgress(
     else screen.redraw(progressLines(progress, clock.now(), style()));
   };
   const showing = repeat(clock, style === null ? lineMs : redrawMs, stop.signal, show);
+  const tell = style === null ? tellOutage((line) => screen.addLine(`${connector}: ${line}`), clock) : null;
   return {
     onEvent: (event) => {
       progress = advanceProgress(progress, event, clock.now());
+      tell?.(event);
     },
-    expect: (rows) => {
-      progress = startProgress(connector, progress.startedAtMs, rows);
+    expect: (expected) => {
+      const { retries, retry, throttledUntilMs, startedAtMs } = progress;
+      progress = { ...startProgress(connector, startedAtMs, expected), retries, retry, throttledUntilMs };
     },
     [Symbol.asyncDispose]: async () => {
       if (stop.signal.aborted) return;

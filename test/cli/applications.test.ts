@@ -26,7 +26,7 @@ it('create makes an application and shows its secret, list shows it without, del
   });
   const second = await call('create', '--organization', 'acme & co');
   expect(second.stdout).toMatch(
-    /^An application of organization acme & co; .*\n  client id      client-\w+\n  client secret  [\w-]{32}\n$/,
+    /^New client of organization acme & co; .*\n  client id      client-\w+\n  client secret  [\w-]{32}\n$/,
   );
   const list = await call('list');
   expect(list.stdout.split('\n').map((line) => line.split(/ {2,}/)[1])).toEqual([
@@ -42,30 +42,41 @@ it('create makes an application and shows its secret, list shows it without, del
   expect(await listed()).toMatchObject([{ organization: 'acme & co' }]);
   const again = await call('delete', String(created?.['clientId']));
   expect(again.code).toBe(2);
-  expect(again.stderr).toMatch(/There is no application client-\w+ in \.\/data\/service/);
+  expect(again.stderr).toMatch(/There is no client client-\w+ in \.\/data\/service/);
 });
 
 it('looking makes nothing', async () => {
   expect(await listed('--data', 'nowhere')).toEqual([]);
-  expect((await call('list', '--data', 'nowhere')).stdout).toBe(
-    'There are no applications in nowhere yet.\n',
-  );
+  expect((await call('list', '--data', 'nowhere')).stdout).toBe('There are no clients in nowhere yet.\n');
   expect((await call('delete', 'c', '--data', 'nowhere')).code).toBe(2);
   expect(existsSync(join(folder.path, 'nowhere'))).toBe(false);
 });
 
-it('say that a service runs on the folder while one does, and work when it has ended', async () => {
+it('work while a service runs on the folder, which obeys them at once', async () => {
   const serve = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
     cwd: folder.path,
   });
-  await serve.until('"url"');
-  for (const args of [['list'], ['create'], ['delete', 'local']]) {
-    const refused = await call(...args);
-    expect(refused.code).toBe(2);
-    expect(refused.stderr).toMatch(/Another process serves the data in .*\. End that process first/);
-    expect(refused.stdout).toBe('');
-  }
-  // The lock is the kernel's: it does not matter how the process ends.
+  await serve.until('"revision"');
+  const { url } = JSON.parse(serve.output().stdout) as { readonly url: string };
+  const created = jsonLines(await call('create', '--json'))[0];
+  expect(await listed()).toMatchObject([{ clientId: 'local' }, { clientId: created?.['clientId'] }]);
+  const signIn = (): Promise<Response> =>
+    fetch(`${url}/api/v1/account/applications/token`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        client_id: created?.['clientId'],
+        client_secret: created?.['clientSecret'],
+      }),
+    });
+  const answer = await signIn();
+  const { access_token: token } = (await answer.json()) as { readonly access_token: string };
+  const workspaces = (): Promise<Response> =>
+    fetch(`${url}/api/v1/workspaces`, { headers: { authorization: `Bearer ${token}` } });
+  expect([answer.status, (await workspaces()).status]).toEqual([200, 200]);
+
+  expect((await call('delete', String(created?.['clientId']))).code).toBe(0);
+  expect([(await signIn()).status, (await workspaces()).status]).toEqual([401, 401]);
   serve.child.kill('SIGKILL');
   await serve.result.catch(() => undefined);
   expect(await listed()).toMatchObject([{ clientId: 'local', organization: 'default' }]);

@@ -57,7 +57,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
     const before = await filesBelow(folder.path);
     const result = await cli(['audit', 'newsletter/list_members', '--config', config]);
     expect(result.stdout).toMatch(
-      /^newsletter\/list_members: (\S+) rows at the service, \1 stored, \1 the same \(\d+ calls\)\n {2}no differences\n$/,
+      /^newsletter\/list_members: (\S+) rows at the API, \1 stored, \1 the same \(\d+ calls\)\n {2}no differences\n$/,
     );
     expect(result.code).toBe(0);
     expect(await filesBelow(folder.path)).toEqual(before);
@@ -87,10 +87,10 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
     const before = await filesBelow(folder.path);
     const result = await cli(['audit', 'newsletter/campaigns', '--config', config]);
     expect(result.code).toBe(3);
-    expect(result.stdout).toContain('missing: at the service and not stored: 2\n');
+    expect(result.stdout).toContain('missing: at the API, not stored: 2\n');
     for (const key of [lost, gone]) expect(result.stdout).toContain(`    ${key}\n`);
-    expect(result.stdout).toContain(`changed: stored with other content: 1\n    ${other}\n`);
-    expect(result.stdout).toContain('extra: stored and not at the service: 1\n    ["zz-new\ufffd"]\n');
+    expect(result.stdout).toContain(`changed: stored with different content: 1\n    ${other}\n`);
+    expect(result.stdout).toContain('extra: stored, not at the API: 1\n    ["zz-new\ufffd"]\n');
     expect(result.stdout).toContain('connector-sync explain newsletter/campaigns --key');
     expect(await filesBelow(folder.path)).toEqual(before);
   });

@@ -46,11 +46,11 @@ it('cancel ends a sync of another process after a checkpoint, and the next one g
   const { code, stdout } = await cli('cancel', run);
   expect(code).toBe(0);
   expect(stdout).toBe(
-    `newsletter: run ${run} ends at its next page, within seconds; what is stored stays.\n`,
+    `newsletter: run ${run} stops at its next page, within seconds; what is stored stays.\n`,
   );
   const result = await syncing.result;
   expect(result.code).toBe(130);
-  expect(result.stderr).toContain('newsletter: cancelled by a request; what is stored stays');
+  expect(result.stderr).toContain('newsletter: cancelled on request; what is stored stays');
   expect(jsonLines(result).at(-1)).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
 
   const over = await cli('cancel', run);
@@ -90,7 +90,7 @@ it('cancel says where the process of a run is gone', async () => {
   const { code, stdout } = await cli('cancel', run);
   expect(code).toBe(0);
   expect(stdout).toBe(
-    `newsletter: the process of run ${run} (${syncing.child.pid}) is gone; the next run goes on from what it stored.\n`,
+    `newsletter: the process of run ${run} (${syncing.child.pid}) has ended; the next run resumes from what it stored.\n`,
   );
 });
 

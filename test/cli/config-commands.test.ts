@@ -119,9 +119,19 @@ describe('init', () => {
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const written = await readFile(file, 'utf8');
 
-    const again = await callCli(['init'], { cwd: folder.path });
-    expect(again.code).toBe(2);
+    const another = await callCli(['init'], { cwd: folder.path });
+    expect(another).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('already exists; not overwritten') as string,
+    });
     expect(await readFile(file, 'utf8')).toBe(written);
+    const again = await callCli(args, { cwd: folder.path });
+    expect(again).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining('already exists with this content') as string,
+    });
+    expect(await readFile(file, 'utf8')).toBe(written);
+    expect(written).not.toContain('rateLimit');
 
     // The credentials come from a .env here; what the environment says wins.
     await writeFile(
@@ -140,6 +150,14 @@ describe('init', () => {
         connectors: { newsletter: { workspace: 'marketing' } },
       },
     ]);
+  });
+
+  it('lets a sync of the API on this machine go faster than a hosted one allows', async () => {
+    await callCli(['init', '--base-url', 'http://127.0.0.1:8787'], { cwd: folder.path });
+    const env = { CONNECTOR_API_CLIENT_ID: 'local-client', CONNECTOR_API_CLIENT_SECRET: 'local-secret-1234' };
+    const [shown] = jsonLines(await callCli(['config', 'show', '--json'], { cwd: folder.path, env }));
+    const rateLimit = { requestsPerSecond: 500 };
+    expect(shown).toMatchObject({ connectors: { newsletter: { rateLimit }, wiki: { rateLimit } } });
   });
 
   it('writes another file so that records land below the working folder, and names it in what comes next', async () => {
@@ -161,7 +179,7 @@ describe('init', () => {
 
   it.each([
     ['below a file', 'taken/my.yaml', 'is a file, expected a folder'],
-    ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be made'],
+    ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be created'],
   ])('says in words why it cannot write %s', async (_, file, why) => {
     await writeFile(join(folder.path, 'taken'), '');
     const [init, demo] = await Promise.all([
@@ -170,7 +188,7 @@ describe('init', () => {
     ]);
     for (const { code, stderr } of [init, demo]) {
       expect(code).toBe(2);
-      expect(stderr).toMatch(/^Error: /);
+      expect(stderr).toMatch(/^Error: /m);
       expect(stderr).toContain(why);
     }
   });

@@ -42,14 +42,14 @@ describe('demo --scheduled', () => {
     expect(runs.stdout.match(/ ok /g)?.length).toBeGreaterThanOrEqual(6);
   }, 90_000);
 
-  it('ends in order with Ctrl-C and says what to do next', async () => {
+  it('ends in order and with 130 after Ctrl-C, and says what to do next', async () => {
     await using redis = await startRedis();
     const env = { REDIS_URL: redis.url };
     const running = startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env });
     await running.until('schedule fired');
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.result;
-    expect([code, stderr]).toEqual([0, '']);
+    expect([code, stderr]).toEqual([130, '']);
     expect(stdout).toContain('npx connector-sync schedule list --config d/connector-sync.yaml');
   });
 });

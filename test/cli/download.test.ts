@@ -56,7 +56,7 @@ describe('download', () => {
     writeFileSync(place, 'old');
     const refused = await download('a1', '--output', 'here.txt');
     expect(refused).toMatchObject({ code: 2, stdout: '' });
-    expect(refused.stderr).toContain('is there already');
+    expect(refused.stderr).toContain('already exists; not overwritten');
     expect(world.asked()).toEqual([]);
     expect(readFileSync(place, 'utf8')).toBe('old');
     expect(jsonLines(await download('a1', '--output', 'here.txt', '--force', '--json'))).toEqual([
@@ -97,7 +97,7 @@ describe('download', () => {
     world.files.set('a2', file('cut', { reply: () => cutInText }));
     const cut = await download('a2', '--output', '-');
     expect(cut.code).toBe(1);
-    expect(cut.stderr).toContain('have gone to standard output already');
+    expect(cut.stderr).toContain('were already written to standard output');
     expect(world.asked()).toEqual(['a1', 'a2', 'a2']);
   });
 

@@ -65,7 +65,7 @@ describe.each(['sqlite', 'jsonl'] as const)('explain over a %s sink', (sink) => 
     expect(explained.text).toContain(
       `last_changed ${new Date(String(member?.['last_changed'])).toISOString()}`,
     );
-    expect(explained.text).toContain('read its listing in full and met it');
+    expect(explained.text).toContain('read its listing in full and found it');
   });
 
   it('says which records an incremental read asked for, and until when an unchanged one waits', async () => {
@@ -84,7 +84,7 @@ describe.each(['sqlite', 'jsonl'] as const)('explain over a %s sink', (sink) => 
     });
     const explained = await explain('newsletter/list_members', oldest);
     expect(explained).toMatchObject({ reason: { kind: 'incremental', isMet: false } });
-    expect(explained.text).toMatch(/is older than the newest that is stored .* a full read/);
+    expect(explained.text).toMatch(/is older than the sync cursor .* a full read/);
   });
 
   it('says that a listing was set aside, why, and that it stays due', async () => {
@@ -95,7 +95,7 @@ describe.each(['sqlite', 'jsonl'] as const)('explain over a %s sink', (sink) => 
     await world.cli('sync', 'newsletter');
     const explained = await explain('newsletter/list_members', member);
     expect(explained).toMatchObject({ reason: { kind: 'set-aside' }, row: { partition: { failure: {} } } });
-    expect(explained.text).toMatch(/set aside .*; it stays due/);
+    expect(explained.text).toMatch(/reading its listing failed .*; the next sync tries again/);
   }, 60_000);
 
   it('says that a page’s blocks were not read because the page has not changed', async () => {

@@ -34,7 +34,7 @@ describe.each(['sqlite', 'jsonl'] as const)('export from a %s sink', (sink) => {
     expect(rows.every((row) => row['_op'] === 'upsert')).toBe(true);
     const next = nextOf(result.stderr);
     expect(next).toBeGreaterThanOrEqual(seqs.at(-1) ?? 0);
-    expect(result.stderr).toMatch(/as of \d{4}-.*newest ok sync \d{8}T\d{9}Z-/);
+    expect(result.stderr).toMatch(/fresh up to \d{4}-.*last successful sync \d{8}T\d{9}Z-/);
     const again = await world.cli('export', 'newsletter/list_members', '--since-seq', String(next));
     expect(again).toMatchObject({ code: 0, stdout: '' });
     const half = seqs[Math.floor(seqs.length / 2)] ?? 0;
@@ -86,7 +86,11 @@ describe.each(['sqlite', 'jsonl'] as const)('export from a %s sink', (sink) => {
       false,
     );
     const beyond = await world.cli('export', 'newsletter/lists', '--since-seq', '1000000');
-    expect(beyond).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('Load') as string });
+    expect(beyond).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('Reload') as string,
+    });
   });
 
   it.each([

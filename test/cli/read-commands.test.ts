@@ -33,7 +33,7 @@ describe('before the first sync', () => {
     const [status, runs] = await Promise.all([cli(['status']), cli(['runs'])]);
     expect(status).toMatchObject({
       code: 0,
-      stdout: expect.stringContaining('newsletter: nothing synced yet') as string,
+      stdout: expect.stringContaining('newsletter: not synced yet') as string,
     });
     expect(runs).toMatchObject({ code: 0, stdout: expect.stringContaining('No runs yet') as string });
   });

@@ -127,7 +127,7 @@ describe('refetch', () => {
     [['newsletter/segments', '--key', 'list_id=a', 'id=one'], 'expected integer'],
     [['newsletter/tags', '--key', 'list_id=a', 'id=1'], 'has the actions list, not get'],
     [['newsletter/email_activity_events', '--key', 'id=1'], 'elements of email_activity'],
-    [['wiki/blocks', '--key', 'id=nowhere'], 'does not say where it belongs'],
+    [['wiki/blocks', '--key', 'id=nowhere'], 'does not say which listing it belongs to'],
   ])('refuses %j before any call', async (args, message) => {
     await open('sqlite', '    include: [lists]\n');
     const result = await world.cli('refetch', ...args);

@@ -106,7 +106,7 @@ describe('schedule list', () => {
     worker.child.kill('SIGTERM');
     await worker.result;
     const { stdout } = await cli('schedule', 'list');
-    expect(stdout).toMatch(/^newsletter was given up \S+Z \(\d+s ago\): AUTH_FAILED$/m);
+    expect(stdout).toMatch(/^newsletter failed for good \S+Z \(\d+s ago\): AUTH_FAILED$/m);
     expect((await listed())['newsletter']).toMatchObject({ givenUp: { code: 'AUTH_FAILED' } });
     await cli('sync', 'newsletter', '--select', 'lists');
     expect((await listed())['newsletter']).toMatchObject({ givenUp: null });
@@ -140,7 +140,7 @@ describe('schedule apply', () => {
     expect([first.code, first.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
     const text = await readFile(config, 'utf8');
     await writeFile(config, text.replace('    schedule: { every: 1h }\n', ''));
-    expect((await cli('schedule', 'apply')).stdout).toBe('kept as they were: newsletter\nremoved: wiki\n');
+    expect((await cli('schedule', 'apply')).stdout).toBe('unchanged: newsletter\nremoved: wiki\n');
   });
 
   it('refuses a sink of another file, and takes it over when told to', async () => {
@@ -166,7 +166,7 @@ describe('schedule apply', () => {
     await rm(join(folder.path, 'main.db'));
     const left = await cli('schedule', 'apply', '--json');
     expect(jsonLines(left)).toMatchObject([{ written: [], elsewhere: [{ sink: 'main' }] }]);
-    expect((await cli('schedule', 'apply')).stderr).toContain('Left alone: sink main, whose files are on ');
+    expect((await cli('schedule', 'apply')).stderr).toContain('Skipped sink main: its files are on ');
     const paused = await cli('schedule', 'pause', 'wiki');
     expect(paused.code).toBe(2);
     expect(paused.stderr).toContain('Sink main is not on this machine: a worker on ');
@@ -190,12 +190,12 @@ describe('schedule pause and resume', () => {
     await cli('schedule', 'apply');
     const paused = await cli('schedule', 'pause', 'wiki', '--reason', 'the service moves');
     expect([paused.code, paused.stderr]).toEqual([0, '']);
-    expect(paused.stdout).toBe('wiki: paused, no further scheduled run starts\n');
+    expect(paused.stdout).toBe('wiki: paused, no more scheduled runs start\n');
     const list = await cli('schedule', 'list');
     expect(list.stdout).toMatch(/^wiki +every 1h +paused +never$/m);
-    expect(list.stdout).toMatch(/^wiki is paused since \S+Z \(\d+s ago\): the service moves$/m);
+    expect(list.stdout).toMatch(/^wiki has been paused since \S+Z \(\d+s ago\): the service moves$/m);
     expect((await cli('status', 'wiki')).stdout).toMatch(
-      /^ {2}its schedule is paused since .+: the service moves$/m,
+      /^ {2}schedule paused since .+: the service moves$/m,
     );
     // Redis has forgotten it, and an apply does not bring it back.
     expect(jsonLines(await cli('schedule', 'apply', '--json'))).toMatchObject([
@@ -203,11 +203,11 @@ describe('schedule pause and resume', () => {
     ]);
     const run = await cli('schedule', 'run', 'wiki');
     expect(run.code).toBe(2);
-    expect(run.stderr).toContain('wiki is paused since ');
+    expect(run.stderr).toContain('wiki has been paused since ');
     expect(run.stderr).toContain('schedule resume wiki');
 
     const resumed = await cli('schedule', 'resume', 'wiki', 'newsletter');
-    expect(resumed.stdout).toBe('wiki: resumed, it runs by its schedule again\nnewsletter: was not paused\n');
+    expect(resumed.stdout).toBe('wiki: resumed, runs on its schedule again\nnewsletter: was not paused\n');
     expect(await listed()).toMatchObject({
       wiki: { paused: null, next: expect.stringContaining('T') as string },
     });
@@ -218,7 +218,7 @@ describe('schedule pause and resume', () => {
     await redisIsDown();
     const paused = await cli('schedule', 'pause', 'wiki', 'newsletter');
     expect(paused.code).toBe(0);
-    expect(paused.stderr).toContain('kept in the sink and holds. Redis could not be told');
+    expect(paused.stderr).toContain('stored in the sink and is in effect. Redis does not answer');
     expect(await listed()).toMatchObject({
       newsletter: { paused: { reason: 'paused by hand' } },
       wiki: { paused: { since: expect.any(String) as string } },
@@ -232,14 +232,14 @@ describe('schedule pause and resume', () => {
     await redisIsDown();
     const { code, stderr } = await cli('schedule', 'pause', 'wiki');
     expect(code).toBe(2);
-    expect(stderr).toContain('Redis, which would know where it is, does not answer');
+    expect(stderr).toContain('Redis, which knows where it is, does not answer');
   });
 
   it.each([
-    [['pause', 'wikis'], 'Expected one of the connectors newsletter, wiki, got "wikis"'],
+    [['pause', 'wikis'], 'Unknown connector "wikis"; did you mean "wiki"?'],
     [['pause', 'wiki', '--reason', ' '], '--reason: expected a few words'],
     [['pause'], "missing required argument 'connector'"],
-    [['run', 'wikis'], 'Expected one of the connectors newsletter, wiki, got "wikis"'],
+    [['run', 'wikis'], 'Unknown connector "wikis"; did you mean "wiki"?'],
   ])('%j ends with 2', async (args, why) => {
     const { code, stderr } = await cli('schedule', ...args);
     expect(code).toBe(2);
@@ -264,7 +264,7 @@ describe('schedule run', () => {
   it('ends with 2 where nobody has that sink, and with 1 without Redis', async () => {
     const nobody = await cli('schedule', 'run', 'wiki');
     expect(nobody.code).toBe(2);
-    expect(nobody.stderr).toContain('No worker has ever served sink main');
+    expect(nobody.stderr).toContain('No worker has ever used sink main');
     await redisIsDown();
     const startedMs = performance.now();
     const down = await cli('schedule', 'run', 'wiki', '--json');

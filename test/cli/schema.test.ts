@@ -58,9 +58,7 @@ describe('schema diff', () => {
   it('says that nothing was synced yet, and makes no sink', async () => {
     const result = await cli(['schema', 'diff']);
     expect(result.code).toBe(0);
-    expect(result.stdout).toBe(
-      'newsletter: nothing synced yet (sink main)\nwiki: nothing synced yet (sink main)\n',
-    );
+    expect(result.stdout).toBe('newsletter: not synced yet (sink main)\nwiki: not synced yet (sink main)\n');
     expect(existsSync(join(folder.path, 'main.db'))).toBe(false);
   });
 
@@ -80,7 +78,7 @@ describe('schema diff', () => {
     expect(result.code).toBe(0);
     const [heading, ...table] = result.stdout.trimEnd().split('\n');
     expect(heading).toBe(
-      'newsletter: 3 fields that email-marketing does not describe (sink main); the last column can be pasted below "fields:"',
+      'newsletter: 3 fields not declared by email-marketing (sink main); paste the last column below "fields:" to declare them',
     );
     expect(
       table.map((line) =>
@@ -114,7 +112,7 @@ describe('schema diff', () => {
   it('knows only connectors of the config', async () => {
     const result = await cli(['schema', 'diff', 'nobody']);
     expect(result.code).toBe(2);
-    expect(result.stderr).toContain('Expected one of the connectors newsletter, wiki, got "nobody".');
+    expect(result.stderr).toContain('Unknown connector "nobody"; the config has newsletter, wiki.');
   });
 });
 

@@ -63,7 +63,7 @@ it('follows the cursors of --all, and ends in an error where one comes again', a
   expect(jsonLines(all).map(({ id }) => id)).toEqual(['a', 'b', 'c']);
   const endless = await search('--all');
   expect(endless).toMatchObject({ code: 1, stdout: '{"id":"x"}\n{"id":"x"}\n' });
-  expect(endless.stderr).toContain('the search gave a cursor again');
+  expect(endless.stderr).toContain('returned the same cursor again');
 });
 
 it('makes hostile text inert in a table', async () => {

@@ -59,13 +59,13 @@ it('makes what it needs for its owner alone, shows the secret that it made up, a
   first.child.kill('SIGTERM');
   const second = startCli(tiny, { cwd: folder.path });
   expect((await first.result).code).toBe(0);
-  await second.until('Ctrl-C ends it');
+  await second.until('Ctrl-C stops it');
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(second.output().stdout)?.[0];
   expect(await tokenStatus(url, 'local', secret)).toBe(200);
   second.child.kill('SIGTERM');
   const { stdout, stderr } = await second.result;
-  expect(stdout).toContain('credentials: client id local; its secret was shown once, when it was made.');
-  expect(stdout).toMatch(/Lost\? End the service, then:\n +npx connector-sync applications create\n/);
+  expect(stdout).toContain('credentials: client id local; its secret was shown once, when it was created.');
+  expect(stdout).toMatch(/Lost it\? Make another one:\n +npx connector-sync applications create\n/);
   expect(stdout).toContain(`reference:   ${url ?? ''}/docs\n`);
   expect(stdout).toContain(`OpenAPI:     ${url ?? ''}/openapi.json\n`);
   expect(stdout).toContain('connectors:  sample-newsletter, sample-wiki, sample-library (revision 0)\n');
@@ -113,7 +113,7 @@ it('that finds its port taken leaves no application whose secret nobody has seen
     const args = ['serve', '--port', port, '--size', 'tiny', '--no-index'];
     expect(await callCli(args, { cwd: folder.path })).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining(`Port ${port} of 127.0.0.1 is taken`) as string,
+      stderr: expect.stringContaining(`Port ${port} of 127.0.0.1 is in use`) as string,
     });
   } finally {
     taken.close();

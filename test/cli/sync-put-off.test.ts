@@ -14,6 +14,6 @@ it('sync ends with 3 and says until when it was put off, also before a run has b
     env: { SECRET: cliSecret },
   });
   expect(code).toBe(3);
-  const [, until = ''] = /the service asked to wait until (\S+Z), run it again then/.exec(stderr) ?? [];
+  const [, until = ''] = /the API asked to wait until (\S+Z), run it again then/.exec(stderr) ?? [];
   expect(Date.parse(until)).toBeGreaterThanOrEqual(before + 60_000);
 });

@@ -68,7 +68,7 @@ describe('sync', () => {
     const url = await withService();
     const plan = await sync(url, ['--dry-run', '--json', '--select', 'users', 'block*']);
     expect(plan.code).toBe(0);
-    expect(plan.stderr).toBe('newsletter: skipped, nothing of it is selected\n');
+    expect(plan.stderr).toBe('newsletter: skipped, no selected entity\n');
     expect(jsonLines(plan)).toMatchObject([{ connectors: [{ connector: 'wiki' }] }]);
 
     const both = await sync(url, ['--dry-run', '--json', '--select', 'users', 'lists']);
@@ -109,7 +109,7 @@ describe('sync', () => {
     expect(nowhere.code).toBe(2);
     expect(nowhere.stderr).toContain('No entity matches "userz"; there are');
     expect(nothing.code).toBe(2);
-    expect(nothing.stderr).toContain('nothing is left to read');
+    expect(nothing.stderr).toContain('Nothing to read');
   });
 
   it('names the type of a connector that is not of the definition in the config', async () => {
@@ -146,7 +146,7 @@ describe('sync', () => {
     const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: partial in /m);
-    expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ partitions?\)/m);
+    expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ listings?\)/m);
   });
 
   it('ends with 6 while a guard withholds deletes, says what to do, and passes them when told to', async () => {
@@ -160,13 +160,15 @@ describe('sync', () => {
     plantCampaign('zz-gone');
     const kept = await call('sync', 'newsletter', '--full');
     expect(kept.code).toBe(6);
-    expect(kept.stdout).toContain('1 row of campaigns seems to be gone and is kept');
+    expect(kept.stdout).toContain(
+      '! campaigns: 1 of 6 looks deleted; kept (limit 0 % or 0 rows in 24 hours)',
+    );
     expect(kept.stdout).toContain('sync newsletter --allow-deletes');
-    expect((await call('status', 'newsletter')).stdout).toContain('1 row seems to be gone at the service');
+    expect((await call('status', 'newsletter')).stdout).toContain('! campaigns: 1 of 6 looks deleted; kept');
     const passed = await call('sync', 'newsletter', '--full', '--allow-deletes', '--json');
     expect(passed.code).toBe(0);
     expect(entityIn(passed, 'campaigns')).toMatchObject({ deleted: 1, withheld: 0 });
-    expect((await call('status', 'newsletter')).stdout).not.toContain('seems to be gone');
+    expect((await call('status', 'newsletter')).stdout).not.toContain('looks deleted');
   });
 
   it.each([
@@ -182,7 +184,7 @@ describe('sync', () => {
     const result = await sync('http://127.0.0.1:9', ['newsleter', '--json']);
     expect(result.code).toBe(2);
     expect(jsonLines(result)).toMatchObject([
-      { error: { code: 'USAGE', message: expect.stringContaining('newsletter, wiki') as string } },
+      { error: { code: 'USAGE', message: expect.stringContaining('did you mean "newsletter"?') as string } },
     ]);
   });
 
@@ -215,7 +217,7 @@ describe('sync', () => {
     running.child.kill('SIGINT');
     const first = await running.result;
     expect(first.code).toBe(130);
-    expect(first.stderr).toContain('Run the same command again to go on from there');
+    expect(first.stderr).toContain('Run the same command again to resume');
     const report = jsonLines(first).at(-1);
     expect(report).toMatchObject({ kind: 'run-report', report: { outcome: 'interrupted' } });
 

@@ -5,9 +5,9 @@ import { noCounts } from '../../src/core/records.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
-it('says once a minute how far a run is, and nothing of a short one', () => {
+it('says once a minute how far a run is, and nothing of a short one', async () => {
   const lines: unknown[] = [];
-  const log = openLog({ level: 'info', write: (line) => lines.push(JSON.parse(line)) });
+  const log = await openLog({ level: 'info', write: (line) => lines.push(JSON.parse(line)) });
   const clock = instantClock();
   const onEvent = tellProgress(log, 'news' as ConnectorName, clock);
   const page = (records: number): void =>
@@ -28,7 +28,7 @@ it('says once a minute how far a run is, and nothing of a short one', () => {
     page(10);
   }
   expect(lines).toMatchObject([
-    { msg: 'run goes on', connector: 'news', entity: 'lists', pages: 60, records: 600 },
+    { msg: 'run in progress', connector: 'news', entity: 'lists', pages: 60, records: 600 },
     { pages: 120, records: 1200 },
   ]);
 });

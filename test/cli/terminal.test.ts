@@ -20,6 +20,14 @@ describe('the terminal', () => {
     ]);
   });
 
+  it('draws no more lines than the screen has: the first and the last ones', () => {
+    const { terminal, written, stderr } = open({ isTTY: true });
+    Object.assign(stderr, { rows: 4 });
+    terminal.redraw(['heading', 'a', 'b', 'c', 'sums']);
+    terminal.redraw([]);
+    expect(written.stderr).toEqual(['heading\nc\nsums\n', '\u001b[3A\r\u001b[0J']);
+  });
+
   it('asks for the width anew and respects NO_COLOR', () => {
     const { terminal, stderr } = open({ isTTY: true, env: { NO_COLOR: '1' } });
     expect(terminal.style?.()).toEqual({ columns: 120, hasColor: false });

@@ -79,7 +79,7 @@ describe('worker', () => {
     expectNoSecrets(result);
     const lines = logLines(result);
     const line = (msg: string): unknown => lines.find((one) => one['msg'] === msg);
-    expect(line('these connectors have no schedule: they run only when asked for')).toMatchObject({
+    expect(line('these connectors have no schedule: they run only on request')).toMatchObject({
       connectors: ['newsletter'],
     });
     expect(line('worker started')).toMatchObject({
@@ -182,21 +182,24 @@ describe('a worker that cannot start', () => {
   });
 
   it.each([
-    [['--connectors', 'news*', 'blog*'], 'no connector matches "blog*"; there are newsletter, wiki'],
+    [['--connectors', 'news*', 'blog*'], 'No connector matches "blog*"; the config has newsletter, wiki.'],
     [['--concurrency', '0'], '--concurrency: expected a whole number from 1 to 64, got "0"'],
     [['--http', 'somewhere'], '--http: expected an address to listen on such as 9400'],
   ])('for %j ends with 2', async (args, why) => {
     const result = await refused(args);
     expect(result.code).toBe(2);
-    expect(logLines(result).at(-1)?.['msg']).toContain(why);
+    expect(result.stderr.startsWith(`Error: ${why}`)).toBe(true);
+    expect(result.stderr.trim().split('\n')).toHaveLength(1);
   });
 
-  it('because its port is taken leaves nothing running', async () => {
+  it('because its port is taken says so before it takes a job, and leaves nothing running', async () => {
     await using redis = await startRedis({ password });
     const port = new URL(service.url).port;
     const result = await startWorkerCli(redis, '--http', port).result;
     expect(result.code).toBe(2);
-    expect(logLines(result).at(-1)?.['msg']).toContain('EADDRINUSE');
+    const lines = result.stderr.trim().split('\n');
+    expect(lines.at(-1)).toMatch(/^Error: .*EADDRINUSE/);
+    expect(result.stderr).not.toMatch(/"stack"|worker started|run ended/);
   });
 
   it('because workers know another file by the name of its sink is told what to do', async () => {

@@ -94,7 +94,7 @@ describe('loading definitions', () => {
     };
     const before = hash(tracker);
     const known = tracker
-      .replace(/^title: .*$/m, 'title: Another title')
+      .replace(/^title: .*$/m, 'title: Another title\naliases: [Trackly]')
       .replace(/^rateLimit/m, 'credentials: [{ title: A key, fields: { key: {} } }]\nrateLimit')
       .replace('key: [id]', 'searchable: { id: string }\n    key: [id]');
     expect(known.length).toBeGreaterThan(tracker.length + 80);
@@ -137,7 +137,7 @@ describe('loading definitions', () => {
     expect(problems[0]).toMatch(
       /a\.yaml:\d+: entities\.projects\.key\.0: no such field: "idd"; did you mean "id"\?$/,
     );
-    expect(problems[1]).toMatch(/b\.yaml:1: no valid YAML/);
+    expect(problems[1]).toMatch(/b\.yaml:1: invalid YAML/);
     expect(problems[2]).toMatch(/c\.yaml:\d+: title: is missing; expected a string$/);
   });
 });

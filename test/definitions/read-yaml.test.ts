@@ -65,6 +65,11 @@ describe('reading YAML', () => {
     expect(performance.now() - started).toBeLessThan(2000);
   });
 
+  it('reads a list of aliases once, however long it is', () => {
+    const text = `a: &a x\nb:\n${'  - *a\n'.repeat(40_000)}`;
+    expect(parseYaml('x.yaml', text).problems[0]?.message).toContain('Excessive alias count');
+  });
+
   it('says that a file is missing, too large or not in UTF-8', () => {
     expect(readYaml(path.join(folder, 'none.yaml')).problems[0]?.message).toMatch(/cannot be read: ENOENT/);
     writeFileSync(path.join(folder, 'large.yaml'), `# ${'x'.repeat(1_048_576)}`);

@@ -22,6 +22,8 @@ entities:
     fields: { id: string, title: string, pages: integer, facts: object, loans: array, file: string, sum: string }
     key: [id]
     ignored: [_links]
+    volatile: [file]
+    filledFrom: { facts: details }
     searchable:
       id: string
       title: { type: string, from: [title, headline] }
@@ -79,6 +81,33 @@ describe('what a definition says about its store, its files and its credentials'
       file: { name: 'file', contentType: 'title', size: 'pages', version: ['sum', 'pages'] },
     });
     expect(books?.actions.get('list')?.file).toBeNull();
+    expect(books?.filledFrom).toEqual(new Map([['facts', 'details']]));
+  });
+
+  it('reads nothing anew because a field is filled from another', () => {
+    const hashes = [text, text.replace('    filledFrom: { facts: details }\n', '')].map((each) => {
+      writeFileSync(path.join(folder, 'shelves.yaml'), each);
+      return loadDefinitions([folder]).get('shelves')?.contentHash;
+    });
+    expect(hashes[0]).toBe(hashes[1]);
+  });
+
+  it.each<readonly [string, string, string]>([
+    ['of a field that does not exist', 'fact: details', 'fact: no such field: "fact"; did you mean "facts"?'],
+    ['of the key', 'id: details', 'id: id is part of the key: it cannot be a copy'],
+    ['of an exploded array', 'loans: details', 'loans: loans is exploded: it cannot be a copy'],
+    [
+      'of what is volatile',
+      'file: details',
+      'file: file is volatile: a copy is left out of the content hash anyway',
+    ],
+    ['from itself', 'facts: facts', 'facts: expected another field than facts itself'],
+    ['from what is dropped', 'facts: _links', 'facts: _links is ignored: a change of it would not be seen'],
+    ['from what is no name', 'facts: "a b"', 'facts: expected a letter, then letters, digits'],
+  ])('is refused with a copy %s', (_, copy, expected) => {
+    expect(problemsWith('facts: details', copy)[0]).toEqual(
+      expect.stringContaining(`entities.books.filledFrom.${expected}`),
+    );
   });
 
   it.each<readonly [string, string, string, string]>([

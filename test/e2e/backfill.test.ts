@@ -16,9 +16,10 @@ import { builtInDefinition, sampleRows, startSampleService } from '../support/sa
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { sameRow } from '../support/same-row.ts';
 import { seededRandom } from '../support/seeded-random.ts';
+import { startSeed } from '../support/trials.ts';
 
 const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const seed = startSeed();
 const connector = 'newsletter';
 const year = ['--since', '2024-01-01', '--until', '2025-01-01', '--window', '1mo'];
 

@@ -17,6 +17,7 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { chosenEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { startSeed } from '../support/trials.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
@@ -144,7 +145,7 @@ describe('the bytes of fetched pages', () => {
     },
   );
 
-  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+  const seed = startSeed();
   it(`are stored or dropped, whatever ends the run (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const endings = new Map<string, number>();

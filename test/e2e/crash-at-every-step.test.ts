@@ -7,6 +7,7 @@ import { builtInDefinition, startSampleService, storedByDefault } from '../suppo
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { allEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { startSeed } from '../support/trials.ts';
 
 let service: Service;
 let folder: string;
@@ -23,7 +24,7 @@ afterAll(async () => {
 
 /** Another thirteenth of the steps every time; STRIDE=1 tries them all. */
 const stride = Number(process.env['STRIDE'] ?? 13);
-const offset = Number(process.env['SEED'] ?? Date.now()) % stride;
+const offset = startSeed() % stride;
 
 const connectors = { mailing: 'email-marketing', notes: 'workspace-notes' } as const;
 

@@ -97,13 +97,14 @@ describe.each(sinks)(
       world.obstruct(null);
       account.remove('lists', vanished);
       account.hide((entity, params) => params['list_id'] === vanished && entity !== 'lists');
-      const repaired = await world.sync({}, impatient());
+      // The list would take more members along than the guards let pass.
+      const repaired = await world.sync({ allowDeletes: true }, impatient());
       expect({ outcome: repaired.outcome, failures: repaired.failures }).toEqual({
         outcome: 'ok',
         failures: [],
       });
       expect(differences(world)).toEqual([]);
-    }, 60_000);
+    }, 120_000);
   },
 );
 

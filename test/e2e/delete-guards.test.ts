@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
+import { systemClock } from '../../src/core/clock.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { editAccount, type EditedAccount } from '../service/edited-account.ts';
 import { text } from '../service/served-api.ts';
@@ -10,6 +11,7 @@ import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
 
 const sinks = ['sqlite', 'jsonl'] as const;
+const lists = entityNamed(builtInDefinition('email-marketing'), 'lists').table;
 const members = entityNamed(builtInDefinition('email-marketing'), 'list_members').table;
 const automations = entityNamed(builtInDefinition('email-marketing'), 'automations').table;
 
@@ -66,6 +68,68 @@ describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
     const report = await world.sync({ isFull: true });
     expect(deletes(report, 'list_members')).toEqual({ deleted: 80, withheld: 0, why: null });
     expect(exitCodeOfReport(report)).toBe(0);
+  }, 60_000);
+});
+
+describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
+  it('counts those of 24 hours together, against the rows of before', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    const later = (hours: number) => ({
+      clock: { ...systemClock, now: () => Date.now() + hours * 3_600_000 },
+    });
+    removeMembers(world, account, 60);
+    const first = await world.sync({ isFull: true }, later(1));
+    expect(deletes(first, 'list_members')).toEqual({ deleted: 60, withheld: 0, why: null });
+    removeMembers(world, account, 60);
+    const second = await world.sync({ isFull: true }, later(2));
+    expect(deletes(second, 'list_members')).toEqual({ deleted: 0, withheld: 60, why: 'share' });
+    expect(second.entities.find(({ entity }) => entity === 'list_members')?.withholding).toMatchObject({
+      dayAgo: 400,
+      deletedInDay: 60,
+    });
+    expect(exitCodeOfReport(second)).toBe(6);
+    const nextDay = await world.sync({}, later(27));
+    expect(deletes(nextDay, 'list_members')).toEqual({ deleted: 60, withheld: 0, why: null });
+    expect(exitCodeOfReport(nextDay)).toBe(0);
+  }, 60_000);
+});
+
+describe.each(sinks)('when lists are gone that have many members (%s)', (sink) => {
+  it('keeps a list that came back empty together with its members, however often it does', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    account.hide((entity) => entity === 'lists');
+    for (const why of ['empty', 'along', 'along']) {
+      const report = await world.sync();
+      expect(deletes(report, 'lists')).toEqual({ deleted: 0, withheld: 1, why });
+      expect(deletes(report, 'list_members')).toMatchObject({ deleted: 0 });
+      expect(exitCodeOfReport(report)).toBe(6);
+    }
+    expect(world.stored(members).size).toBe(400);
+    const cutShort = await world.sync({ maxCalls: 1 });
+    expect(cutShort.outcome).toBe('partial');
+    expect(exitCodeOfReport(cutShort), 'what is withheld is withheld still').toBe(6);
+    const allowed = await world.sync({ allowDeletes: true });
+    expect(deletes(allowed, 'list_members')).toMatchObject({ deleted: 400 });
+    expect(exitCodeOfReport(allowed)).toBe(0);
+  }, 60_000);
+
+  it('keeps all of it where another list came in its place', async () => {
+    const [world, account] = await openEdited(sink);
+    await using _world = world;
+    await world.sync();
+    const [list] = [...world.stored(lists).values()];
+    account.remove('lists', text(list?.columns['id']));
+    account.add('lists', { ...account.list('lists', {}).slice(0, 1)[0], id: 'other', name: 'Another list' });
+    for (let run = 0; run < 2; run += 1) {
+      const report = await world.sync();
+      expect(deletes(report, 'lists')).toEqual({ deleted: 0, withheld: 1, why: 'replaced' });
+      expect(exitCodeOfReport(report)).toBe(6);
+    }
+    expect(world.stored(members).size).toBe(400);
   }, 60_000);
 });
 

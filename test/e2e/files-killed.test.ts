@@ -9,9 +9,10 @@ import { openFileWorld, type FileWorld } from '../support/file-world.ts';
 import type { Reply } from '../support/hostile/exchange.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
+import { repeats } from '../support/trials.ts';
 
 /** More of them on demand: KILLS=50. */
-const kills = Number(process.env['KILLS'] ?? 4);
+const kills = repeats('KILLS', { share: 3, full: 50 });
 const files = 24;
 const row = z.object({ file: z.string(), bytes: z.number(), sha256: z.string() });
 

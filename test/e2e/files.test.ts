@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { openHistory } from '../../src/sinks/open-history.ts';
 import {
   file,
   fileReply,

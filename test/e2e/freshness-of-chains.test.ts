@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Instant } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { openHistory } from '../../src/sinks/open-history.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { success, throttled } from '../support/hostile/replies.ts';

@@ -14,9 +14,10 @@ import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-s
 import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
-const kills = Number(process.env['KILLS'] ?? 6);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const kills = repeats('KILLS', { share: 4, full: 200 });
+const seed = startSeed();
 const concurrency = 4;
 /** Of one walk: four received and not yet stored, one asked for. */
 const pagesInFlight = 5;

@@ -216,6 +216,7 @@ describe('a service that asks for a long pause', () => {
           setAside: (lease, walk, why) => sink.setAside(lease, walk, why),
           findLeftovers: (lease) => sink.findLeftovers(lease),
           left: (lease) => sink.left(lease),
+          lostRows: (lease) => sink.lostRows(lease),
           deletes: sink.deletes,
           repair: sink.repair,
           drift: sink.drift,

@@ -14,10 +14,11 @@ import { movingRows, type MovingRecord, type MovingRows } from '../support/movin
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { allEntities, identityFor } from '../support/sync-once.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-const trials = Number(process.env['TRIALS'] ?? 3);
-const firstSeed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const trials = repeats('TRIALS', { share: 3, full: 40 });
+const firstSeed = startSeed();
 const hourMs = 3_600_000;
 
 let folder: string;

@@ -13,12 +13,14 @@ import { killedSync } from '../support/killed-sync.ts';
 import { sameRow } from '../support/same-row.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
 
-const killsPerWorld = Math.ceil(Number(process.env['KILLS'] ?? 24) / 4);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const killsPerWorld = Math.ceil(repeats('KILLS', { share: 12, full: 100 }) / 4);
+const seed = startSeed();
 /** The larger account takes minutes: for when somebody asks for many kills. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
-const revisions = process.env['KILLS'] === undefined ? 3 : 10;
+const isThorough = isLong || process.env['KILLS'] !== undefined;
+const revisions = isThorough ? 10 : 3;
 
 type SinkType = keyof typeof sampleSinks;
 
@@ -26,7 +28,6 @@ describe.each(Object.keys(sampleSinks) as SinkType[])(
   'revisions synced into %s by runs that are killed',
   (type) => {
     // Each sink once, with one account; all of them when somebody asks for many kills.
-    const isThorough = process.env['KILLS'] !== undefined;
     it.each(
       sampleConnectors.filter(([id]) => isThorough || id === (type === 'sqlite' ? 'mailing' : 'notes')),
     )(
@@ -89,6 +90,8 @@ function writeConfig(world: RevisionWorld, type: SinkType, connectorId: string):
     [
       `api: { baseUrl: "${world.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
       `sinks: { test: { type: ${type}, ${file === undefined ? `directory: ${directory}` : `path: ${file}`}, durability: normal } }`,
+      // Days of changes pass in seconds: the guards would take them for one day's.
+      `guards: { maxDeleteShare: 1 }`,
       `connectors:`,
       `  ${world.definitionName}: { definition: ${world.definitionName}, id: ${connectorId}, sink: test, rateLimit: { requestsPerSecond: 1000 } }`,
     ].join('\n'),

@@ -6,8 +6,8 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
-import { apiError, held, success } from '../support/hostile/replies.ts';
-import { startHostileServer } from '../support/hostile-server.ts';
+import { apiError, held, html, success } from '../support/hostile/replies.ts';
+import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
@@ -43,23 +43,28 @@ const campaigns = Array.from({ length: 30 }, (_, index) => ({
 /** A service and a folder that several runs share; every run is one call of `run`. */
 async function withService(
   respond: (call: HostileCall) => Reply,
-  use: (run: (entities: readonly string[], more?: Partial<SyncOnce>) => Promise<RunReport>) => Promise<void>,
+  use: (
+    run: (entities: readonly string[], more?: Partial<SyncOnce>) => Promise<RunReport>,
+    server: HostileServer,
+  ) => Promise<void>,
 ): Promise<void> {
   await using server = await startHostileServer({
     connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
     respond,
   });
-  await use((entities, more) =>
-    syncOnce({
-      baseUrl: server.baseUrl,
-      definition: mailing,
-      connectorId: 'c1',
-      sink: sampleSinks.sqlite.options(folder),
-      entities: chosenEntities(mailing, entities),
-      clock: instantClock(),
-      concurrency: 1,
-      ...more,
-    }),
+  await use(
+    (entities, more) =>
+      syncOnce({
+        baseUrl: server.baseUrl,
+        definition: mailing,
+        connectorId: 'c1',
+        sink: sampleSinks.sqlite.options(folder),
+        entities: chosenEntities(mailing, entities),
+        clock: instantClock(),
+        concurrency: 1,
+        ...more,
+      }),
+    server,
   );
 }
 
@@ -162,6 +167,27 @@ describe('the run after a run that did not end well', () => {
 });
 
 describe('an entity that is down', () => {
+  it('costs each listing one call and no wait where it answers in HTML, and is read by the next run', async () => {
+    let isBroken = true;
+    const clock = instantClock();
+    const respond = (call: HostileCall): Reply => {
+      if (call.entity === 'lists') return page(lists(13), call);
+      if (call.entity === 'campaigns') return page(campaigns, call);
+      return isBroken ? html(200) : page([{ id: 'm' }], call);
+    };
+    await withService(respond, async (run, server) => {
+      const report = await run(['lists', 'list_members', 'campaigns'], { clock });
+      const brokenCalls = server.calls.filter(({ entity }) => entity === 'list_members').length;
+      expect([brokenCalls, clock.sleeps.length]).toEqual([13 + 5, 5]);
+      expect(report).toMatchObject({ outcome: 'degraded', failures: { length: 13 } });
+      expect(report.entities.find(({ entity }) => entity === 'list_members')).toMatchObject({ setAside: 13 });
+      expect(stored('campaigns')).toBe(30);
+      isBroken = false;
+      expect(await run(['lists', 'list_members', 'campaigns'], { clock })).toMatchObject({ outcome: 'ok' });
+      expect(stored('list_members')).toBe(13);
+    });
+  });
+
   it('does not take the others with it', async () => {
     let silentCalls = 0;
     let release = (): void => undefined;

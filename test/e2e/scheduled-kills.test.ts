@@ -13,9 +13,10 @@ import {
   startWorkerProcess,
   type WorkerProcess,
 } from '../support/worker-process.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
-const kills = Number(process.env['KILLS'] ?? 4);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const kills = repeats('KILLS', { share: 3, full: 30 });
+const seed = startSeed();
 const workers = 3;
 const concurrency = 4;
 /** Of one walk: four received and not yet stored, one asked for. */

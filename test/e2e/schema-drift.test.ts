@@ -12,7 +12,7 @@ import { listingOf } from '../../src/service/sample/listing.ts';
 import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import type { DriftRow } from '../../src/sinks/drift.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { openHistory } from '../../src/sinks/open-history.ts';
 import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';

@@ -5,9 +5,10 @@ import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-wo
 import { noDifferences } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { isRunFinished, isRunStarted, startWorkerProcess } from '../support/worker-process.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
-const trials = Number(process.env['TRIALS'] ?? 3);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const trials = repeats('TRIALS', { share: 2, full: 50 });
+const seed = startSeed();
 const exitWithinMs = 5000;
 
 let world: ScheduledWorld;

@@ -20,12 +20,10 @@ describe('the plan of a sync', () => {
     expect(plan.reading.get('list_members' as EntityName)).toEqual({
       isIncremental: true,
       fullBefore: '2026-05-01T00:00:00.000Z',
-      isDeletable: true,
       mayMove: false,
     });
     expect(plan.reading.get('unsubscribes' as EntityName)).toMatchObject({
       isIncremental: false,
-      isDeletable: false,
       mayMove: false,
     });
     expect(plan).toMatchObject({ kind: 'sync', window: '', backfill: '', isFull: false, isBudgeted: false });
@@ -146,8 +144,14 @@ function childrenOf(name: string, record: Record<string, string | boolean>, isBa
     tree: null,
     position: null,
     mode: 'full',
+    storedRows: 0,
+    clockDifferences: [],
     watermark: null,
   };
-  const found: readonly FoundPartition[] = prepare(partition, [record], 0).children;
+  const found: readonly FoundPartition[] = prepare(partition, [record], {
+    alreadyRead: 0,
+    answeredMs: nowMs,
+    differenceMs: 0,
+  }).children;
   return found;
 }

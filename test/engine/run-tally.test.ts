@@ -16,6 +16,8 @@ const partition: Partition = {
   tree: null,
   position: null,
   mode: 'full',
+  storedRows: 0,
+  clockDifferences: [],
   watermark: null,
 };
 const page: PreparedPage = {
@@ -25,7 +27,9 @@ const page: PreparedPage = {
   children: [],
   rows: [{ entity: users, records: [] }],
   marks: [],
+  keys: [],
   changes: [],
+  differenceMs: null,
   isSorted: true,
   extraFields: new Map(),
   explodedFetched: 0,
@@ -73,7 +77,7 @@ describe("a run's account", () => {
 
   it('is degraded by a walk that missed a record which is there, not by what is withheld or pending', () => {
     const tally = runTally([users]);
-    tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share' });
+    tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share', withholding: null });
     tally.deleted(users, 4);
     expect(tally.isDegraded()).toBe(false);
     expect(tally.entities()).toMatchObject([{ withheld: 300, pending: 2, deleted: 4, isWhole: true }]);

@@ -26,6 +26,8 @@ function seal(
     tree: null,
     position: null,
     mode: more.mode ?? 'full',
+    storedRows: 0,
+    clockDifferences: [],
     watermark: null,
   };
   return (isBackfill: boolean) =>

@@ -47,7 +47,7 @@ async function walkMembers(
     commits,
     tally: runTally([members.name]),
     entity: members,
-    largestPages: new Map(),
+    pageLengths: new Map(),
     preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
       capMs,
       isBackfill: false,
@@ -73,6 +73,8 @@ async function walkMembers(
     tree: null,
     position: null,
     mode: 'incremental',
+    storedRows: 0,
+    clockDifferences: [],
     watermark: '2026-04-01T00:00:30.500Z',
     ...more.partition,
   });
@@ -102,6 +104,7 @@ describe('a walk that reads only what changed', () => {
       proof: { kind: 'keyset', isOrdered: true },
       watermark: '2026-04-02T00:00:00.000Z',
       absence: null,
+      clockDifferences: [24 * 60 * 60 * 1000],
     });
     expect(stored[0]?.position).toMatchObject({ read: 1, cap: capMs, refused: 0 });
   });

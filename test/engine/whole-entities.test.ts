@@ -29,6 +29,7 @@ function wholeWithout(leftOut: readonly string[], chosen: ChosenEntities = allEn
     pending: 0,
     withdrawn: 0,
     withheldBecause: null,
+    withholding: null,
     isWhole: !leftOut.includes(entity),
   }));
   return wholeEntities(mailing, chosen, reports).flatMap(({ entity, isWhole }) => (isWhole ? [entity] : []));

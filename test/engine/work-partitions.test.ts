@@ -16,6 +16,8 @@ const partition = (id: number): Partition => ({
   tree: null,
   position: null,
   mode: 'full',
+  storedRows: 0,
+  clockDifferences: [],
   watermark: null,
 });
 const sealed: WalkEnd = { kind: 'sealed', proof: { kind: 'single', isOrdered: true } };

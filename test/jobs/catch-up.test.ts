@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import { collect, everySecond, ok, openWorkerBench, pause } from './worker-bench.ts';
+import { repeats } from '../support/trials.ts';
 
-const trials = Number(process.env['TRIALS'] ?? 3);
+const trials = repeats('TRIALS', { share: 3, full: 20 });
 
 it(`makes up once for several ticks that passed without a worker (${trials} trials)`, async () => {
   await using bench = await openWorkerBench();

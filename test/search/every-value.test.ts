@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { plainRecord, plainSearch, type PlainRecord } from './plain-search.ts';
-import { longIntegers, numbers, texts, words } from './random-searches.ts';
+import { longIntegers, numbers, texts, times, words } from './random-searches.ts';
 import { openSearchWorld, type SearchWorld } from './search-world.ts';
 import { thingsEntity } from './things.ts';
 
@@ -18,7 +18,7 @@ const ends = [
   'a\0',
   'a\0a',
 ];
-const allTexts = [...texts, ...words, ...ends];
+const allTexts = [...texts, ...words, ...times, ...ends];
 const near = [9_007_199_254_740_992n, 9_007_199_254_740_994n, 9_007_199_254_740_995n, 10n ** 25n + 1n];
 const allNumbers: readonly (number | bigint)[] = [...numbers, ...longIntegers, ...near, -(10n ** 25n), 0.1];
 

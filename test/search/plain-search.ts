@@ -206,9 +206,23 @@ function compareAny(left: JsonValue, right: JsonValue): number {
   const rank = (value: JsonValue): number => (kinds.indexOf(kindOf(value)) + 5) % 5;
   if (rank(left) !== rank(right)) return rank(left) - rank(right);
   if (typeof left === 'string' || typeof left === 'object')
-    return Buffer.compare(Buffer.from(textOf(left)), Buffer.from(textOf(right)));
+    return Buffer.compare(Buffer.from(inUtc(textOf(left))), Buffer.from(inUtc(textOf(right))));
   const [low, high] = [worth(left), worth(right)];
   return low < high ? -1 : Number(low > high);
+}
+
+/** A time as the instant that it names: its date and time in UTC, then the digits of its fraction that say something. */
+function inUtc(text: string): string {
+  const parts = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?([.,]\d+)?(Z|[+-]\d\d(?::?\d\d)?)?$/.exec(text);
+  if (parts === null || (parts[3] === undefined && parts[4] !== undefined)) return text;
+  const [, date, minute, second = ':00', fraction = '', zone = 'Z'] = parts;
+  const offset = zone === 'Z' ? zone : `${zone.slice(0, 3)}:${zone.slice(3).replace(':', '') || '00'}`;
+  const [asWritten, instant] = ['Z', offset].map((end) => new Date(`${date}T${minute}${second}${end}`));
+  if (asWritten?.getTime() !== asWritten?.getTime() || instant?.getTime() !== instant?.getTime()) return text;
+  const isReal = asWritten?.toISOString().startsWith(`${date}T${minute}${second}`) === true;
+  // A year of five digits would not sort.
+  if (!isReal || !/^\d{4}-/.test(instant?.toISOString() ?? '')) return text;
+  return `${instant?.toISOString().slice(0, 19)}${fraction.replace(',', '.').replace(/\.?0*$/, '')}`;
 }
 
 function worth(value: JsonValue): number | bigint {

@@ -32,6 +32,29 @@ export const texts: readonly string[] = [
   'null',
   '1',
 ];
+/** Instants in several spellings, a few of them the same, and what only looks like one. */
+export const times: readonly string[] = [
+  '2026-03-01T09:00:00Z',
+  '2026-03-01T09:00:00+00:00',
+  '2026-03-01T09:00:00.000Z',
+  '2026-03-01T09:00Z',
+  '2026-03-01T09:00:00',
+  '2026-03-01T11:00:00+0200',
+  '2026-03-01T00:30:00-08:30',
+  '2026-03-01T08:30:00.25Z',
+  '2026-03-01T09:00:00.0000000001Z',
+  '2026-03-01T09:00:00,5+00',
+  '2026-02-28T22:00:00-11:00',
+  '2026-03-02T08:59:59+23:59',
+  '2026-03-01',
+  '2026-03',
+  '2026-03-01T',
+  '2026-03-01T09:00:00A',
+  '2026-02-30T09:00:00Z',
+  '2026-03-01T24:00:00Z',
+  '2026-13-01',
+  '9999-12-31T23:30:00-01:00',
+];
 export const numbers: readonly number[] = [0, 1, -1, 2, 10, 1.5, -2.25, 1e300, 9_007_199_254_740_991];
 export const longIntegers: readonly bigint[] = [
   9_007_199_254_740_993n,
@@ -66,7 +89,12 @@ export class Draw {
   }
 
   text(): string {
-    return this.one([() => this.one(texts), () => this.one(words), () => this.sentence()])();
+    return this.one([
+      () => this.one(times),
+      () => this.one(texts),
+      () => this.one(words),
+      () => this.sentence(),
+    ])();
   }
 
   sentence(): string {

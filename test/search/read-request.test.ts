@@ -20,6 +20,20 @@ describe('reading a search', () => {
     expect(readSearchRequest({ query: {}, health: 1 }, target).limit).toBe(1000);
   });
 
+  it('takes the array notation of a path for the path', () => {
+    const query = {
+      filter: { contains: { 'tags[]': 'a' }, any: { 'tags[]': { any: { 'inner[]': { eq: { id: 1 } } } } } },
+      sort: [{ 'tags[]': 'asc' }],
+    };
+    const read = (params: unknown) => readSearchRequest(params, target);
+    const plain = JSON.parse(JSON.stringify(query).replaceAll('[]"', '"')) as unknown;
+    const asked = { query, fields: ['tags[]', 'body.list[]'] };
+    expect(read(asked)).toEqual(read({ query: plain, fields: ['tags', 'body.list'] }));
+    expect(() => read({ query: {}, fields: ['tags[].id'] })).toThrow(
+      'fields[0]: expected a path that ends at the array; of its elements ask {"any": {"tags": condition}}',
+    );
+  });
+
   it('takes fields as texts and as arrays of names, and a sort field once', () => {
     const sort = [{ 'body.a': 'asc' }, { id: 'desc' }, { 'body.a': 'desc' }];
     expect(readSearchRequest({ query: { sort }, fields: ['body.a', ['body', 'a.b']] }, target)).toMatchObject(

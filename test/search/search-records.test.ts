@@ -5,11 +5,12 @@ import { plainRecord, plainResult, plainSearch, type PlainRecord } from './plain
 import { Draw } from './random-searches.ts';
 import { openSearchWorld } from './search-world.ts';
 import { thingsEntity } from './things.ts';
+import { repeats, startSeed } from '../support/trials.ts';
 
 /** Filters in all. TRIALS asks for more. */
-const trials = Number(process.env['TRIALS'] ?? 180);
+const trials = repeats('TRIALS', { share: 180, full: 3000 });
 const perWorld = 30;
-const firstSeed = Number(process.env['SEED'] ?? 1);
+const firstSeed = startSeed();
 
 describe('a search', () => {
   const seeds = Array.from({ length: Math.ceil(trials / perWorld) }, (_, index) => firstSeed + index);

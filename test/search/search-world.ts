@@ -148,4 +148,5 @@ const noIndex: SearchIndex = {
   indexedSeq: 0,
   rowsWithWord: () => null,
   rowsNearWords: () => null,
+  isInOrderAsStored: () => false,
 };

@@ -61,6 +61,17 @@ describe('definitions', () => {
     expect((await empty.call(sources)).body).toEqual((await api.call(sources)).body);
   });
 
+  it.each([
+    ['Mailchimp', ['Email marketing']],
+    ['NOTION', ['Workspace notes']],
+    ['marketing email', ['Email marketing']],
+    ['document-lib', ['Document library']],
+    ['email notes', []],
+  ])('finds connector types by words of all their names: %s', async (name, expected) => {
+    const { body } = await api.call(`${sources}?name=${encodeURIComponent(name)}`);
+    expect(objects(body['definitions']).map((found) => found['name'])).toEqual(expected);
+  });
+
   it('filters by a part of the name, in any case', async () => {
     const found = async (name: string): Promise<number> =>
       objects((await api.call(`${sources}?name=${encodeURIComponent(name)}`)).body['definitions']).length;

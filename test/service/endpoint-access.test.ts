@@ -22,6 +22,7 @@ let known: { readonly connector: string; readonly workspace: string };
 
 beforeAll(async () => {
   api = await serveApi({
+    limits: { tokensPerSecond: 1_000 },
     clock: { now: () => time, sleep: () => Promise.resolve() },
     applications: [{ organization: 'strangers', ...strangers }],
   });

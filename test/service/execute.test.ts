@@ -60,6 +60,22 @@ describe('the envelope', () => {
   });
 });
 
+describe('a field that the third party calls otherwise', () => {
+  it('comes in lists and by get, beside what it is filled from', async () => {
+    const likes = { recipient_likes: 0, unique_likes: 0, facebook_likes: 0 };
+    const { records } = await api.list(mailing, 'reports');
+    const campaign_id = text(records[0]?.['id']);
+    const got = await api.execute(mailing, { entity: 'reports', action: 'get', params: { campaign_id } });
+    expect(records.length).toBeGreaterThan(1);
+    for (const record of [...records, object(got.body['result'])])
+      expect(record).toMatchObject({ social_likes: likes, facebook_likes: likes });
+    const selected = { entity: 'reports', action: 'list', select_fields: ['social_likes.unique_likes'] };
+    expect(objects((await api.execute(mailing, selected)).body['result'])[0]).toEqual({
+      social_likes: { unique_likes: 0 },
+    });
+  });
+});
+
 describe('parameters', () => {
   it.each([
     [

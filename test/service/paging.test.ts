@@ -52,7 +52,8 @@ describe.each([
         // A block's place is no parameter.
         const { page_id: _page, depth: _depth, position: _position, ...parent } = params;
         const list = expected.get(JSON.stringify(parent)) ?? { params: parent, records: [] };
-        list.records.push(record);
+        const filled = [...entity.filledFrom].map(([field, source]) => [field, record[source] ?? null]);
+        list.records.push({ ...record, ...Object.fromEntries(filled) } as JsonObject);
         expected.set(JSON.stringify(parent), list);
       }
       expect(expected.size).toBeGreaterThan(0);

@@ -111,6 +111,16 @@ it('can be asked for every searchable field of an entity, and shows exactly thes
   }
 });
 
+it('takes both names of the likes of a report, and shows them under the name of the specification', async () => {
+  const all = (await search(mailing, 'reports', { query: {}, fields: ['id'] })).records;
+  expect(all.length).toBeGreaterThan(1);
+  for (const name of ['social_likes', 'facebook_likes']) {
+    const query = { filter: { eq: { [`${name}.unique_likes`]: 0 } }, sort: [{ [name]: 'asc' }] };
+    const { records } = await search(mailing, 'reports', { query, fields: [`${name}.unique_likes`] });
+    expect(records).toEqual(all.map(() => ({ social_likes: { unique_likes: 0 } })));
+  }
+});
+
 describe('what is found', () => {
   it('has the values that the specification names', async () => {
     const events = (await search(mailing, 'email_activity', { query: {} })).records;

@@ -56,10 +56,7 @@ describe('putting values into the config file', () => {
   });
 
   it('says which values came from outside', () => {
-    const { hidden } = interpolate(
-      { a: ['x', '${A}'] },
-      { folder: folder.path, env: { A: '1' }, note: () => {} },
-    );
+    const { hidden } = interpolate({ a: ['x', '${A}'] }, { folder: folder.path, env: { A: '1' } });
     expect(hidden).toEqual(new Set(['a.1']));
   });
 });
@@ -97,8 +94,7 @@ describe('a secret file', () => {
 });
 
 function run(data: unknown, env: Record<string, string>): unknown {
-  const note = (at: readonly PropertyKey[], message: string): void => {
-    notes.push(`${at.map(String).join('.')}: ${message}`);
-  };
-  return interpolate(data, { folder: folder.path, env, note }).data;
+  const { data: put, unresolved } = interpolate(data, { folder: folder.path, env });
+  for (const { at, message } of unresolved) notes.push(`${at.map(String).join('.')}: ${message}`);
+  return put;
 }

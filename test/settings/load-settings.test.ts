@@ -233,7 +233,12 @@ http: { token: "\${SECRET}-of-the-board-hush" }
       api: { baseUrl: 'https://api.example.test', clientId: 'me', clientSecret: '[secret]' },
       definitions: ['document-library', 'email-marketing', 'workspace-notes'],
       sinks: {
-        warehouse: { type: 'sqlite', path: path.join(folder.path, 'warehouse.db'), durability: 'full' },
+        warehouse: {
+          type: 'sqlite',
+          path: path.join(folder.path, 'warehouse.db'),
+          durability: 'full',
+          lockTimeout: '1m',
+        },
       },
       redis: { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' },
       http: { token: '[secret]' },

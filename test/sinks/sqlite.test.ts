@@ -56,7 +56,7 @@ const kind: SinkKind = {
 };
 
 describeSink('SQLite', kind);
-describe.each([1, 2, 3] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
+describe.each([1, 2, 3, 4] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
 
 describe('SQLite tables', () => {
   const bench = useBench(kind);

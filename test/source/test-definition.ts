@@ -35,6 +35,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
   ];
   return {
     name: 'test-type',
+    aliases: [],
     title: 'Test type',
     id: '11111111-2222-3333-4444-555555555555',
     contentHash: '0'.repeat(64),
@@ -55,6 +56,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     key: ['id'],
     ignored: new Set(),
     volatile: [],
+    filledFrom: new Map(),
     searchable: new Map(),
     actions,
     pagination,

@@ -17,7 +17,10 @@ export async function makeCliFolder(): Promise<CliFolder> {
 }
 
 /** Two tiny sample accounts in workspace `default`. */
-export function startCliService(options: { readonly latencyMs?: number } = {}): Promise<Service> {
+export function startCliService({
+  seed = 1,
+  ...options
+}: { readonly latencyMs?: number; readonly seed?: number } = {}): Promise<Service> {
   return startService({
     port: 0,
     clientId: 'local',
@@ -28,14 +31,14 @@ export function startCliService(options: { readonly latencyMs?: number } = {}): 
         connectorId: 'c-news',
         workspace: 'default',
         definitionName: 'email-marketing',
-        seed: 1,
+        seed,
         size: 'tiny',
       },
       {
         connectorId: 'c-wiki',
         workspace: 'default',
         definitionName: 'workspace-notes',
-        seed: 1,
+        seed,
         size: 'tiny',
       },
     ],

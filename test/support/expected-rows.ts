@@ -25,7 +25,12 @@ export function expectedRows(
   const rows = new Map<string, Row>();
   const exploded = new Map<string, Row>();
   const { explode, explodedTable } = entity;
-  for (const { record, params } of truth) {
+  for (const { record: sent, params } of truth) {
+    const filled = [...entity.filledFrom].map(([field, source]): [string, JsonValue] => [
+      field,
+      sent[field] ?? sent[source] ?? null,
+    ]);
+    const record = { ...sent, ...Object.fromEntries(filled) };
     const injected = injectedOf(entity, record, params);
     const elements = explode === null ? [] : record[explode.field];
     const row = rowOf(

@@ -19,6 +19,8 @@ export interface HostileServerOptions {
     readonly name: string;
     readonly definitionId: string;
   }[];
+  /** The `Date` of every answer, in milliseconds; by default this machine's. */
+  readonly dateMs?: () => number;
   /** Seconds, as said by the token endpoint. */
   readonly tokenLifetime?: number;
 }
@@ -135,6 +137,7 @@ export async function startHostileServer(options: HostileServerOptions = {}): Pr
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const url = new URL(request.url ?? '/', 'http://localhost');
     requests.push(`${request.method} ${url.pathname}`);
+    if (options.dateMs !== undefined) response.setHeader('date', new Date(options.dateMs()).toUTCString());
     const body = await readJson(request);
     const exchange = {
       request,

@@ -9,7 +9,7 @@ import { revisingAccount } from '../../src/service/sample/revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/service/sample/sample-account.ts';
 import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
 import { startService } from '../../src/service/start-service.ts';
-import { openHistory } from '../../src/sinks/registry.ts';
+import { openHistory } from '../../src/sinks/open-history.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed } from './sample-service.ts';

@@ -2,12 +2,16 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
+import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run-command-line.ts';
 import type { Output } from '../../src/cli/terminal.ts';
 
-/** The program's entry, as a path. */
-export const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+/** The entry of the built program, as a path; `ensure-built.ts` keeps it as new as its sources. */
+export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const typescriptLoader = import.meta.resolve('tsx');
+
+// Commands load their modules when they are called; here before the tests, whose time is not for translating sources.
+await Promise.all(commands.map(({ load }) => load()));
 
 export interface CliOptions {
   readonly cwd: string;
@@ -15,6 +19,8 @@ export interface CliOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Standard input; of `callCli` alone. Left out: empty. */
   readonly stdin?: string;
+  /** How wide the screen is; of `callCli` alone. Left out: standard output is no screen. */
+  readonly columns?: number;
 }
 
 export interface CliResult {
@@ -32,7 +38,7 @@ export interface RunningCli {
   readonly result: Promise<CliResult>;
 }
 
-/** Runs the program as a user would, from its sources, to its end. */
+/** Runs the built program as a user would, to its end. */
 export function runCli(args: readonly string[], options: CliOptions): Promise<CliResult> {
   return startCli(args, options).result;
 }
@@ -40,7 +46,7 @@ export function runCli(args: readonly string[], options: CliOptions): Promise<Cl
 /** The same inside this process: for what needs no process of its own, and much faster. */
 export async function callCli(
   args: readonly string[],
-  { cwd, env = {}, stdin = '' }: CliOptions,
+  { cwd, env = {}, stdin = '', columns }: CliOptions,
 ): Promise<CliResult> {
   const output = { stdout: '', stderr: '' };
   const capture = (name: 'stdout' | 'stderr'): Output => ({
@@ -52,7 +58,7 @@ export async function callCli(
     env,
     cwd,
     stdin: () => Readable.from([stdin]),
-    stdout: capture('stdout'),
+    stdout: columns === undefined ? capture('stdout') : { ...capture('stdout'), isTTY: true, columns },
     stderr: capture('stderr'),
   });
   return { code, ...output };
@@ -67,7 +73,7 @@ export function jsonLines(result: CliResult): readonly Record<string, unknown>[]
 }
 
 export function startCli(args: readonly string[], { cwd, env = {} }: CliOptions): RunningCli {
-  return startScript([main, ...args], cwd, env);
+  return startNode([main, ...args], cwd, env);
 }
 
 /** Runs any TypeScript file of ours as a process; also `-e` and a program text. */
@@ -76,7 +82,11 @@ export function startScript(
   cwd: string,
   env: Readonly<Record<string, string>> = {},
 ): RunningCli {
-  const child = spawn(process.execPath, ['--import', typescriptLoader, ...args], {
+  return startNode(['--import', typescriptLoader, ...args], cwd, env);
+}
+
+function startNode(args: readonly string[], cwd: string, env: Readonly<Record<string, string>>): RunningCli {
+  const child = spawn(process.execPath, args, {
     cwd,
     env: { PATH: process.env['PATH'] ?? '', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

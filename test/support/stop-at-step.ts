@@ -55,6 +55,7 @@ export function stopAtStep(stopAt: number): {
       requestCancel: (run, at) => sink.requestCancel(run, at),
       findLeftovers: (lease) => around('findLeftovers', () => sink.findLeftovers(lease)),
       left: (lease) => around('left', () => sink.left(lease)),
+      lostRows: (lease) => sink.lostRows(lease),
       deletes: stoppableDeletes(sink.deletes, around),
       repair: sink.repair,
       drift: sink.drift,

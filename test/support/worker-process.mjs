@@ -7,7 +7,7 @@ import { openLog } from '../../dist/telemetry/log.js';
 const [config, options] = process.argv.slice(2);
 const runs = await startScheduledRuns({
   settings: loadSettings({ file: config, env: process.env }),
-  log: openLog({ level: 'info', write: (line) => void process.stderr.write(line) }),
+  log: await openLog({ level: 'info', write: (line) => void process.stderr.write(line) }),
   clock: systemClock,
   command: 'worker-process.mjs',
   ...JSON.parse(options),

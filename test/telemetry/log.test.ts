@@ -8,11 +8,11 @@ import {
   type EntityName,
 } from '../../src/core/names.ts';
 import { logRunEvent } from '../../src/telemetry/log-run-event.ts';
-import { openLog } from '../../src/telemetry/log.ts';
+import { openLog, type Log } from '../../src/telemetry/log.ts';
 
 describe('log lines', () => {
-  it('carry of an error only what an allow-list names, however much a client hangs on it', () => {
-    const lines = collect('trace');
+  it('carry of an error only what an allow-list names, however much a client hangs on it', async () => {
+    const lines = await collect('trace');
     const hostile = Object.assign(new Error('call failed'), {
       code: 'ECONNRESET',
       config: { headers: { Authorization: 'Bearer planted-1' } },
@@ -34,8 +34,8 @@ describe('log lines', () => {
     ]);
   });
 
-  it('stay one line each, whatever remote text holds', () => {
-    const lines = collect('info');
+  it('stay one line each, whatever remote text holds', async () => {
+    const lines = await collect('info');
     logRunEvent(lines.log, newsletter, {
       kind: 'walk-set-aside',
       entity: lists,
@@ -54,20 +54,22 @@ describe('log lines', () => {
     [finished('ok'), 'info'],
     [finished('degraded'), 'warn'],
     [finished('failed'), 'error'],
-  ])('have the level that says who must look: %o', (event, level) => {
-    const lines = collect('trace');
+  ])('have the level that says who must look: %o', async (event, level) => {
+    const lines = await collect('trace');
     logRunEvent(lines.log, newsletter, event);
     expect(lines.parsed()).toMatchObject([{ level }]);
   });
 
-  it('below the chosen level are not written', () => {
-    const lines = collect('info');
+  it('below the chosen level are not written', async () => {
+    const lines = await collect('info');
     logRunEvent(lines.log, newsletter, { kind: 'commit-finished', pages: 1, ms: 1 });
     expect(lines.written).toEqual([]);
   });
 
-  it('refuse a level that there is not, and name those there are', () => {
-    expect(() => collect('loud')).toThrow('expected one of trace, debug, info, warn, error, fatal, silent');
+  it('refuse a level that there is not, and name those there are', async () => {
+    await expect(collect('loud')).rejects.toThrow(
+      'expected one of trace, debug, info, warn, error, fatal, silent',
+    );
   });
 });
 
@@ -85,13 +87,13 @@ function finished(outcome: string): RunEvent {
   };
 }
 
-function collect(level: string): {
-  readonly log: ReturnType<typeof openLog>;
+async function collect(level: string): Promise<{
+  readonly log: Log;
   readonly written: string[];
   parsed(): readonly unknown[];
-} {
+}> {
   const written: string[] = [];
-  const log = openLog({ level, write: (line) => written.push(line) });
+  const log = await openLog({ level, write: (line) => written.push(line) });
   return { log, written, parsed: () => written.map((line) => JSON.parse(line) as unknown) };
 }
 

@@ -165,6 +165,7 @@ describe('the counters of runs', () => {
       entity: lists,
       code: 'NETWORK',
       attempt: 1,
+      attempts: 6,
       waitMs: 1500,
     });
     // This one's wait comes with the attempt after it.
@@ -173,6 +174,7 @@ describe('the counters of runs', () => {
       entity: lists,
       code: 'THROTTLED',
       attempt: 1,
+      attempts: 6,
       waitMs: 8000,
     });
     metrics.onRunEvent(newsletter, { kind: 'throttled', waitMs: 8000 });

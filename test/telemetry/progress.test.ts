@@ -5,17 +5,21 @@ import {
   isDeclaredName,
   type ConnectorName,
   type EntityName,
+  type RunId,
 } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
+import { rates } from '../../src/telemetry/arrivals.ts';
 import { printable, printableWithin } from '../../src/telemetry/printable.ts';
 import { count, duration, progressLines, progressSummary } from '../../src/telemetry/progress-text.ts';
 import {
   advanceProgress,
-  pagesPerSecond,
+  remainingMs,
   startProgress,
+  type Expected,
   type Progress,
 } from '../../src/telemetry/progress.ts';
 import { showProgress } from '../../src/telemetry/show-progress.ts';
+import { tellOutage } from '../../src/telemetry/tell-outage.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');
@@ -25,29 +29,29 @@ const lists = entityName('lists');
 describe('progress', () => {
   it('counts rows, pages and walks, and grows the number of walks with what pages bring to light', () => {
     const progress = play([
-      { kind: 'run-started', connector: newsletter, run: 'r' as never, continues: null, due: 2 },
-      { kind: 'walk-started', entity: lists, params: {}, resumed: false },
+      runStarted({ due: 2 }),
+      walkStarted(lists),
       committed(lists, 3, 3),
       { kind: 'walk-sealed', entity: lists, params: {}, proof: 'single' },
-      { kind: 'walk-started', entity: members, params: {}, resumed: false },
+      walkStarted(members),
       committed(members, 1000, 0),
-      { kind: 'call-retried', entity: members, code: 'NETWORK', attempt: 1, waitMs: 250 },
+      retried(1, 250),
       { kind: 'walk-set-aside', entity: members, params: {}, code: 'NOT_FOUND', message: 'gone' },
     ]);
-    expect(progress).toMatchObject({ walksKnown: 5, walksEnded: 2, pages: 2, retries: 1, waitedMs: 250 });
+    expect(progress).toMatchObject({ walksKnown: 5, walksEnded: 2, pages: 2, retries: 1 });
     expect(progress.entities.get(members)).toMatchObject({
       rows: 1000,
       pages: 1,
       open: 0,
       setAside: 1,
-      waitedMs: 250,
     });
   });
 
   it('says that the walks are over and deletes are looked for, and how far that is', () => {
-    const begun = play([{ kind: 'sweep-started' }]);
+    const begun = play([runStarted({}), { kind: 'sweep-started' }]);
     expect(progressSummary(begun, 1000)).toMatch(/, looking for deletes$/);
     const further = play([
+      runStarted({}),
       { kind: 'sweep-started' },
       { kind: 'record-confirmed', entity: members, verdict: 'gone' },
       { kind: 'record-confirmed', entity: members, verdict: 'there' },
@@ -59,6 +63,7 @@ describe('progress', () => {
 
   it('says how far it is with the files', () => {
     const progress = play([
+      runStarted({}),
       { kind: 'sweep-started' },
       { kind: 'files-started', files: 1200 },
       { kind: 'file-stored', entity: members, bytes: 2048, ms: 5 },
@@ -68,31 +73,91 @@ describe('progress', () => {
     expect(progressSummary(progress, 1000)).toMatch(/, files 2 of 1,200 \(3 KiB, 1 failed\)$/);
   });
 
-  it('measures the rate over the last ten seconds only', () => {
+  it('measures pages and records a second over the last ten seconds only', () => {
     let progress = startProgress(newsletter, 0);
     for (let ms = 0; ms < 20_000; ms += 100) progress = advanceProgress(progress, fetched, ms);
-    expect(pagesPerSecond(progress, 20_000)).toBeCloseTo(10, 0);
-    expect(pagesPerSecond(progress, 60_000)).toBe(0);
-    expect(progress.arrivals.length).toBeLessThanOrEqual(101);
+    expect(rates(progress, 20_000)).toEqual({ pages: 10, records: 500 });
+    expect(rates(progress, 60_000)).toEqual({ pages: 0, records: 0 });
+    expect(progress.arrivals.length).toBeLessThanOrEqual(11);
   });
 
-  it('fits narrow terminals, uses colours only where they are wanted, and knows what to expect', () => {
-    const progress = play(
-      [{ kind: 'walk-started', entity: members, params: {}, resumed: false }, committed(members, 1200, 0)],
-      new Map([[members, 3000]]),
+  it('counts towards all records only where all of them are read, and in this run', () => {
+    const expected = new Map([[members, { rows: 100_000, pages: 101 }]]);
+    const text = (...events: RunEvent[]): string =>
+      progressLines(play(events, expected), 1000, wide).join('\n');
+    const read = committed(members, 3, 0);
+    expect(text(runStarted({}), walkStarted(members), read)).toContain('3 of ~100,000 records');
+    const incremental = text(runStarted({}), walkStarted(members, true), read);
+    expect(incremental).toContain('3 records (changes only)');
+    expect(incremental).not.toContain('100,000');
+    const resumed = text(runStarted({ continues: 'earlier' as never }), walkStarted(members), read);
+    expect(resumed).toContain('(resumed earlier; finished parts skipped)');
+    expect(resumed).not.toContain('100,000');
+  });
+
+  it('says how long it still takes where every entity has an estimate, and not while it waits', () => {
+    const known: Expected = { rows: 30_000, pages: 300 };
+    const after10s = (all: ReadonlyMap<EntityName, Expected>, more: readonly RunEvent[] = []): Progress => {
+      let progress = advanceProgress(startProgress(newsletter, 0, all), runStarted({}), 0);
+      for (let ms = 0; ms < 10_000; ms += 100) {
+        progress = advanceProgress(progress, fetched, ms);
+        progress = advanceProgress(progress, committed(members, 50, 0), ms);
+      }
+      return more.reduce((left, event) => advanceProgress(left, event, 10_000), progress);
+    };
+    const progress = after10s(new Map([[members, known]]));
+    expect(remainingMs(progress, 10_000)).toBe(20_000);
+    expect(progressSummary(progress, 10_000)).toContain('500 records/s, about 20 s left');
+    const unknown = new Map([
+      [members, known],
+      [lists, { rows: null, pages: null }],
+    ]);
+    expect(remainingMs(after10s(unknown), 10_000)).toBe(20_000);
+    expect(remainingMs(after10s(unknown, [committed(lists, 1, 0)]), 10_000)).toBeNull();
+    expect(
+      remainingMs(after10s(new Map([[members, known]]), [{ kind: 'throttled', waitMs: 5000 }]), 10_000),
+    ).toBeNull();
+  });
+
+  it('tells a wait for the rate limit from work, and from an API that is away', () => {
+    const throttled: readonly RunEvent[] = [
+      runStarted({}),
+      { kind: 'throttled', waitMs: 12_000 },
+      { ...retried(1, 12_000), code: 'THROTTLED' },
+    ];
+    expect(progressSummary(play(throttled), 500)).toMatch(/, rate-limit wait, next call in 12 s$/);
+    expect(progressSummary(play(throttled), 13_000)).not.toContain('wait');
+    const away = play([runStarted({}), retried(3, 8000)]);
+    expect(progressLines(away, 500, wide).at(-1)).toBe('API not reachable, attempt 3 of 6, next in 8 s');
+    expect(progressSummary(advanceProgress(away, answered, 600), 600)).not.toContain('API');
+  });
+
+  it('says that it connects, not that it has read nothing, until the API has answered', () => {
+    const connecting = startProgress(newsletter, 0);
+    expect(progressLines(connecting, 1000, wide)).toEqual(['newsletter  1.0 s', 'connecting to the API']);
+    expect(progressSummary(connecting, 1000)).toBe('newsletter  1.0 s: connecting to the API');
+    const away = play([{ ...retried(2, 4000), entity: null }]);
+    expect(progressSummary(away, 2500)).toBe(
+      'newsletter  2.5 s: API not reachable, attempt 2 of 6, next in 2 s',
     );
-    for (const columns of [12, 40, 200]) {
+  });
+
+  it('fits narrow terminals, drops the least important there, and uses colours only where they are wanted', () => {
+    const progress = play(
+      [runStarted({}), walkStarted(members), committed(members, 1200, 0)],
+      new Map([[members, { rows: 3000, pages: null }]]),
+    );
+    for (const columns of [12, 40, 60, 80, 120]) {
       for (const line of progressLines(progress, 1000, { columns, hasColor: false })) {
         expect(Array.from(line).length).toBeLessThan(columns);
         expect(line).not.toContain('\u001b');
+        if (columns >= 40) expect(line).not.toContain('…');
       }
     }
-    expect(progressLines(progress, 1000, { columns: 120, hasColor: false }).join('\n')).toContain(
-      '1,200 of ~3,000 records',
-    );
-    expect(progressLines(progress, 1000, { columns: 120, hasColor: true })[0]).toContain('\u001b[1m');
+    expect(progressLines(progress, 1000, wide).join('\n')).toContain('1,200 of ~3,000 records');
+    expect(progressLines(progress, 1000, { ...wide, hasColor: true })[0]).toContain('\u001b[1m');
     expect(progressSummary(progress, 1000)).toBe(
-      'newsletter  1.0 s: 1,200 records, walks 0 of 0 known, 1 page, 0.0 requests/s, reading list_members',
+      'newsletter  1.0 s: 1,200 records, 0 of 0 known listings read, 0 records/s, 0.0 requests/s, reading list_members',
     );
   });
 
@@ -139,7 +204,39 @@ describe('progress', () => {
     await enough.reached;
     await display[Symbol.asyncDispose]();
     expect(clock.sleeps.every((ms) => ms === 10_000)).toBe(true);
-    expect(lines[0]).toContain('newsletter  10.0 s: 0 records');
+    expect(lines[0]).toContain('newsletter  10.0 s: connecting to the API');
+  });
+
+  it('tells each further failed attempt in one line where there is no terminal, and the first answer', async () => {
+    const clock = instantClock();
+    const lines: string[] = [];
+    const tell = tellOutage((line) => lines.push(line), clock);
+    // Four calls beside each other.
+    for (const attempt of [1, 1, 1, 1, 2, 2, 1, 2, 3]) {
+      clock.advance(100);
+      tell(retried(attempt, 1000 * attempt));
+    }
+    tell({ ...retried(1, 1000), code: 'THROTTLED' });
+    tell(retried(4, 0));
+    tell(answered);
+    expect(lines).toEqual([
+      'API not reachable, attempt 1 of 6, next in 1 s',
+      'API not reachable, attempt 2 of 6, next in 2 s',
+      'API not reachable, attempt 3 of 6, next in 3 s',
+      'API answers again after 800 ms',
+    ]);
+  });
+
+  it('does not write a line for each call of a service that fails every other one', async () => {
+    const clock = instantClock();
+    const lines: string[] = [];
+    const tell = tellOutage((line) => lines.push(line), clock);
+    for (let call = 0; call < 200; call += 1) {
+      clock.advance(100);
+      tell(retried(1, 50));
+      tell(answered);
+    }
+    expect(lines).toHaveLength(4);
   });
 });
 
@@ -161,7 +258,21 @@ describe('text for people', () => {
   });
 });
 
-const fetched: RunEvent = { kind: 'page-fetched', entity: members, records: 1, bytes: 1, ms: 1 };
+const wide = { columns: 120, hasColor: false };
+const fetched: RunEvent = { kind: 'page-fetched', entity: members, records: 50, bytes: 1, ms: 1 };
+const answered: RunEvent = { kind: 'call-ended', entity: null, answer: 'ok', ms: 1, waitedMs: 0 };
+
+function runStarted({ due = 0, continues = null as RunId | null }): RunEvent {
+  return { kind: 'run-started', connector: newsletter, run: 'r' as never, continues, due };
+}
+
+function walkStarted(entity: EntityName, isIncremental = false): RunEvent {
+  return { kind: 'walk-started', entity, params: {}, isIncremental, resumed: false };
+}
+
+function retried(attempt: number, waitMs: number): Extract<RunEvent, { readonly kind: 'call-retried' }> {
+  return { kind: 'call-retried', entity: members, code: 'NETWORK', attempt, attempts: 6, waitMs };
+}
 
 function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent {
   return {
@@ -173,7 +284,7 @@ function committed(entity: EntityName, rows: number, newlyDue: number): RunEvent
   };
 }
 
-function play(events: readonly RunEvent[], expected?: ReadonlyMap<EntityName, number>): Progress {
+function play(events: readonly RunEvent[], expected?: ReadonlyMap<EntityName, Expected>): Progress {
   return events.reduce(
     (progress, event) => advanceProgress(progress, event, 500),
     startProgress(newsletter, 0, expected),

@@ -16,9 +16,7 @@ export async function runApplicationsCreate(
   const clientId = `client-${randomBytes(6).toString('hex')}`;
   applications?.put({ organizationName: organization, clientId, clientSecret });
   terminal.printJson({ organization, clientId, clientSecret });
-  terminal.print(
-    `An application of organization ${organization}; this is the only time that its secret is shown:`,
-  );
+  terminal.print(`New client of organization ${organization}; its secret is shown this once:`);
   terminal.print(`  client id      ${clientId}`);
   terminal.print(`  client secret  ${clientSecret}`);
   return exitCodes.ok;

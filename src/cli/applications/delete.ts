@@ -14,10 +14,10 @@ export async function runApplicationsDelete(
   using applications = await openApplications(resolve(cwd, data), clock, { isMade: false });
   if (applications?.delete(clientId) !== true) {
     throw usage(
-      `There is no application ${clientId} in ${data}. See "${program} applications list --data ${shellWord(data)}".`,
+      `There is no client ${clientId} in ${data}. See "${program} applications list --data ${shellWord(data)}".`,
     );
   }
   terminal.printJson({ deleted: clientId });
-  terminal.print(`${clientId} is shut out: its secret and its tokens work no more.`);
+  terminal.print(`${clientId} is deleted: its secret and tokens stop working.`);
   return exitCodes.ok;
 }

@@ -26,7 +26,7 @@ export async function runApplicationsList(
     toTheSecond(Date.parse(createdAt)),
   ]);
   for (const line of rows.length === 0
-    ? [`There are no applications in ${data} yet.`]
+    ? [`There are no clients in ${data} yet.`]
     : textTable(columns, rows)) {
     terminal.print(line);
   }

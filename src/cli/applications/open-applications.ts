@@ -17,24 +17,26 @@ export interface StoredApplications extends Disposable {
 }
 
 /**
- * Opens the data of a service that does not run. Null where there is none and none is to be made. Throws `SyncError` USAGE
- * while a service runs on it.
+ * Opens the data of a service, which may be running on it. Null where there is none and none is to be made. `isShared` false:
+ * throws `SyncError` USAGE, recovery `retry`, while a service runs on it.
  */
 export async function openApplications(
   folder: string,
   clock: Clock,
-  { isMade }: { readonly isMade: boolean },
+  { isMade, isShared = true }: { readonly isMade: boolean; readonly isShared?: boolean },
 ): Promise<StoredApplications | null> {
   if (!isMade && !existsSync(join(folder, 'service.db'))) return null;
   // Loaded only where it is used: it would slow the start of every other command.
   const { openServiceState } = await import('../../service/state/open-service-state.ts');
   const state = openServiceState({
     folder,
+    isShared,
     key: null,
     clock,
     tokenTtlSeconds: defaultTokenSeconds,
     scopedTokenTtlSeconds: defaultScopedTokenSeconds,
     maxTokens: defaultMaxTokens,
+    tokensPerSecond: 0,
   });
   return {
     list: (organizationName) =>

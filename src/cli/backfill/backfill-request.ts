@@ -40,7 +40,7 @@ export function requestedEntities(
   );
   const unbounded = named.filter((name) => !bounded.includes(name)).join(', ');
   throw usage(
-    `${unbounded} of ${connector.name} cannot be read in windows: neither they nor what leads to them take a beginning and an end. ${others.length === 0 ? 'Nothing of this connector does.' : `These can: ${others.join(', ')}.`}`,
+    `${unbounded} of ${connector.name} cannot be read in windows: neither they nor their parents take a start and an end. ${others.length === 0 ? 'No entity of this connector can.' : `These can: ${others.join(', ')}.`}`,
   );
 }
 

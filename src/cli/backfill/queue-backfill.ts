@@ -1,5 +1,5 @@
-import { openApp } from '../../app.ts';
-import type { ConnectorSettings, Settings } from '../../settings/settings.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
 import { checkNotPaused, sinkIdOf } from '../queued-sink.ts';
@@ -12,26 +12,26 @@ const maxRequestChars = 3000;
 
 /** Throws QUEUE_UNAVAILABLE within two seconds, USAGE where no worker would take it; then nothing was asked for. */
 export async function queueBackfill(
-  { terminal, clock, program }: CommandContext,
-  settings: Settings,
+  context: CommandContext,
+  settings: LocalSettings,
   connector: ConnectorSettings,
   request: BackfillRequest,
 ): Promise<ExitCode> {
+  const { terminal, program } = context;
   const { name, sink } = connector;
   checkNotPaused(connector, program);
   const text = writeRequest(request);
   if (text.length > maxRequestChars)
     throw usage('Too many entities for one job; queue them in parts, with --select.');
-  await using app = openApp({ settings, clock, command: 'connector-sync backfill' });
-  await using queues = await openQueuesOf(settings);
-  const sinkId = await sinkIdOf(app, sink, queues, program);
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  const sinkId = await sinkIdOf(sink, queues, context);
   const { isNew } = await queues.enqueueBackfill(sinkId, name, text);
   terminal.printJson({ connector: name, isNew, backfill: JSON.parse(text) as unknown });
   terminal.print(
     isNew
-      ? `${name}: the backfill waits for a worker; syncs of the connector go first.`
-      : `${name}: another backfill waits or runs already, and goes on as it is; nothing was added. Give the command again when it is done.`,
+      ? `${name}: the backfill is queued for a worker; syncs of the connector go first.`
+      : `${name}: another backfill is already waiting or running; nothing was added. Run the command again when it is done.`,
   );
-  terminal.print(`\n"${program} runs --follow" shows what comes of it.`);
+  terminal.print(`\n"${program} runs --follow" shows its progress.`);
   return isNew ? exitCodes.ok : exitCodes.busy;
 }

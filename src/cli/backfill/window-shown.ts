@@ -11,7 +11,7 @@ import { duration } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import { toTheSecond } from '../about-time.ts';
 import type { CommandContext } from '../command-context.ts';
-import { logLevel } from '../load-config.ts';
+import { logLevel } from '../environment.ts';
 import { endText } from '../run-end-text.ts';
 
 export interface ShownWindow {
@@ -28,7 +28,8 @@ export async function windowShown(
   { terminal, clock, env, signal }: CommandContext,
 ): Promise<RunReport> {
   const level = logLevel(env);
-  const log = level === null ? null : openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  const log =
+    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
   const text = windowText(window);
   const report = await withProgress();
   const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);

@@ -1,6 +1,6 @@
 import { openApp } from '../../app.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/printable.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -19,7 +19,7 @@ export interface CreateFlags {
 }
 
 export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   const { workspace, name = null } = flags;
   for (const [flag, text] of [
@@ -30,7 +30,7 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
   const named = definitionNamed(settings, flags.definition);
   const known = named.kind === 'known' ? named.definition : null;
   const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
-  await using app = openApp({
+  await using app = await openApp({
     settings,
     clock: tellWaits(context),
     command: 'connector-sync connectors create',
@@ -50,7 +50,7 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
   const label = created.name === null ? '' : ` (${printable(created.name)})`;
   terminal.print(`Created ${created.id}${label} in workspace ${printable(workspace)}.`);
   if (known === null) {
-    terminal.print('No definition here describes its type, so it cannot be synced yet.');
+    terminal.print('There is no definition of its type here, so it cannot be synced yet.');
     return exitCodes.ok;
   }
   terminal.print(`To sync it, add this below "connectors:" in ${settings.file}:`);
@@ -59,7 +59,7 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
 }
 
 /** An entry of the config, indented as it stands below `connectors:`. */
-function configLines(settings: Settings, definition: string, id: ConnectorId): readonly string[] {
+function configLines(settings: LocalSettings, definition: string, id: ConnectorId): readonly string[] {
   const [sink = 'main'] = settings.sinks.keys();
   return [
     `  ${freeName(settings, definition)}:`,
@@ -71,7 +71,7 @@ function configLines(settings: Settings, definition: string, id: ConnectorId): r
 }
 
 /** The definition's name, with a number where a connector of the config has it. */
-function freeName({ connectors }: Settings, definition: string): string {
+function freeName({ connectors }: LocalSettings, definition: string): string {
   const taken = new Set<string>(connectors.keys());
   let name = definition;
   for (let number = 2; taken.has(name); number += 1) name = `${definition}-${number}`;

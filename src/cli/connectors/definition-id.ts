@@ -1,6 +1,6 @@
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
 import { usage } from '../usage-error.ts';
 
 /** What `--definition` names: one of ours, or the id of a type that only the service knows. */
@@ -11,7 +11,7 @@ export type NamedDefinition =
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** By name or by id. Throws USAGE, naming what there is, for what is neither. */
-export function definitionNamed({ definitions }: Settings, text: string): NamedDefinition {
+export function definitionNamed({ definitions }: LocalSettings, text: string): NamedDefinition {
   const known = [...definitions.values()];
   const found = known.find(({ name, id }) => name === text || id.toLowerCase() === text.toLowerCase());
   if (found !== undefined) return { kind: 'known', id: found.id, definition: found };

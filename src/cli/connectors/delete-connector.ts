@@ -10,11 +10,11 @@ import { tellWaits } from '../tell-waits.ts';
 import { usage } from '../usage-error.ts';
 
 export async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   if (!isConnectorId(id))
     throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);
-  await using app = openApp({
+  await using app = await openApp({
     settings,
     clock: tellWaits(context),
     command: 'connector-sync connectors delete',
@@ -31,8 +31,7 @@ export async function runDelete(context: CommandContext, id: string, isSure: boo
     terminal.print(`${id}${name === null ? '' : ` (${printable(name)})`}, ${type}, would be deleted.`);
     tellUsing(context, using);
     terminal.print(`Nothing was changed. To do it: ${command}`);
-    // As everything that was not done because it was not asked for in full.
-    return exitCodes.usage;
+    return exitCodes.ok;
   }
   const job = await openAdministration(app.client, settings.api.baseUrl).deleteConnector(id, signal);
   terminal.printJson({ id, using, isDone: true, job });

@@ -14,10 +14,10 @@ export interface ListFlags {
 }
 
 export async function runListConnectors(context: CommandContext, flags: ListFlags): Promise<ExitCode> {
-  const settings = loadConfig(context);
+  const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   const definitionId = flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
-  await using app = openApp({
+  await using app = await openApp({
     settings,
     clock: tellWaits(context),
     command: 'connector-sync connectors list',

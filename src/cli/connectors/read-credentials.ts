@@ -55,11 +55,12 @@ function parse(text: string, from: string): JsonObject {
   try {
     // `as`: JSON.parse gives JSON and nothing else.
     value = JSON.parse(text) as JsonValue;
-  } catch {
-    // The reader's own message quotes the text, which is secret.
-    throw usage(`${expected}, got ${text.trim() === '' ? 'nothing' : 'something else'}.`);
+  } catch (error) {
+    // Only the position: the message itself quotes the text, which is secret.
+    const [where = ''] = / at position \d+/.exec(error instanceof Error ? error.message : '') ?? [];
+    throw usage(`${expected}, got ${text.trim() === '' ? 'nothing' : `invalid JSON${where}`}.`);
   }
-  if (!isJsonObject(value)) throw usage(`${expected}, got another kind of JSON.`);
+  if (!isJsonObject(value)) throw usage(`${expected}, got other JSON.`);
   return value;
 }
 

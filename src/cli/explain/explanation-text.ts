@@ -16,15 +16,15 @@ export function explanationText(
 ): readonly string[] {
   const { row, changedBy, changeValue } = explanation;
   const facts: readonly (readonly [string, string | null])[] = [
-    ['first seen', row.firstSeenAt ?? 'not known, an earlier version stored it'],
+    ['first seen', row.firstSeenAt ?? 'unknown, an older version stored it'],
     ['last written', `${row.changedAt} by ${runText(row.changedByRun, changedBy)}, _seq ${row.seq}`],
-    ['change value', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
+    ['change time', changeValue === null ? null : `${entity.incremental?.field ?? ''} ${changeValue}`],
     ['deleted', row.deletedAt === null ? 'no' : `yes, marked ${row.deletedAt}`],
     ['listing', row.partition === null ? 'not known' : listingText(row.partition)],
     ['last read', row.partition === null ? null : readText(row.partition)],
     ['last sync', explanation.lastSync === null ? 'none' : lastSyncText(explanation.lastSync)],
     ['why', reasonText(explanation, entity)],
-    ['missing', row.missing === null ? null : missingText(row.missing, program, name)],
+    ['looks deleted', row.missing === null ? null : missingText(row.missing, program, name)],
   ];
   return [
     `${name} ${printable(keyText)}`,
@@ -33,7 +33,7 @@ export function explanationText(
 }
 
 function runText(id: string | null, run: RunSummary | null): string {
-  if (id === null) return 'a run that is not known';
+  if (id === null) return 'an unknown run';
   return run === null || run.kind === 'sync' ? `run ${id}` : `${run.kind} ${id}`;
 }
 
@@ -46,9 +46,9 @@ function listingText({ entity, params }: PartitionHistory): string {
 }
 
 function readText({ mode, sealedAt, sealedRun, watermark, fullAt }: PartitionHistory): string {
-  if (sealedAt === null) return 'never to its end';
-  const how = mode === 'incremental' ? 'for changes only' : 'in full';
-  const full = mode === 'incremental' ? `, in full last ${fullAt ?? 'not known'}` : '';
+  if (sealedAt === null) return 'never completely';
+  const how = mode === 'incremental' ? 'changes only' : 'in full';
+  const full = mode === 'incremental' ? `, last full read ${fullAt ?? 'unknown'}` : '';
   const known = watermark === null ? '' : `; everything up to ${watermark} is stored`;
   return `${how} ${sealedAt}${sealedRun === null ? '' : ` by run ${sealedRun}`}${full}${known}`;
 }
@@ -57,15 +57,15 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
   const { partition, deletedAt } = row;
   switch (reason.kind) {
     case 'no-sync':
-      return 'no sync of this connector is known';
+      return 'this connector has not been synced yet';
     case 'no-partition':
-      return 'it was stored outside a walk (refetch), or by a version that did not note where it was met; the next full walk settles that';
+      return 'it was stored by refetch, or by an older version that did not record its listing; the next full read fills this in';
     case 'parent-gone':
-      return 'the record that leads to it is deleted, so its listing is not read any more';
+      return 'its parent record is deleted, so its listing is no longer read';
     case 'set-aside':
-      return `its listing was set aside ${failureText(partition)}; it stays due`;
+      return `reading its listing failed ${failureText(partition)}; the next sync tries again`;
     case 'due':
-      return `its listing is due since ${partition?.dueSince ?? ''} and was not read yet`;
+      return `its listing has been waiting to be read since ${partition?.dueSince ?? ''}`;
     case 'not-selected':
       return `the last sync did not read ${entity.name}`;
     case 'full':
@@ -73,29 +73,28 @@ function reasonText({ row, reason, changeValue }: Explanation, entity: Entity): 
     case 'incremental':
       return incrementalText(reason.isMet, { changeValue, partition });
     case 'marker':
-      return `its listing was not read: the record that leads to it came with the change value of the last reading (${printable(partition?.marker ?? '')})`;
+      return `its listing was not read, because its parent record has not changed since (change time ${printable(partition?.marker ?? '')})`;
     case 'not-led-to':
-      return 'its listing was not read: nothing that the last sync met leads to it. That is so below a record that has not changed, and below one that is still there but not listed any more (in the trash)';
+      return 'its listing was not read: its parent record has not changed, or exists but is no longer listed (in the trash)';
   }
 }
 
 function fullText(isMet: boolean, deletedAt: Instant | null): string {
-  if (deletedAt !== null) return 'the last sync read its listing in full, and it was not there any more';
-  return isMet
-    ? 'the last sync read its listing in full and met it'
-    : 'the last sync read its listing in full and did not meet it';
+  return isMet && deletedAt === null
+    ? 'the last sync read its listing in full and found it'
+    : 'the last sync read its listing in full and did not find it';
 }
 
 function incrementalText(
   isMet: boolean | null,
   { changeValue, partition }: { changeValue: Instant | null; partition: PartitionHistory | null },
 ): string {
-  const asked = 'the last sync asked its listing only for what had changed';
-  const full = `a full read, the last of which began ${partition?.fullAt ?? 'at a time that is not known'}`;
-  if (isMet === null) return `${asked}; it carries no readable change value, so only ${full}, meets it`;
+  const asked = 'the last sync asked its listing for changes only';
+  const full = `a full read, the last of which began ${partition?.fullAt ?? 'at an unknown time'}`;
+  if (isMet === null) return `${asked}; it has no readable change time, so only ${full}, finds it`;
   return isMet
-    ? `${asked}, and it was among that`
-    : `${asked}; its change value ${changeValue ?? ''} is older than the newest that is stored (${partition?.watermark ?? ''}), so it may not have been asked for; ${full}, meets it`;
+    ? `${asked}, and it was among them`
+    : `${asked}; its change value ${changeValue ?? ''} is older than the sync cursor (${partition?.watermark ?? ''}), so it may not have been asked for; ${full}, finds it`;
 }
 
 function failureText(partition: PartitionHistory | null): string {
@@ -109,14 +108,14 @@ function missingText(
   program: string,
   name: string,
 ): string {
-  const missed = `${counted(missedWalks, 'full walk')} did not meet it, the first ${missingSince}`;
+  const missed = `${counted(missedWalks, 'full read')} did not find it, the first ${missingSince}`;
   const [connector = ''] = name.split('/');
   switch (needs) {
     case 'nothing':
-      return `${missed}; a guard keeps it until "${program} sync ${connector} --full --allow-deletes" lets it pass`;
+      return `${missed}; kept, because more rows look deleted than the limit allows; to delete them: ${program} sync ${connector} --full --allow-deletes`;
     case 'get':
-      return `${missed}; it waits for a get that finds nothing either`;
+      return `${missed}; kept until a get confirms that it does not exist`;
     case 'walk':
-      return `${missed}; it waits for another full walk that does not meet it`;
+      return `${missed}; kept until another full read does not find it either`;
   }
 }

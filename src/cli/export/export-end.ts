@@ -68,7 +68,7 @@ export function exportEndText({
   asOf,
 }: ExportEnd): string {
   const what = `${connector}/${entity}: ${counted(upserts, 'row')}, ${counted(deletes, 'delete')}`;
-  const age = asOf === null ? 'never read whole yet' : `as of ${asOf}`;
-  const last = run === null ? 'no sync has ended ok yet' : `newest ok sync ${run.run}`;
+  const age = asOf === null ? 'never read completely yet' : `fresh up to ${asOf}`;
+  const last = run === null ? 'no successful sync yet' : `last successful sync ${run.run}`;
   return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
 }

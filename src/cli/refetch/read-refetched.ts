@@ -31,6 +31,7 @@ export function readRefetched(
     table: entity.table,
     ignored: entity.ignored,
     volatile: entity.volatile,
+    filledFrom: entity.filledFrom,
     explodedField: explode?.field ?? null,
     download: entity.actions.get('download') ?? null,
     ...(own === undefined ? {} : { policy: own }),
@@ -52,7 +53,7 @@ export function readRefetched(
 
 function unusable({ name }: Entity, expected: string, got: string): SyncError {
   return new SyncError(
-    `get of ${name} should have answered with ${expected}, and came with ${got}. Nothing was stored.`,
+    `get of ${name} was expected to return ${expected}, but returned ${got}. Nothing was stored.`,
     {
       code: 'BODY_INVALID',
       recovery: 'stop',

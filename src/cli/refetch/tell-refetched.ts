@@ -44,10 +44,10 @@ function resultOf(refetched: Refetched): Result {
 const texts: Readonly<Record<Result, (entity: string) => string>> = {
   inserted: () => 'inserted',
   updated: () => 'updated',
-  unchanged: () => 'unchanged: the stored record is as the service has it',
+  unchanged: () => 'unchanged: the stored record is the same as at the API',
   deleted: (entity) =>
-    `deleted: the service has no such record; what hangs on it goes with the next sync of ${entity}`,
-  'not-stored': () => 'the service has no such record, and none is stored that could be deleted',
+    `deleted: the API has no such record; the next sync of ${entity} deletes the records below it`,
+  'not-stored': () => 'the API has no such record, and none is stored',
   missing: () =>
-    'the service has no such record; nothing was changed. With --allow-deletes a stored one is marked as deleted.',
+    'the API has no such record; nothing was changed. --allow-deletes marks a stored one as deleted.',
 };

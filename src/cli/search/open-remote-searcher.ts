@@ -1,6 +1,6 @@
 import { openApp } from '../../app.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { Settings } from '../../settings/settings.ts';
+import type { SettingsWith } from '../../settings/settings.ts';
 import { resolveConnector } from '../../source/api/resolve-connector.ts';
 import { searchCall } from '../../source/api/search-call.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -12,7 +12,7 @@ import type { Searcher } from './searcher.ts';
 /** Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws. */
 export async function openRemoteSearcher(
   context: CommandContext,
-  settings: Settings,
+  settings: SettingsWith<'api'>,
   { name, connector, entity }: EntityTarget,
 ): Promise<Searcher> {
   const { definition, address } = connector;
@@ -26,7 +26,7 @@ export async function openRemoteSearcher(
     );
   }
   const { signal } = context;
-  const app = openApp({ settings, clock: tellWaits(context), command: 'connector-sync search' });
+  const app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync search' });
   try {
     const id = await resolveConnector(app.client, definition, address, signal);
     const budget = app.client.openBudget(1, connector.requestsPerSecond);

@@ -54,10 +54,11 @@ async function readFilter(context: CommandContext, given: string): Promise<JsonV
   let filter: JsonValue;
   try {
     filter = parseJsonText(text);
-  } catch {
-    throw usage('--filter: expected JSON such as {"eq": {"status": "sent"}}, got something else.');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw usage(`--filter: expected JSON such as {"eq": {"status": "sent"}}, got invalid JSON: ${why}`);
   }
-  if (!isJsonObject(filter)) throw usage('--filter: expected a JSON object, got another kind of JSON.');
+  if (!isJsonObject(filter)) throw usage('--filter: expected a JSON object, got other JSON.');
   return filter;
 }
 
@@ -98,6 +99,6 @@ function pathOf({ searchable, fields }: Entity, name: string): readonly string[]
 function listOf(text: string, flag: string): readonly string[] {
   const parts = text.split(',').map((part) => part.trim());
   if (parts.some((part) => part === ''))
-    throw usage(`${flag}: expected names with commas between, got "${text}".`);
+    throw usage(`${flag}: expected names separated by commas, got "${text}".`);
   return parts;
 }

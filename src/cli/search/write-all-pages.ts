@@ -35,7 +35,7 @@ export async function writeAllPages(
 
 function repeated(written: number): SyncError {
   return new SyncError(
-    `After ${counted(written, 'record')} the search gave a cursor again, expected a new one: there may be more, which cannot be reached.`,
+    `After ${counted(written, 'record')} the API returned the same cursor again, expected a new one: there may be more records, which cannot be reached.`,
     { code: 'PAGING_BROKEN', recovery: 'stop' },
   );
 }

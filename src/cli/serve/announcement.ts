@@ -40,8 +40,10 @@ export function announcement(announced: Announced): readonly string[] {
     ...configLines(),
     '',
     ...(revision < maxSampleRevision
-      ? [`Ctrl-C ends it. With --revision ${revision + 1} some records will have come, changed or gone.`]
-      : ['Ctrl-C ends it.']),
+      ? [
+          `Ctrl-C stops it. --revision ${revision + 1} serves the accounts a day later: some records new, changed or deleted.`,
+        ]
+      : ['Ctrl-C stops it.']),
   ];
 }
 
@@ -53,9 +55,7 @@ function connectorsText(ids: readonly string[]): string {
 }
 
 function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {
-  return isIndexed
-    ? `indexed stores, brought up to date every ${formatDuration(refreshEveryMs)}`
-    : 'no indexed stores, so none';
+  return isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)';
 }
 
 function credentialsText({ application, data, program }: Announced): readonly string[] {
@@ -64,14 +64,14 @@ function credentialsText({ application, data, program }: Announced): readonly st
       return ['  credentials: from CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET'];
     case 'made-up':
       return [
-        '  credentials: made up now; this is the only time that the secret is shown:',
+        '  credentials: generated now; the secret is shown this once:',
         `    client id      ${application.clientId}`,
         `    client secret  ${application.clientSecret.reveal()}`,
       ];
     case 'there':
       return [
-        `  credentials: client id ${application.clientId}; its secret was shown once, when it was made.`,
-        '    Lost? End the service, then:',
+        `  credentials: client id ${application.clientId}; its secret was shown once, when it was created.`,
+        '    Lost it? Make another one:',
         `    ${program} applications create${data === defaultDataFolder ? '' : ` --data ${shellWord(data)}`}`,
       ];
   }

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
+import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { Secret } from '../../core/secret.ts';
 import { openApplications, type StoredApplications } from '../applications/open-applications.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -34,6 +35,11 @@ function givenApplication(env: CommandContext['env']): ChosenApplication | null 
       'Expected both CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET, or neither; one is not set.',
     );
   }
+  if (clientId !== '' && isWeakSecret(clientSecret)) {
+    throw usage(
+      'CONNECTOR_SYNC_CLIENT_SECRET: expected at least 8 characters, and more than a word or a number; "openssl rand -base64 24" makes one.',
+    );
+  }
   return clientId === '' ? null : { kind: 'given', clientId, clientSecret: new Secret(clientSecret) };
 }
 
@@ -45,7 +51,7 @@ async function openSoon(
   const endMs = clock.now() + patienceMs;
   for (;;) {
     try {
-      return await openApplications(folder, clock, { isMade: false });
+      return await openApplications(folder, clock, { isMade: false, isShared: false });
     } catch (error) {
       const isWorthIt = error instanceof SyncError && error.code === 'USAGE' && error.recovery === 'retry';
       if (!isWorthIt || clock.now() > endMs) throw error;

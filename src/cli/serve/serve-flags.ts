@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import type { ServedAccount } from '../../service/local-connectors.ts';
 import { maxSampleRevision } from '../../service/sample/revision-time.ts';
 import { shortestTokenSeconds } from '../../service/state/token-lifetimes.ts';
@@ -12,6 +13,7 @@ export interface ServeFlags {
   readonly host: string;
   readonly port: string;
   readonly allowHost?: readonly string[];
+  readonly trustProxy?: readonly string[];
   readonly data: string;
   readonly size: string;
   readonly members?: string;
@@ -21,12 +23,15 @@ export interface ServeFlags {
   readonly index: boolean;
   readonly rateLimit: string;
   readonly tokenLifetime: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
 }
 
 export interface ServeChoices {
   readonly host: string;
   readonly port: number;
   readonly allowedHosts: readonly string[];
+  readonly trustedProxies: readonly string[];
   readonly accounts: readonly ServedAccount[];
   /** Of the connectors that clients make. */
   readonly otherwise: NonNullable<ServiceOptions['otherwise']>;
@@ -35,6 +40,8 @@ export interface ServeChoices {
   readonly refreshEveryMs: number;
   readonly requestsPerSecond: number;
   readonly tokenSeconds: number;
+  /** Paths of PEM files; null: HTTP. */
+  readonly tls: { readonly cert: string; readonly key: string } | null;
 }
 
 const maxLifetimeMs = 7 * 86_400_000;
@@ -55,20 +62,37 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
     host: flags.host,
     port: wholeNumber('--port', flags.port, 65_535),
     allowedHosts: (flags.allowHost ?? []).map(hostName),
+    trustedProxies: (flags.trustProxy ?? []).map(proxyAddress),
     accounts: servedAccounts({ size, seed, revision }),
     otherwise: { size, seed, revision },
     revision,
     isIndexed: flags.index,
     refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
     requestsPerSecond,
+    tls: tlsOf(flags),
     tokenSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
   };
+}
+
+function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoices['tls'] {
+  if ((cert === '') !== (key === ''))
+    throw usage('Expected both --tls-cert and --tls-key, or neither; got one.');
+  return cert === '' ? null : { cert, key };
 }
 
 /** As it stands in a Host header, without a port. */
 function hostName(text: string): string {
   if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
   throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
+}
+
+function proxyAddress(text: string): string {
+  const [address = '', bits] = text.split('/');
+  const version = isIP(address);
+  const isNetwork =
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
+  if (version !== 0 && isNetwork && text.split('/').length <= 2) return text;
+  throw usage(`--trust-proxy: expected an address or a network such as 10.0.0.0/8, got "${text}".`);
 }
 
 function durationOf(flag: string, text: string, minMs: number, maxMs: number): number {

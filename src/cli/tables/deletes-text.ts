@@ -1,28 +1,76 @@
-import type { EntityReport, RunReport } from '../../sinks/run-report.ts';
+import type { EntityReport, RunReport, Withholding } from '../../sinks/run-report.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 
-/** What a run found to be gone and did not mark as deleted: why, and what to do. */
+type MissingOf = Pick<EntityReport, 'entity' | 'withheld' | 'withheldBecause' | 'withholding' | 'pending'>;
+
+/** What a run found to be deleted at the source and keeps: why, and what to do. */
 export function deleteLines({ connector, entities }: RunReport, program: string): readonly string[] {
-  const withheld = entities.filter((entity) => entity.withheld > 0);
   const pending = entities.filter((entity) => entity.pending > 0);
-  const advice =
-    `  if that is right: ${program} sync ${connector} --allow-deletes` +
-    `; to look first: ${program} audit ${connector}/${withheld[0]?.entity ?? ''}`;
   return [
-    ...withheld.map(withheldText),
-    ...(withheld.length === 0 ? [] : [advice]),
+    ...withheldLines(connector, entities, program),
     ...(pending.length === 0 ? [] : [pendingText(pending)]),
   ];
 }
 
-function withheldText({ entity, withheld, withheldBecause }: EntityReport): string {
-  const rows = `${counted(withheld, 'row')} of ${entity} ${withheld === 1 ? 'seems' : 'seem'} to be gone and ${withheld === 1 ? 'is' : 'are'} kept`;
-  return withheldBecause === 'empty'
-    ? `! ${rows}: it came back empty, which another run must see too`
-    : `! ${rows}: that is more than the guards of the config let pass`;
+/** Of the entities of which deletes are withheld; empty where there are none. */
+export function withheldLines(
+  connector: string,
+  entities: readonly MissingOf[],
+  program: string,
+): readonly string[] {
+  const withheld = entities.filter((entity) => entity.withheld > 0);
+  const [first] = withheld;
+  if (first === undefined) return [];
+  return [
+    ...withheld.map(withheldText),
+    `  check at the source; if they are deleted there: ${program} sync ${connector} --allow-deletes` +
+      `; to look at single records: ${program} audit ${connector}/${first.entity}`,
+  ];
+}
+
+function withheldText({ entity, withheld, withheldBecause, withholding }: MissingOf): string {
+  const kept = withholding?.along.some(({ rows }) => rows > 0) === true ? 'all kept' : 'kept';
+  const limit = withholding === null ? '' : ` (limit ${limitText(withholding)})`;
+  const along = withholding === null ? '' : alongText(withholding);
+  const look = withheld === 1 ? 'looks deleted' : 'look deleted';
+  switch (withheldBecause) {
+    case 'empty':
+      return `! ${entity}: the listing came back empty; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} until a second complete read agrees${limit}`;
+    case 'replaced':
+      return `! ${entity}: other records came in place of all that were stored; ${counted(withheld, 'stored row')} ${look}${along}; ${kept} (is it still the same account?)`;
+    case 'adopted':
+      return `! ${entity}: ${count(withheld)} ${look}${along}; ${kept}: the connector was adopted from another address, and no "sync --full" has agreed with it yet`;
+    case 'share':
+    case 'along':
+    case null: {
+      const of = withholding === null ? '' : ` of ${count(withholding.dayAgo)}`;
+      const before =
+        withholding === null || withholding.deletedInDay === 0
+          ? ''
+          : `, ${count(withholding.deletedInDay)} more were deleted in the last 24 hours`;
+      const rows = withheldBecause === 'along' ? '' : of;
+      return `! ${entity}: ${count(withheld)}${rows} ${look}${before}${along}; ${kept}${limit}`;
+    }
+  }
+}
+
+const namedEntities = 3;
+
+/** The largest first; more than a few are summed up. */
+function alongText({ along }: Withholding): string {
+  const sorted = along.filter(({ rows }) => rows > 0).sort((one, other) => other.rows - one.rows);
+  if (sorted.length === 0) return '';
+  const named = sorted.slice(0, namedEntities).map(({ entity, rows }) => `${count(rows)} ${entity}`);
+  const rest = sorted.slice(namedEntities).reduce((sum, { rows }) => sum + rows, 0);
+  const parts = rest === 0 ? named : [...named, counted(rest, 'other row')];
+  return ` and would take ${parts.join(', ')} along`;
+}
+
+function limitText({ maxDeleteShare, minDeleteRows }: Withholding): string {
+  return `${Math.round(maxDeleteShare * 1000) / 10} % or ${counted(minDeleteRows, 'row')} in 24 hours`;
 }
 
 function pendingText(pending: readonly EntityReport[]): string {
   const parts = pending.map((entity) => `${count(entity.pending)} of ${entity.entity}`);
-  return `not yet certain to be gone, so kept until a later run has asked or read again: ${parts.join(', ')}`;
+  return `may be deleted, kept until a later run is certain: ${parts.join(', ')}`;
 }

@@ -27,7 +27,7 @@ export function driftText(
     declarationOf(row) ?? '',
   ]);
   return [
-    `${name}: ${fields} that ${definition.name} does not describe (sink ${sink.name}); the last column can be pasted below "fields:"`,
+    `${name}: ${fields} not declared by ${definition.name} (sink ${sink.name}); paste the last column below "fields:" to declare them`,
     ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
   ];
 }

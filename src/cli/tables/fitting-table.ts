@@ -6,7 +6,7 @@ import { columnGap, textTable, type TableColumn } from './text-table.ts';
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that
  * hold nothing but zeros, then with each row's last column (notes) on a line of its own below it, and there too what is too
- * long for the column before (proof). Where not even the numbers fit, each row is told as a sentence.
+ * long for the column before (complete). Where not even the numbers fit, each row is told as a sentence.
  */
 export function fittingTable(
   columns: readonly TableColumn[],
@@ -24,12 +24,12 @@ export function fittingTable(
   if (fits(withoutZeros, width)) return withoutZeros;
   const numbers = shownColumns.findLastIndex(({ align }) => align === 'right') + 1;
   return numbers > 0 && !fits(textTable(shownColumns.slice(0, numbers), shownRows), width)
-    ? sentences(shownColumns, shownRows, width)
+    ? rowSentences(shownColumns, shownRows, width)
     : withTextsBelow(shownColumns, shownRows, width);
 }
 
 /** `lists: read 61, inserted 14, single`: what is zero is left out, and what does not fit goes on below. */
-function sentences(
+export function rowSentences(
   columns: readonly TableColumn[],
   rows: readonly (readonly string[])[],
   width: number,
@@ -52,11 +52,11 @@ function withTextsBelow(
   const last = columns.length - 1;
   const room = width - widthOf(textTable(columns.slice(0, last - 1), rows)) - columnGap;
   const split = rows.map((row) => {
-    const [proof = '', notes = ''] = row.slice(last - 1);
-    const isShort = displayWidth(printable(proof)) <= room;
+    const [complete = '', notes = ''] = row.slice(last - 1);
+    const isShort = displayWidth(printable(complete)) <= room;
     return {
-      cells: [...row.slice(0, last - 1), isShort ? proof : ''],
-      below: isShort ? [notes] : [proof, notes],
+      cells: [...row.slice(0, last - 1), isShort ? complete : ''],
+      below: isShort ? [notes] : [complete, notes],
     };
   });
   const [heading = '', ...lines] = textTable(

@@ -24,25 +24,29 @@ const columns: readonly TableColumn[] = [
   { title: 'duplicate', align: 'right' },
   { title: 'deleted', align: 'right' },
   { title: 'pages', align: 'right' },
-  { title: 'walks', align: 'right' },
-  { title: 'proof', align: 'left' },
+  { title: 'listings', align: 'right' },
+  { title: 'complete', align: 'left' },
   { title: 'notes', align: 'left' },
 ];
 
-/**
- * A run for people: one line, a table by entity, how to go on, what failed. The table is whole where `width` is null;
- * `program` is how this one is called.
- */
+export interface RunTextStyle {
+  /** How this program is called, for commands in the text. */
+  readonly program?: string;
+  /** Also the names of the proofs that listings were read completely. */
+  readonly isVerbose?: boolean;
+}
+
+/** A run for people: one line, a table by entity, how to continue, what failed. The table is as wide as it gets where `width` is null. */
 export function runReportText(
   report: RunReport,
   width: number | null,
-  program = 'connector-sync',
+  { program = 'connector-sync', isVerbose = false }: RunTextStyle = {},
 ): readonly string[] {
   const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
   const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
   const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
   const rows = [
-    ...report.entities.map((entity) => entityRow(entity, report)),
+    ...report.entities.map((entity) => entityRow(entity, report, isVerbose)),
     ['total', ...numbers(total, deleted, pages), '', '', ''],
   ];
   return [
@@ -50,11 +54,11 @@ export function runReportText(
     ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
       (line) => `${indent}${line}`,
     ),
-    `${indent}${costs(report)}`,
+    ...wrapped(`${indent}${costs(report)}`, width),
     ...fileLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...(report.resumeAt === null
       ? []
-      : [`${indent}! the service asked to wait until ${report.resumeAt}; run it again then`]),
+      : [`${indent}! the API asked to wait until ${report.resumeAt}; run it again then`]),
     ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
     ...deleteLines(report, program).map((line) => `${indent}${line}`),
     ...failureLines(report),
@@ -68,12 +72,9 @@ export function rowsWritten(report: RunReport): number {
 
 function heading(report: RunReport): string {
   const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);
-  const goesOn =
-    report.continues === null
-      ? ''
-      : `, went on with ${report.continues} (what that run had sealed is not read again)`;
+  const resumed = report.continues === null ? '' : `, resumed ${report.continues}; finished parts skipped`;
   const error = report.error === null ? '' : ` (${report.error.code}: ${printable(report.error.message)})`;
-  return `${report.connector}: ${report.outcome} in ${duration(ms)}${error}  run ${report.run}${goesOn}`;
+  return `${report.connector}: ${report.outcome} in ${duration(ms)}${error}  run ${report.run}${resumed}`;
 }
 
 /** Calls wait beside each other, so their waits may add up to more than the run took. */
@@ -81,23 +82,42 @@ function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
   return [
     counted(calls, 'call'),
     counted(retries, 'retry', 'retries'),
-    ...(waitedMs > 0 ? [`${duration(waitedMs)} of waiting over parallel calls`] : []),
+    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} (summed)`] : []),
     `${count(Math.round(bytes / 1024))} KiB`,
   ].join(', ');
 }
 
-function entityRow(entity: EntityReport, report: RunReport): readonly string[] {
+function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean): readonly string[] {
   const { counts, pages, proofs } = entity;
-  const kinds = Object.entries(proofs).filter(([, walks]) => walks > 0);
-  const walks = kinds.reduce((sum, [, ended]) => sum + ended, 0);
+  const kinds = Object.entries(proofs).filter(([, listings]) => listings > 0);
+  const listings = kinds.reduce((sum, [, ended]) => sum + ended, 0);
+  const isQuiet = wasQuiet(entity, report);
+  // Rows made of an entity's elements have no pages and no listings of their own.
+  const hasListings = listings + pages + entity.setAside > 0;
+  const complete = isQuiet || !hasListings ? '' : completeness(entity, report);
   return [
     entity.entity,
-    // Rows made of an entity's elements have no pages and no walks of their own.
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
-    walks === 0 ? '' : count(walks),
-    kinds.map(([kind]) => kind).join(', '),
-    wasQuiet(entity, report) ? 'nothing new to read' : notes(entity),
+    listings === 0 ? '' : count(listings),
+    isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
+    isQuiet ? 'nothing new to read' : notes(entity),
   ];
+}
+
+/** The gravest of what is known of an entity's listings. */
+function completeness(entity: EntityReport, report: RunReport): string {
+  if (isUnfinished(entity, report)) return 'not yet';
+  if (entity.unordered > 0) return 'not proven';
+  return entity.incremental > 0 ? 'changes only' : 'yes';
+}
+
+/** Parents come first: what an unfinished one would still have led to is not known. */
+function isUnfinished(entity: EntityReport, report: RunReport): boolean {
+  const hasWork = ({ entity: name, setAside }: EntityReport): boolean =>
+    setAside > 0 || report.left.some((part) => part.entity === name);
+  const isEnded = report.outcome === 'ok' || report.outcome === 'degraded';
+  if (report.kind === 'sync' && isEnded) return hasWork(entity) || !entity.isWhole;
+  return report.entities.slice(0, report.entities.indexOf(entity) + 1).some(hasWork);
 }
 
 /** A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents. */
@@ -120,16 +140,18 @@ function numbers(
 }
 
 function notes({ counts, ...entity }: EntityReport): string {
+  const { extraFields } = entity;
   const facts: readonly (readonly [number, string])[] = [
-    [entity.setAside, 'set aside'],
-    [entity.incremental, 'only for what changed'],
-    [entity.withdrawn, 'missed a record that is there, and will be read again'],
-    [entity.unordered, 'in unknown order'],
+    [entity.setAside, 'failed'],
+    [entity.incremental, 'incremental'],
+    [entity.withdrawn, 'missed an existing record, to be read again'],
+    [entity.unordered, 'without a stable order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
-    [entity.extraFields, 'fields in _extra'],
+    // Of each record each field that has no column: not how many fields there are, which `schema diff` shows.
+    [extraFields, `${extraFields === 1 ? 'value' : 'values'} in _extra`],
     [entity.depthLimited, 'below the depth limit'],
-    [entity.foreign, 'copies of records kept elsewhere'],
+    [entity.foreign, 'already stored under another parent'],
   ];
   return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
 }
@@ -149,7 +171,7 @@ function fileLines({ files }: RunReport): readonly string[] {
 
 function leftLines({ left }: RunReport): readonly string[] {
   if (left.length === 0) return [];
-  const parts = left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'partition')})`);
+  const parts = left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'listing')})`);
   return [`left for the next run: ${parts.join(', ')}`];
 }
 

@@ -78,7 +78,9 @@ export function pausedLines(
   const paused = shown.flatMap(({ connector, paused: pause }) =>
     pause === null
       ? []
-      : [`${connector.name} is paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`],
+      : [
+          `${connector.name} has been paused since ${longAgo(pause.since, nowMs)}: ${printable(pause.reason)}`,
+        ],
   );
   return paused.length === 0 ? [] : ['', ...paused, `"${program} schedule resume <connector>" ends a pause.`];
 }
@@ -91,11 +93,11 @@ export function givenUpLines(
   const failed = shown.flatMap(({ connector, givenUp }) =>
     givenUp === null
       ? []
-      : [`${connector.name} was given up ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`],
+      : [`${connector.name} failed for good ${longAgo(givenUp.at, nowMs)}: ${printable(givenUp.code)}`],
   );
   return failed.length === 0
     ? []
-    : ['', ...failed, `"${program} check" says what is wrong, and the worker's log.`];
+    : ['', ...failed, `"${program} check" and the worker's log say what is wrong.`];
 }
 
 /** What a person would have to find out else: why "next" says nothing, or why nothing comes of it. */
@@ -112,13 +114,11 @@ export function scheduleRemarks(
     ...(missing === ''
       ? []
       : [
-          `Not in Redis yet: ${missing}. A worker writes it there when it starts, or "${program} schedule apply" now.`,
+          `Not in Redis yet: ${missing}. A worker writes it there when it starts; "${program} schedule apply" does so now.`,
         ]),
     ...(overdue === ''
       ? []
-      : [
-          `Overdue: ${overdue}. No worker takes what is due; is one running? "${program} worker" starts one.`,
-        ]),
+      : [`Overdue: ${overdue}. No worker is taking runs; "${program} worker" starts one.`]),
   ];
 }
 

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Entity } from '../../definitions/definition.ts';
-import { offsetPagination, offsetPosition, type LargestPages } from './offset.ts';
+import { offsetPagination, offsetPosition } from './offset.ts';
+import type { PageLengths } from './page-lengths.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';
 import { floorSecond, timeParam } from './time-param.ts';
 
@@ -27,10 +28,10 @@ type KeysetPosition = z.infer<typeof positionSchema>;
  */
 export function keysetPagination(
   rules: OffsetRules,
-  options: { readonly sinceParam: string; readonly sinceMs: number; readonly largestPages: LargestPages },
+  options: { readonly sinceParam: string; readonly sinceMs: number; readonly pageLengths: PageLengths },
 ): Pagination {
-  const { sinceParam, largestPages } = options;
-  const byOffset = offsetPagination(rules, { isOrdered: true, largestPages });
+  const { sinceParam, pageLengths } = options;
+  const byOffset = offsetPagination(rules, { isOrdered: true, pageLengths, storedRows: 0 });
 
   function advance(position: KeysetPosition, page: PageSeen): Advance {
     const fault = faultOf(position, page, sinceParam);
@@ -40,7 +41,7 @@ export function keysetPagination(
     const inner = offsetPosition.parse(step.position);
     if (step.kind === 'end')
       return {
-        kind: 'end',
+        ...step,
         position: { ...position, inner },
         proof: { kind: 'keyset', isOrdered: step.proof.isOrdered },
       };
@@ -48,8 +49,8 @@ export function keysetPagination(
     const isSeamWhole = inner.pages > position.inner.pages;
     const sinceMs = isSeamWhole ? nextBound(position, page) : position.sinceMs;
     return sinceMs > position.sinceMs
-      ? { kind: 'continue', position: beginAt(sinceMs, inner.size) }
-      : { kind: 'continue', position: { ...position, inner } };
+      ? { ...step, position: beginAt(sinceMs, inner.size), isFurther: true }
+      : { ...step, position: { ...position, inner } };
   }
 
   function beginAt(sinceMs: number, size: number): KeysetPosition {

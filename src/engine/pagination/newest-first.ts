@@ -44,7 +44,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
     // One value alone, or the same one throughout, could be the oldest of a listing that is sorted the other way round.
     return order.isBelow && order.hasFallen
       ? { kind: 'end', position: toPosition(next), proof: { kind: 'keyset', isOrdered: true } }
-      : { kind: 'continue', position: toPosition(next) };
+      : { ...step, position: toPosition(next) };
   }
 
   function followOrder(

@@ -1,12 +1,10 @@
 import { z } from 'zod';
 import type { Entity } from '../../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
+import { isFarBelow, noteFollowed, noteLength, type PageLengths } from './page-lengths.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
-
-/** Requested page size -> the most records and the most bytes that came for it, over all partitions of an entity in this run. */
-export type LargestPages = Map<number, { readonly records: number; readonly bytes: number }>;
 
 /** Rows asked for again at the head of each page: they must be known, or rows have moved under the walk. */
 const fullOverlap = 10;
@@ -34,8 +32,17 @@ export const offsetPosition = z.object({
   isProbe: z.boolean(),
   /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
   isSingle: z.boolean(),
+  /** The furthest row that a page has reached, counted from 1. */
+  furthest: z.number().int().min(0).default(0),
+  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
+  before: z.number().int().min(0).default(0),
 });
 type OffsetPosition = z.infer<typeof offsetPosition>;
+
+type Step =
+  | Exclude<Advance, { kind: 'continue' }>
+  /** `isMore`: the page shows that the one before it was not the last. */
+  | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
 
 /**
  * Walks by `offset` on a service that keeps no snapshot between calls. Deleted rows shift unread ones to the left, out
@@ -45,27 +52,42 @@ type OffsetPosition = z.infer<typeof offsetPosition>;
  */
 export function offsetPagination(
   rules: OffsetRules,
-  options: { readonly isOrdered: boolean; readonly largestPages: LargestPages },
+  options: { readonly isOrdered: boolean; readonly pageLengths: PageLengths; readonly storedRows: number },
 ): Pagination {
-  const { largestPages, isOrdered } = options;
+  const { pageLengths, isOrdered, storedRows } = options;
 
   function advance(stored: unknown, page: PageSeen): Advance {
     const position = offsetPosition.parse(stored);
+    const reached = position.offset + page.marks.length;
+    const step = nextStep(position, page);
+    if (step.kind !== 'continue') return step;
+    const furthest = Math.max(position.furthest, reached);
+    const isMore = position.before > 0 && (step.isMore ?? false);
+    const followed = isMore
+      ? noteFollowed(pageLengths, { size: position.size, records: position.before })
+      : null;
+    return {
+      kind: 'continue',
+      position: { ...step.position, furthest },
+      isFurther: furthest > position.furthest,
+      ...(followed === null ? {} : { followed }),
+    };
+  }
+
+  function nextStep(position: OffsetPosition, page: PageSeen): Step {
     const received = page.marks.length;
-    const largest = largestPages.get(position.size) ?? { records: 0, bytes: 0 };
-    largestPages.set(position.size, {
-      records: Math.max(largest.records, received),
-      bytes: Math.max(largest.bytes, page.bytes),
-    });
+    const known = noteLength(pageLengths, position.size, page);
     if (position.pages === 0) {
-      return received === 0 || isFarBelow(page, largest)
+      // What is stored of the listing was there once: a page that shows less of it may have been cut.
+      const isLast = received === 0 || (received >= storedRows && isFarBelow(page, known));
+      return isLast
         ? endOf({ ...position, isSingle: true }, page)
         : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
     }
     if (received === 0) return position.expected === 0 ? endOf(position, page) : seamLost(position);
     if (position.expected === 0) return behindTheEnd(position);
-    const known = new Set(position.recent);
-    if (!known.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
+    const recent = new Set(position.recent);
+    if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
     if (pageMark(page.marks) === position.pageMark) {
       return {
         kind: 'restart',
@@ -74,12 +96,12 @@ export function offsetPagination(
       };
     }
     const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
-    const hasNewKey = page.marks.some((mark) => !known.has(shortMark(mark)));
+    const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
     // A full page of known records may end just where unread ones begin.
-    if (hasNewKey || received >= largest.records || !endsWhereTheWalkStands(position, page)) {
-      return { kind: 'continue', position: next };
+    if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
+      return { kind: 'continue', position: next, isMore: hasNewKey };
     }
-    if (isFarBelow(page, largest)) return endOf(next, page);
+    if (isFarBelow(page, known)) return endOf(next, page);
     // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
     return {
       kind: 'continue',
@@ -93,11 +115,12 @@ export function offsetPagination(
     };
   }
 
-  function endOf(position: OffsetPosition, page: PageSeen): Advance {
+  function endOf(position: OffsetPosition, page: PageSeen): Step {
     return {
       kind: 'end',
       position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
       proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
+      ...(page.marks.length === 0 ? {} : { lastPage: { size: position.size, records: page.marks.length } }),
     };
   }
 
@@ -115,6 +138,8 @@ export function offsetPagination(
       overlap: 0,
       isProbe: false,
       isSingle: false,
+      furthest: 0,
+      before: 0,
     }),
     request: (stored) => {
       const { offset, size } = offsetPosition.parse(stored);
@@ -124,18 +149,12 @@ export function offsetPagination(
     halve: (stored) => {
       const position = offsetPosition.parse(stored);
       // Below the overlap a page could not bring anything new any more.
-      return position.size <= 2 * fullOverlap ? null : { ...position, size: Math.floor(position.size / 2) };
+      return position.size <= 2 * fullOverlap
+        ? null
+        : { ...position, size: Math.floor(position.size / 2), before: 0 };
     },
     expired: () => null,
   };
-}
-
-/**
- * Less than half of the largest page in records and in bytes: a service that caps its pages silently, by whichever of
- * the two, would have given more.
- */
-function isFarBelow(page: PageSeen, largest: { readonly records: number; readonly bytes: number }): boolean {
-  return page.marks.length * 2 < largest.records && page.bytes * 2 < largest.bytes;
 }
 
 /** True when the page shows nothing but the end of what was read, in the same order. */
@@ -151,7 +170,7 @@ function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
  * Records where none were expected: the overlapping page was cut just behind its known records. They are read again
  * with half the overlap in front of them.
  */
-function behindTheEnd(position: OffsetPosition): Advance {
+function behindTheEnd(position: OffsetPosition): Step {
   const expected = Math.floor(position.overlap / 2);
   if (!position.isProbe || expected === 0) {
     return {
@@ -163,6 +182,7 @@ function behindTheEnd(position: OffsetPosition): Advance {
   }
   return {
     kind: 'continue',
+    isMore: true,
     position: {
       ...position,
       offset: position.offset - expected,
@@ -201,10 +221,11 @@ function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
     overlap: expected,
     steppedBack: false,
     isProbe: false,
+    before: received,
   };
 }
 
-function seamLost(position: OffsetPosition): Advance {
+function seamLost(position: OffsetPosition): Step {
   if (position.steppedBack) {
     return {
       kind: 'restart',
@@ -219,6 +240,7 @@ function seamLost(position: OffsetPosition): Advance {
       offset: Math.max(0, position.offset - stepBack),
       expected: position.expected + stepBack,
       steppedBack: true,
+      before: 0,
     },
   };
 }

@@ -8,7 +8,6 @@ type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 
 /** A position, which holds the token as JSON, may take 64 KiB in the ledger. */
 const maxTokenChars = 10_000;
-const maxEmptyPages = 1000;
 
 const positionSchema = z.object({
   kind: z.literal('pageToken'),
@@ -22,8 +21,6 @@ const positionSchema = z.object({
   milestone: z.string(),
   /** The records of that page: fresh tokens may lead in a circle too. */
   milestonePage: z.string().default(''),
-  /** Empty pages in a row. */
-  empty: z.number().int().default(0),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
 
@@ -39,7 +36,6 @@ export function pageTokenPagination(rules: TokenRules): Pagination {
       pageMark: '',
       milestone: '',
       milestonePage: '',
-      empty: 0,
     }),
     request: (stored) => {
       const { token, size } = positionSchema.parse(stored);
@@ -99,13 +95,10 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
   if (thisPage !== '' && thisPage === position.milestonePage) {
     return broken('PAGING_BROKEN', 'fresh page tokens lead back to a page read before');
   }
-  const empty = thisPage === '' ? position.empty + 1 : 0;
-  if (empty > maxEmptyPages) {
-    return broken('PAGING_BROKEN', `${maxEmptyPages} empty pages in a row, and more is said to follow`);
-  }
   const isPowerOfTwo = (pages & (pages - 1)) === 0;
   return {
     kind: 'continue',
+    isFurther: true,
     position: {
       ...position,
       token,
@@ -114,7 +107,6 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
       pageMark: thisPage,
       milestone: isPowerOfTwo ? tokenMark : position.milestone,
       milestonePage: isPowerOfTwo ? thisPage : position.milestonePage,
-      empty,
     },
   };
 }

@@ -3,34 +3,35 @@ import type { Entity } from '../../definitions/definition.ts';
 import type { Partition } from '../../sinks/partition.ts';
 import { keysetPagination } from './keyset.ts';
 import { newestFirstPagination } from './newest-first.ts';
-import { offsetPagination, type LargestPages } from './offset.ts';
+import { offsetPagination } from './offset.ts';
+import type { PageLengths } from './page-lengths.ts';
 import { pageTokenPagination } from './page-token.ts';
 import type { Pagination } from './pagination.ts';
 import { sincePagination } from './since.ts';
 import { singlePagination } from './single.ts';
 
 /** How a partition is read: in full, or from its watermark on. */
-export type Reading = Pick<Partition, 'mode' | 'watermark'>;
+export type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 
-/** `largestPages` is shared by all partitions of one entity in a run: it shows what the server caps a page at. */
-export function paginationOf(entity: Entity, reading: Reading, largestPages: LargestPages): Pagination {
+/** `pageLengths` is shared by all partitions of one entity in a run: it shows what the server caps a page at. */
+export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
   const { incremental, pagination } = entity;
   if (incremental === null || reading.mode === 'full' || reading.watermark === null)
-    return fullPagination(entity, largestPages);
+    return fullPagination(entity, pageLengths, reading.storedRows);
   const sinceMs = Date.parse(reading.watermark) - incremental.lookbackMs;
   switch (incremental.kind) {
     case 'keyset':
       // The definition was checked: keyset stands on paging by offset alone, newest first on page tokens.
       return pagination.kind === 'offset'
-        ? keysetPagination(pagination, { sinceParam: incremental.sinceParam, sinceMs, largestPages })
-        : fullPagination(entity, largestPages);
+        ? keysetPagination(pagination, { sinceParam: incremental.sinceParam, sinceMs, pageLengths })
+        : fullPagination(entity, pageLengths, 0);
     case 'since':
-      return sincePagination(fullPagination(entity, largestPages), {
+      return sincePagination(fullPagination(entity, pageLengths, 0), {
         sinceParam: incremental.sinceParam,
         sinceMs,
       });
     case 'newestFirst':
-      return newestFirstPagination(fullPagination(entity, largestPages), { untilMs: sinceMs });
+      return newestFirstPagination(fullPagination(entity, pageLengths, 0), { untilMs: sinceMs });
   }
 }
 
@@ -42,13 +43,14 @@ export function sortParams(entity: Entity, reading: Reading): Params {
     : (entity.order?.params ?? {});
 }
 
-function fullPagination(entity: Entity, largestPages: LargestPages): Pagination {
+function fullPagination(entity: Entity, pageLengths: PageLengths, storedRows: number): Pagination {
   const { pagination } = entity;
   switch (pagination.kind) {
     case 'offset':
       return offsetPagination(pagination, {
         isOrdered: entity.order !== null || entity.growsOnly,
-        largestPages,
+        pageLengths,
+        storedRows,
       });
     case 'pageToken':
       return pageTokenPagination(pagination);

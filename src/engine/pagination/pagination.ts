@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../../core/errors.ts';
 import type { Params } from '../../core/records.ts';
-import type { Position, Proof } from '../../sinks/partition.ts';
+import type { PageLength, Position, Proof } from '../../sinks/partition.ts';
 import type { NextPage } from '../../source/source.ts';
 import type { ChangeSpan } from '../prepare/change-span.ts';
 
@@ -34,8 +34,21 @@ export interface PageSeen {
 }
 
 export type Advance =
-  | { readonly kind: 'continue'; readonly position: Position }
-  | { readonly kind: 'end'; readonly position: Position; readonly proof: Proof }
+  /** `isFurther`: the page reached behind what was read before, as far as its place tells. */
+  | {
+      readonly kind: 'continue';
+      readonly position: Position;
+      readonly isFurther: boolean;
+      /** A page of this length was not the last one, which was not known before. */
+      readonly followed?: PageLength;
+    }
+  /** `lastPage`: it was the last one because it was short. */
+  | {
+      readonly kind: 'end';
+      readonly position: Position;
+      readonly proof: Proof;
+      readonly lastPage?: PageLength;
+    }
   /** The walk must begin again; at most three times a run, then it is set aside with `code`. */
   | { readonly kind: 'restart'; readonly code: ErrorCode; readonly why: string }
   /** The service contradicts itself: beginning again would not help. `dropWatermark`: reading in full may. */

@@ -1,4 +1,5 @@
 import type { JsonValue } from '../../core/json.ts';
+import { wholeJson } from './whole-json.ts';
 
 /** A record nested deeper than this is not stored: readers of the JSON text (SQLite's own among them) stop near 1000. */
 export const maxDepth = 200;
@@ -21,6 +22,17 @@ export function canonicalJson(value: JsonValue): string {
 /** The same without the values at `paths` (relative to `value`; `*` stands for any one name or array position). */
 export function canonicalJsonWithout(value: JsonValue, paths: readonly (readonly string[])[]): string {
   return canonicalJson(without(value, paths, 0));
+}
+
+/** `canonicalJsonWithout` of any value, however deep: one too deep to be stored keeps its names in the order that they came in. */
+export function anyJsonWithout(value: JsonValue, paths: readonly (readonly string[])[]): string {
+  try {
+    return canonicalJsonWithout(value, paths);
+  } catch (error) {
+    if (!(error instanceof TooDeepError)) throw error;
+    // No deeper than the longest path.
+    return wholeJson(without(value, paths, 0));
+  }
 }
 
 /** The value itself where its names are in order already, else a copy in which they are. */

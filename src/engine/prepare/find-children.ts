@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import type {
   Definition,
@@ -14,15 +15,19 @@ import { timeMs } from './change-span.ts';
 
 /** What finding children needs to know of the run. */
 export interface FindingRun {
-  /** Its start by the service's clock, in milliseconds: what changed shortly before may change again unnoticed. */
+  /** Its start by the service's clock, in milliseconds. */
   readonly capMs: number;
   readonly isBackfill: boolean;
 }
 
 type FindChildren = (
   raw: JsonObject,
-  inject: Readonly<Record<string, JsonValue>>,
-  keyText: string,
+  found: {
+    readonly inject: Readonly<Record<string, JsonValue>>;
+    readonly keyText: string;
+    /** The run's start by the clock that dates the records, in milliseconds: what changed shortly before may change again unnoticed. */
+    readonly settledMs: number;
+  },
 ) => readonly FoundPartition[];
 
 /**
@@ -44,14 +49,14 @@ export function compileFindChildren(
       .map((parent) => ({ child, parent, variants, bounds, rank: rankOf(definition, name) }));
   });
 
-  return (raw, inject, keyText) => {
+  return (raw, { inject, keyText, settledMs: atMs }) => {
     if (isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (!meetsAny(parent.when, raw)) return [];
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
-      const marker = markerOf(parent, raw, run);
+      const marker = markerOf(parent, raw, atMs);
       return variants.map((variant) => ({
         entity: child.name,
         params: { ...variant, ...bounds, ...params },
@@ -77,14 +82,25 @@ function isMet({ field, values }: UnlistedCondition, raw: JsonObject): boolean {
   return values.some((wanted) => wanted === value);
 }
 
+/** The field of a record that tells whether what lies below it has changed. Null: there is none. */
+export function markerField(
+  definition: Definition,
+  chosen: ChosenEntities,
+  parentEntity: EntityName,
+): string | null {
+  const parents = [...chosen.keys()].flatMap((name) => definition.entities.get(name)?.parents ?? []);
+  const marked = parents.find(({ entity, marker }) => entity === parentEntity && marker !== null);
+  return marked?.marker?.field ?? null;
+}
+
 /** Null where the parent says nothing that can be compared: then its children are read whenever it is met. */
-function markerOf(parent: Parent, raw: JsonObject, { capMs }: FindingRun): Marker | null {
+function markerOf(parent: Parent, raw: JsonObject, atMs: number): Marker | null {
   if (parent.marker === null) return null;
   const { field, settlesMs } = parent.marker;
   const value = Object.hasOwn(raw, field) ? raw[field] : null;
   const changedMs = timeMs(value ?? null);
   if (typeof value !== 'string' || changedMs === null) return null;
-  return { value, isSettled: changedMs + settlesMs <= capMs };
+  return { value, isSettled: changedMs + settlesMs <= atMs };
 }
 
 function meetsAny(conditions: readonly ParentCondition[], raw: JsonObject): boolean {

@@ -5,9 +5,11 @@ import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 import type { EntityRows } from '../../sinks/sink.ts';
 import type { ChosenEntities } from '../chosen-entities.ts';
+import { differenceMs, smaller } from '../clock-difference.ts';
+import { anyJsonWithout } from './canonical-json.ts';
 import { compileChangeSpan, type ChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
-import { compileFindChildren, type FindingRun } from './find-children.ts';
+import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { compileIsSorted } from './is-sorted.ts';
 import { placeInTree } from './listing-tree.ts';
 import { compilePrepare } from './prepare-record.ts';
@@ -23,8 +25,12 @@ export interface PreparedPage {
   readonly rows: readonly EntityRows[];
   /** One per record of the response, in its order: what the pagination recognizes records by. */
   readonly marks: readonly string[];
+  /** Of the records that can be told from others whatever else changes in them. */
+  readonly keys: readonly string[];
   /** One per record likewise: its change values. Empty where the entity is only read in full. */
   readonly changes: readonly (ChangeSpan | null)[];
+  /** How far the clock that dates the records is behind the service's at most, by this page. Null: it does not say. */
+  readonly differenceMs: number | null;
   /** False: the records contradict the order that was asked for. */
   readonly isSorted: boolean;
   /** Undeclared and misfitting fields, each once. */
@@ -39,12 +45,20 @@ export interface PreparedPage {
 export type PreparePage = (
   partition: Partition,
   records: readonly JsonValue[],
-  alreadyRead: number,
+  context: PageContext,
 ) => PreparedPage;
 
+interface PageContext {
+  /** Records of this listing before the page. */
+  readonly alreadyRead: number;
+  /** When the page was answered, by the service's clock, in milliseconds. */
+  readonly answeredMs: number;
+  /** How far the clock that dates the records is behind that one at most, by earlier pages and walks. Null: not known. */
+  readonly differenceMs: number | null;
+}
+
 /**
- * Makes the function that prepares an entity's pages; `alreadyRead` is the number of records of this listing before the page.
- * It throws `SyncError` SCHEMA_CHANGED where a policy wants a change of the records to fail the entity. Tables without a policy
+ * Makes the function that prepares an entity's pages. It throws `SyncError` SCHEMA_CHANGED where a policy wants a change of the records to fail the entity. Tables without a policy
  * take what comes.
  */
 export function compilePreparePage(
@@ -59,6 +73,7 @@ export function compilePreparePage(
     table: entity.table,
     ignored: entity.ignored,
     volatile: entity.volatile,
+    filledFrom: entity.filledFrom,
     explodedField: entity.explode?.field ?? null,
     download: entity.actions.get('download') ?? null,
     policy: policyOf(entity.name),
@@ -66,20 +81,33 @@ export function compilePreparePage(
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(definition, chosen, entity, run);
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
+  const datedBy = entity.incremental?.field ?? markerField(definition, chosen, entity.name);
+  const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
   const isSorted = compileIsSorted(entity, run.capMs);
+  // What differs from answer to answer must not make another record of a refused one.
+  const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
 
-  return (partition, records, alreadyRead) => {
+  return (partition, records, { alreadyRead, answeredMs, differenceMs: knownMs }) => {
+    const dates = dateSpan === null ? [] : records.map(dateSpan);
+    const shownMs = differenceMs(answeredMs, dates);
+    const settledMs = run.capMs - (smaller(knownMs, shownMs) ?? 0);
     const rows: PreparedRecord[] = [];
     const exploded: PreparedRecord[] = [];
     const refused: Quarantined[] = [];
     const children: FoundPartition[] = [];
     const marks: string[] = [];
+    const keys: string[] = [];
     const drift = new Set<FieldDrift>();
     let [filtered, foreign, extraFields, explodedExtra, explodedFetched, depthLimited] = [0, 0, 0, 0, 0, 0];
 
+    const see = (mark: string, isKey: boolean): void => {
+      marks.push(mark);
+      if (isKey) keys.push(mark);
+    };
+
     records.forEach((raw, index) => {
       if (entity.only !== null && isJsonObject(raw) && raw[entity.only.field] !== entity.only.value) {
-        marks.push(`filtered:${wholeJson(raw['id'] ?? null)}`);
+        see(`filtered:${idOf(raw)}`, raw['id'] !== undefined);
         filtered += 1;
         return;
       }
@@ -91,7 +119,7 @@ export function compilePreparePage(
               isBackfill: run.isBackfill,
             });
       if (placed?.kind === 'foreign') {
-        marks.push(`foreign:${idOf(raw)}`);
+        see(`foreign:${idOf(raw)}`, true);
         foreign += 1;
         return;
       }
@@ -99,17 +127,18 @@ export function compilePreparePage(
       const prepared = prepare(raw, inject);
       for (const note of prepared.drift) drift.add(note);
       if (prepared.kind === 'refused') {
-        marks.push(`refused:${prepared.refused.record}`);
+        marks.push(`refused:${anyJsonWithout(raw, unstable)}`);
         refused.push(prepared.refused);
         return;
       }
       marks.push(markOf(entity, prepared.record, raw));
+      keys.push(prepared.record.keyText);
       rows.push(prepared.record);
       extraFields += prepared.extraFields;
       if (!isJsonObject(raw)) return;
       if (placed !== null && placed.listing !== null) children.push(placed.listing);
       if (placed?.isBelowLimit === true) depthLimited += 1;
-      children.push(...findChildren(raw, inject, prepared.record.keyText));
+      children.push(...findChildren(raw, { inject, keyText: prepared.record.keyText, settledMs }));
       const elements = explode?.(raw, inject);
       if (elements === undefined) return;
       for (const record of elements.records) exploded.push(record);
@@ -130,7 +159,9 @@ export function compilePreparePage(
         ...(explodedInto === undefined ? [] : [{ entity: explodedInto, records: exploded }]),
       ],
       marks,
-      changes: changeSpan === null ? [] : records.map(changeSpan),
+      keys,
+      changes: changeSpan === null ? [] : dates,
+      differenceMs: shownMs,
       isSorted: isSorted(records),
       drift: [...drift],
       extraFields: new Map([

@@ -11,6 +11,7 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
+import { copiedFields } from './copied-fields.ts';
 import type { Action } from '../../definitions/definition.ts';
 import { driftNotes } from './drift-notes.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
@@ -27,6 +28,8 @@ export interface RecordShape {
   readonly ignored: ReadonlySet<string>;
   /** Dotted paths left out of the hash. */
   readonly volatile: readonly (readonly string[])[];
+  /** Field -> the field that it may be a copy of: a copy is stored and left out of the hash. Absent: there are none. */
+  readonly filledFrom?: ReadonlyMap<string, string>;
   /** An array field whose elements become rows of their own: it leaves this row. */
   readonly explodedField: string | null;
   /** How the file that belongs to a record is asked for; null or absent: the records have none. */
@@ -60,7 +63,7 @@ interface Slot {
 export function compilePrepare(
   shape: RecordShape,
 ): (raw: JsonValue, inject: Readonly<Record<string, JsonValue>>) => Prepared {
-  const { table, policy = acceptEverything } = shape;
+  const { table, policy = acceptEverything, filledFrom = new Map<string, string>() } = shape;
   const columns = hashedColumns(table.columns);
   const fileOf = compileFileOfRecord(shape.download ?? null);
   const noteOf = driftNotes(table.entity, policy);
@@ -91,8 +94,9 @@ export function compilePrepare(
     let evolved: Map<string, JsonValue> | null = null;
     let drift: FieldDrift[] | null = null;
     const volatile: VolatileField[] = [];
+    const copied = copiedFields(raw, filledFrom);
     for (const name of Object.keys(raw)) {
-      if (shape.ignored.has(name)) continue;
+      if (shape.ignored.has(name) || copied.has(name)) continue;
       const value = raw[name] ?? null;
       const isExploded = name === shape.explodedField;
       if (isExploded && (value === null || Array.isArray(value))) continue;
@@ -148,6 +152,11 @@ export function compilePrepare(
     const text = hashedText(columns, values, volatile, stableText);
     if (text.length > maxRecordChars)
       return refuse('too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
+    // After the hash: rows that were stored without their copies are no other rows.
+    for (const [name, value] of copied) {
+      const slot = slots.get(name);
+      if (slot !== undefined) values[slot.index] ??= toColumnValue(slot.type, value) ?? null;
+    }
     return {
       kind: 'record',
       drift: drift ?? [],

@@ -86,6 +86,7 @@ function repairPlan({ kind, tables, clock }: RepairOptions, startedAt: Instant):
     isFull: false,
     isBudgeted: false,
     reading: new Map(),
+    keeps: [],
     keepPartitionsSince: instant(0),
     tables,
     entities: [],

@@ -31,13 +31,13 @@ interface Answer {
 
 /**
  * Asks for missing rows by `get`, entity by entity in turns, and stores what that said. A question without an answer
- * leaves its row as it is. Gives the calls that are left. Throws what must end the run, after what was answered has been stored.
+ * leaves its row as it is. Gives the calls that are left, and what must end the run: what was answered until then has been stored.
  */
 export async function confirmMissing(
   context: SweepContext,
   entities: readonly Entity[],
   gets: number,
-): Promise<number> {
+): Promise<{ readonly getsLeft: number; readonly error: unknown }> {
   let asking = entities.map((entity): Asking => ({
     entity,
     read: compileReadConfirmed(entity, context.policies.get(entity.name), filtersOf(context, entity)),
@@ -51,12 +51,16 @@ export async function confirmMissing(
     for (const one of asking) {
       const batch = await nextBatch(context, one, Math.min(batchRows, getsLeft));
       if (batch.length === 0) continue;
-      getsLeft -= await askBatch(context, one, batch);
+      const { gets: spent, endings } = await askBatch(context, one, batch);
+      getsLeft -= spent;
+      const [ending] = endings;
+      if (ending !== undefined) return { getsLeft, error: ending };
+      context.signal.throwIfAborted();
       if (one.unansweredInARow < mostUnanswered) again.push(one);
     }
     asking = again;
   }
-  return getsLeft;
+  return { getsLeft, error: null };
 }
 
 function filtersOf({ entities }: SweepContext, { name }: Entity): ReadonlySet<string> {
@@ -75,8 +79,12 @@ async function nextBatch(
   return found.filter(({ row }) => !unanswered.has(row)).slice(0, limit);
 }
 
-/** Gives the number of calls it took. */
-async function askBatch(context: SweepContext, asking: Asking, batch: readonly Candidate[]): Promise<number> {
+/** Gives the number of calls it took, and what was thrown that must end the run. */
+async function askBatch(
+  context: SweepContext,
+  asking: Asking,
+  batch: readonly Candidate[],
+): Promise<{ readonly gets: number; readonly endings: readonly unknown[] }> {
   const { concurrency, signal } = context;
   const answers: Answer[] = [];
   const endings: unknown[] = [];
@@ -108,10 +116,7 @@ async function askBatch(context: SweepContext, asking: Asking, batch: readonly C
 
   await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, askOneAfterAnother));
   await storeAnswers(context, asking, answers);
-  // What ends the run is an error that somebody threw; it goes on as it came.
-  if (endings.length > 0) throw endings[0];
-  signal.throwIfAborted();
-  return gets;
+  return { gets, endings };
 }
 
 function noteUnanswered({ onEvent }: SweepContext, asking: Asking, { row }: Candidate): void {
@@ -146,11 +151,6 @@ async function storeAnswers(
   const counts = await sink.deletes.judge(lease, run, entity.name, judgements);
   const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
   tally.confirmed(entity.name, stored, counts);
-  const gone = judgements.filter(({ verdict }) => verdict === 'gone').length;
-  if (gone > 0) {
-    tally.deleted(entity.name, gone);
-    onEvent({ kind: 'rows-deleted', entity: entity.name, rows: gone });
-  }
   for (const { candidate, judgement } of answers) {
     onEvent({ kind: 'record-confirmed', entity: entity.name, verdict: judgement.verdict });
     if (judgement.verdict === 'gone' || judgement.isUnlisted || candidate.wasVouchedFor) continue;

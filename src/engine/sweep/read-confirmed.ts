@@ -20,6 +20,7 @@ export function compileReadConfirmed(
     table: entity.table,
     ignored: entity.ignored,
     volatile: entity.volatile,
+    filledFrom: entity.filledFrom,
     explodedField: entity.explode?.field ?? null,
     download: entity.actions.get('download') ?? null,
     policy: refusing(policy),

@@ -1,6 +1,9 @@
 /** One row per table that has an index: what it was built for and how far it has come. */
 export const stateTable = '_search_index';
 
+/** One row for each way in which times of a field are spelled; what was met once stays. */
+export const spellingTable = '_search_time_spellings';
+
 export interface IndexTables {
   /** FTS5: which rows have a word in a field. */
   readonly words: string;

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
-import { indexTables, stateTable } from './index-names.ts';
+import { indexTables, spellingTable, stateTable } from './index-names.ts';
 
 /**
  * Up to which change number the table's index, built in this format, holds the rows as they are; 0 where there is none.
@@ -27,6 +27,8 @@ export function startIndex(db: Database.Database, table: string, format: string)
   db.exec(
     `CREATE TABLE IF NOT EXISTS ${stateTable} (table_name TEXT PRIMARY KEY, format TEXT NOT NULL, seq INTEGER NOT NULL)
        STRICT, WITHOUT ROWID;
+     CREATE TABLE IF NOT EXISTS ${spellingTable} (table_name TEXT, field TEXT, spelling TEXT, PRIMARY KEY (table_name, field, spelling))
+       STRICT, WITHOUT ROWID;
      DROP TABLE IF EXISTS ${quoted(words)};
      DROP TABLE IF EXISTS ${quoted(spellings)};
      DROP TABLE IF EXISTS ${quoted(trigrams)};
@@ -36,6 +38,7 @@ export function startIndex(db: Database.Database, table: string, format: string)
      CREATE VIRTUAL TABLE ${quoted(trigrams)}
        USING fts5(list, content = '', columnsize = 0, detail = none, tokenize = 'ascii');`,
   );
+  db.prepare(`DELETE FROM ${spellingTable} WHERE table_name = ?`).run(table);
   db.prepare(
     `INSERT INTO ${stateTable} (table_name, format, seq) VALUES (?, ?, 0)
      ON CONFLICT (table_name) DO UPDATE SET format = excluded.format, seq = 0`,

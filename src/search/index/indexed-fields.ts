@@ -10,7 +10,7 @@ export interface IndexedField {
 }
 
 /** Raised when what is in the tables, or how, changes. */
-const formatVersion = 1;
+const formatVersion = 2;
 
 /** Two signs of `[0-9a-z]`. Later fields are not indexed: every row is looked at for them. */
 const maxFields = 36 * 36;

@@ -3,8 +3,9 @@ import { quoted } from '../../sinks/sqlite/quoted.ts';
 import type { SearchIndex, SqlPart } from '../search-index.ts';
 import type { SearchTarget } from '../search-target.ts';
 import { slipsAllowed } from '../words.ts';
-import { indexTables } from './index-names.ts';
-import { readIndexedSeq } from './index-state.ts';
+import { timeSpelling } from '../instants.ts';
+import { indexTables, spellingTable } from './index-names.ts';
+import { isTableThere, readIndexedSeq } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
 import { findNearWords } from './near-words.ts';
 import { maxIndexedWord } from './spelling.ts';
@@ -19,6 +20,7 @@ export function openSearchIndex(db: Database.Database, target: SearchTarget): Se
   const indexedSeq = readIndexedSeq(db, target.table, indexFormat(fields));
   const prefixOf = (field: string): string | null =>
     indexedSeq === 0 ? null : (fields.get(field)?.prefix ?? null);
+  const isInOrder = new Map<string, boolean>();
   const rows = (match: string): SqlPart | null => rowsMatching(db, target.table, match);
   return {
     indexedSeq,
@@ -40,7 +42,57 @@ export function openSearchIndex(db: Database.Database, target: SearchTarget): Se
       }
       return groups.length === 0 ? null : rows(groups.join(' AND '));
     },
+    isInOrderAsStored: (field) => {
+      const known = isInOrder.get(field) ?? isColumnInOrder(db, target, field, indexedSeq);
+      isInOrder.set(field, known);
+      return known;
+    },
   };
+}
+
+function isColumnInOrder(
+  db: Database.Database,
+  { table, fields }: SearchTarget,
+  field: string,
+  indexedSeq: number,
+): boolean {
+  const sources = fields.get(field)?.sources ?? [];
+  const [source] = sources;
+  if (indexedSeq === 0 || source?.kind !== 'column' || source.type !== 'string' || sources.length > 1)
+    return false;
+  if (!isTableThere(db, table)) return false;
+  const spellings = spellingsOf(db, table, { field, column: source.column, indexedSeq });
+  return spellings !== null && spellings.size <= 1 && !spellings.has('odd');
+}
+
+/** Rows written since the index was brought up to date are looked at; more than so many are not worth it. */
+const mostNewRows = 10_000;
+
+/** How times of a column are spelled. Null: too much is new to tell. */
+function spellingsOf(
+  db: Database.Database,
+  table: string,
+  at: { readonly field: string; readonly column: string; readonly indexedSeq: number },
+): ReadonlySet<string> | null {
+  const known = db
+    .prepare<[string, string], string>(
+      `SELECT spelling FROM ${spellingTable} WHERE table_name = ? AND field = ? LIMIT 2`,
+    )
+    .pluck()
+    .all(table, at.field);
+  const added = db
+    .prepare<[number, number], string | null>(
+      `SELECT ${quoted(at.column)} FROM ${quoted(table)} WHERE _seq > ? LIMIT ?`,
+    )
+    .pluck()
+    .all(at.indexedSeq, mostNewRows + 1);
+  if (added.length > mostNewRows) return null;
+  const spellings = new Set(known);
+  for (const text of added) {
+    const spelling = typeof text === 'string' ? timeSpelling(text) : null;
+    if (spelling !== null) spellings.add(spelling);
+  }
+  return spellings;
 }
 
 /** A list of a part as large as that of all rows takes longer to make than most searches take to find a page without it. */

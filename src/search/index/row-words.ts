@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ColumnValue } from '../../core/records.ts';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
 import { fieldReader, sourceSql } from '../field-value.ts';
+import { timeSpelling } from '../instants.ts';
 import { textsIn, wordsOf } from '../words.ts';
 import type { IndexedField } from './indexed-fields.ts';
 import { maxIndexedWord } from './spelling.ts';
@@ -11,6 +12,8 @@ export interface RowWords {
   /** Each word behind its field's prefix. */
   readonly entries: ReadonlySet<string>;
   readonly words: ReadonlySet<string>;
+  /** How its times are spelled, with the name of the field: of texts, not of what is inside of objects. */
+  readonly spellings: readonly (readonly [field: string, spelling: string])[];
 }
 
 /** Reads the words of rows, by row number: those of the values that a search sees. One row is held at a time. */
@@ -27,6 +30,7 @@ export function prepareRowWords(
     .raw()
     .safeIntegers();
   const readers = fields.map(({ field, prefix }, index) => ({
+    name: field.name,
     prefix,
     read: fieldReader(field),
     start: 1 + fields.slice(0, index).reduce((sum, before) => sum + before.field.sources.length, 0),
@@ -36,8 +40,12 @@ export function prepareRowWords(
     const values = stored.get(row) ?? [];
     const entries = new Set<string>();
     const words = new Set<string>();
-    for (const { prefix, read, start, count } of readers) {
-      for (const text of textsIn(read(values.slice(start, start + count)))) {
+    const spellings: (readonly [string, string])[] = [];
+    for (const { name, prefix, read, start, count } of readers) {
+      const value = read(values.slice(start, start + count));
+      const spelling = typeof value === 'string' ? timeSpelling(value) : null;
+      if (spelling !== null) spellings.push([name, spelling]);
+      for (const text of textsIn(value)) {
         for (const word of wordsOf(text)) {
           if (word.length > maxIndexedWord) continue;
           entries.add(prefix + word);
@@ -45,7 +53,7 @@ export function prepareRowWords(
         }
       }
     }
-    return { entries, words };
+    return { entries, words, spellings };
   };
 }
 

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
-import { indexTables } from './index-names.ts';
+import { indexTables, spellingTable } from './index-names.ts';
 import type { RowWords } from './row-words.ts';
 import { isSpelled, trigramsOf } from './spelling.ts';
 
@@ -20,10 +20,19 @@ export function prepareWordWriter(db: Database.Database, table: string): WordWri
   const spell = db.prepare<[number | bigint, string]>(
     `INSERT INTO ${quoted(trigrams)} (rowid, list) VALUES (?, ?)`,
   );
+  const note = db.prepare<[string, string, string]>(
+    `INSERT OR IGNORE INTO ${spellingTable} (table_name, field, spelling) VALUES (?, ?, ?)`,
+  );
   const known = new Set<string>();
+  const noted = new Set<string>();
   return {
     remove: (row) => void remove.run(row),
-    add: (row, { entries, words: met }) => {
+    add: (row, { entries, words: met, spellings: ofTimes }) => {
+      for (const [field, spelling] of ofTimes) {
+        const key = `${field} ${spelling}`;
+        if (!noted.has(key)) note.run(table, field, spelling);
+        noted.add(key);
+      }
       if (entries.size > 0) add.run(row, [...entries].join(' '));
       for (const word of met) {
         if (known.has(word)) continue;

@@ -1,3 +1,4 @@
+import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import type { Action, ActionName, Entity, Param } from '../../definitions/definition.ts';
@@ -136,5 +137,5 @@ function missing(
 function shorten(value: unknown): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
+  return hasAtMostCharacters(text, 60) ? text : `${firstCharacters(text, 60)}…`;
 }

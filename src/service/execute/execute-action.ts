@@ -1,5 +1,6 @@
 import type { JsonObject } from '../../core/json.ts';
-import type { Definition } from '../../definitions/definition.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
+import { copiedFields } from '../../engine/prepare/copied-fields.ts';
 import { notFound } from '../api-error.ts';
 import type { Provider, ProviderFile } from '../provider.ts';
 import type { ContextStores } from '../store/context-stores.ts';
@@ -40,12 +41,13 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
   switch (actionName) {
     case 'list': {
       const { records, metadata } = await provider.list({ entity, params, signal });
-      return envelope(shapeAll(records, shape), metadata);
+      const whole = records.map((record) => withCopies(record, entity));
+      return envelope(shapeAll(whole, shape), metadata);
     }
     case 'get': {
       const record = await provider.get({ entity, params, signal });
       if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
-      return envelope(shapeResult(record, shape));
+      return envelope(shapeResult(withCopies(record, entity), shape));
     }
     case 'context_store_search': {
       const { data, meta } = await call.stores.search(call.connectorId, entity.name, params, signal);
@@ -54,6 +56,13 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
     case 'download':
       return { kind: 'file', file: (await provider.download({ entity, params, signal })) ?? noFile };
   }
+}
+
+/** With the fields that the definition fills from what the third party sends, which stays beside them. */
+function withCopies(record: JsonObject, { filledFrom }: Entity): JsonObject {
+  return filledFrom.size === 0
+    ? record
+    : { ...record, ...Object.fromEntries(copiedFields(record, filledFrom)) };
 }
 
 function envelope(

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { textUpTo } from '../routes/given-text.ts';
 
 /** More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is refused. */
 const fieldPaths = z.array(z.string()).max(100_000).nullish();
@@ -19,7 +20,7 @@ export const executeBody = z.object({
     .boolean()
     .nullish()
     .describe('false: texts of a list or a search that are longer than 200 characters are cut.'),
-  intent: z.string().max(512).nullish().describe('Accepted and not used.'),
+  intent: textUpTo(512).nullish().describe('Accepted and not used.'),
 });
 
 export type ExecuteBody = z.output<typeof executeBody>;

@@ -1,3 +1,4 @@
+import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
 
@@ -32,7 +33,7 @@ export function findAction(definition: Definition, entityName: string, wantedAct
 
 /** Enough to recognise it: a name may be as long as a body. */
 function shortened(name: string): string {
-  return name.length > 60 ? `${name.slice(0, 60)}…` : name;
+  return hasAtMostCharacters(name, 60) ? name : `${firstCharacters(name, 60)}…`;
 }
 
 /** The hosted executor prints its lists so: `['a', 'b']`. */

@@ -1,3 +1,4 @@
+import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 
 export interface ResultShape {
@@ -84,12 +85,9 @@ function excludeFrom(object: JsonObject, fields: Fields): JsonObject {
 
 function truncate(value: JsonValue): JsonValue {
   if (typeof value === 'string') {
-    if (value.length <= maxTextLength) return value;
-    // Characters, not UTF-16 units: half an emoji is no text.
-    const characters = Array.from(value.slice(0, 2 * maxTextLength + 1));
-    return characters.length <= maxTextLength
+    return hasAtMostCharacters(value, maxTextLength)
       ? value
-      : `${characters.slice(0, maxTextLength).join('')}${marker}`;
+      : `${firstCharacters(value, maxTextLength)}${marker}`;
   }
   if (Array.isArray(value)) return value.map(truncate);
   return isJsonObject(value) ? mapValues(value, truncate) : value;

@@ -7,7 +7,7 @@ type TypeAction = ConnectorType['actions'][number];
 export function connectorTypeSection({ name, title, actions }: ConnectorType): Markup {
   return markup`<details id="type-${name}">
     <summary>Entities and actions of ${title} (<code>${name}</code>)</summary>
-    <div class="wide">
+    <div class="wide" tabindex="0">
       <table class="actions">
         ${actions.map(actionRow)}
       </table>

@@ -24,11 +24,11 @@ export interface Parameter {
   readonly description?: string;
   readonly deprecated?: boolean;
   readonly schema: JsonSchema;
-  readonly example?: string;
+  readonly example?: string | number;
 }
 
 interface RequestBody {
-  readonly required: true;
+  readonly required: boolean;
   readonly content: {
     readonly 'application/json': { readonly schema: JsonSchema; readonly example: unknown };
   };
@@ -59,7 +59,7 @@ export function describeOperation(endpoint: Endpoint, schemas: Schemas): Operati
       ? {}
       : {
           requestBody: {
-            required: true,
+            required: !request.body.safeParse(undefined).success,
             content: {
               'application/json': { schema: schemas.of(request.body, 'input'), example: example.body },
             },
@@ -92,8 +92,13 @@ function parametersOf(
     ...(description === undefined ? {} : { description }),
     ...(deprecated === undefined ? {} : { deprecated }),
     schema,
-    ...(examples[name] === undefined ? {} : { example: examples[name] }),
+    ...(examples[name] === undefined ? {} : { example: valueOf(examples[name], schema) }),
   }));
+}
+
+/** An example is declared as it stands in an address; the document wants the value that it names. */
+function valueOf(example: string, { type }: JsonSchema): string | number {
+  return type === 'integer' || type === 'number' ? Number(example) : example;
 }
 
 const objectSchema = z.object({

@@ -8,7 +8,7 @@ export function exampleCurl(method: string, path: string, operation: Operation, 
     .join('&');
   const filled = operation.parameters
     .filter(({ in: place }) => place === 'path')
-    .reduce((text, { name, example }) => text.replace(`{${name}}`, example ?? name), path);
+    .reduce((text, { name, example }) => text.replace(`{${name}}`, String(example ?? name)), path);
   const url = `${baseUrl}${filled}${query === '' ? '' : `?${query}`}`;
   const body = operation.requestBody?.content['application/json'].example;
   return [

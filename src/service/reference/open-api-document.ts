@@ -7,7 +7,13 @@ import { collectSchemas, type JsonSchema } from './schema-of.ts';
 /** An OpenAPI 3.1 document, as far as this service makes use of the format. */
 export interface OpenApiDocument {
   readonly openapi: '3.1.1';
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    /** `identifier`: of SPDX's list. */
+    readonly license: { readonly name: string; readonly identifier: string };
+  };
   readonly servers: readonly { readonly url: string }[];
   readonly tags: readonly { readonly name: Tag; readonly description: string }[];
   /** Path -> method in lower case -> operation. */
@@ -38,6 +44,7 @@ export function openApiDocument(
       version: '1',
       description:
         'Connectors to third-party services: create them, run their actions, search what they hold. Served by connector-sync on this machine.',
+      license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
     },
     // Relative: right under whatever name the service was reached.
     servers: [{ url: '/' }],

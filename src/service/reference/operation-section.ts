@@ -50,7 +50,7 @@ type Schemas = Readonly<Record<string, JsonSchema>>;
 function parameterTable(parameters: readonly Parameter[], schemas: Schemas): Markup {
   if (parameters.length === 0) return nothing;
   return markup`<h4>Parameters</h4>
-    <div class="wide">
+    <div class="wide" tabindex="0">
       <table>
         ${parameters.map(
           ({ name, in: place, required, description = '', deprecated, schema }) =>
@@ -72,7 +72,7 @@ function bounds({ minimum, maximum, default: preset }: JsonSchema): string {
 
 function schemaTable(schema: JsonSchema, schemas: Schemas): Markup {
   const rows = schemaRows(schema, schemas);
-  return markup`<div class="wide">
+  return markup`<div class="wide" tabindex="0">
     <table>
       ${rows.map(
         ({ path, type, isRequired, description }) =>
@@ -112,7 +112,7 @@ export function everywhereTable(): Markup {
 }
 
 function statusTable(rows: readonly (readonly [string, string])[]): Markup {
-  return markup`<div class="wide">
+  return markup`<div class="wide" tabindex="0">
     <table class="status">
       ${rows.map(
         ([status, description]) =>
@@ -151,7 +151,7 @@ function successDetail(
 function answerRows(schema: JsonSchema, schemas: Schemas): Markup {
   const rows = schemaRows(schema, schemas);
   if (rows.length === 0) return nothing;
-  return markup`<div class="wide">
+  return markup`<div class="wide" tabindex="0">
     <table>
       ${rows.map(
         ({ path, type, description }) =>

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 
-/** Light and dark by the reader's choice; the list of endpoints stands beside the text where there is room. */
+/**
+ * Light and dark by the reader's choice; the list of endpoints stands beside the text where there is room. On a narrow screen
+ * tables keep a width that can be read and are scrolled; a shade at the right edge says that more follows.
+ */
 export const pageStyle = `
-:root { color-scheme: light dark; --ink: #1c2430; --quiet: #5b6675; --ground: #fff; --raised: #f5f7fa; --line: #dde3ea;
+:root { color-scheme: light dark; --ink: #1c2430; --quiet: #5b6675; --ground: #fff; --raised: #f5f7fa; --line: #dde3ea; --shade: #b9c4d1;
   --link: #0b5cad; --get: #1a6f4b; --post: #0b5cad; --put: #8a5a00; --delete: #b0271f; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --quiet: #9aa7b8; --ground: #12161c; --raised: #1b212a;
-  --line: #2d3642; --link: #7db7f5; --get: #62c79a; --post: #7db7f5; --put: #e3b45a; --delete: #f08a82; } }
+  --line: #2d3642; --shade: #4a586a; --link: #7db7f5; --get: #62c79a; --post: #7db7f5; --put: #e3b45a; --delete: #f08a82; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 a { color: var(--link); text-decoration: none; }
@@ -33,7 +36,8 @@ nav .method { background: none; padding: 0; text-align: left; width: 3.4em; }
 nav .get { color: var(--get); } nav .post { color: var(--post); } nav .put { color: var(--put); } nav .delete { color: var(--delete); }
 .address { align-items: baseline; display: flex; flex-wrap: wrap; gap: .6rem; margin: 0 0 .7rem; }
 .access { color: var(--quiet); font-size: .9rem; margin: 0 0 .8rem; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background: linear-gradient(to left, var(--ground) 1.5rem, transparent) right / 3rem 100% no-repeat local,
+  linear-gradient(to left, var(--shade), transparent) right / 1.2rem 100% no-repeat scroll; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 th { color: var(--quiet); font-weight: 500; text-align: left; }
 th, td { border-top: 1px solid var(--line); padding: .38rem .9rem .38rem 0; vertical-align: top; }
@@ -47,7 +51,8 @@ td:first-child code { background: none; padding: 0; }
 .required { color: var(--delete); font-size: .8em; white-space: nowrap; }
 summary { color: var(--link); cursor: pointer; font-size: .9rem; margin: .5rem 0; }
 @media (max-width: 56rem) { .page { display: block; } nav { position: static; height: auto; border-right: 0;
-  border-bottom: 1px solid var(--line); } main { padding: 1.2rem 1.2rem 4rem; } nav { padding: 1.2rem; } }
+  border-bottom: 1px solid var(--line); } main { padding: 1.2rem 1.2rem 4rem; } nav { padding: 1.2rem; }
+  .wide > table:not(.status) { min-width: 36rem; } tr > :first-child { min-width: 9rem; } }
 `;
 
 /** The one style sheet that the page's content security policy lets through. */

@@ -52,18 +52,18 @@ export const checkConnector = endpoint({
   tag: 'Connectors',
   summary: 'Try a connector, or a change to it',
   description:
-    'Asks the third party about the credentials in the body, or, where there are none, about those that the connector has.',
+    'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
   access: 'workspace',
-  request: { path: connectorPath, body: connectorChange },
+  request: { path: connectorPath, body: connectorChange.optional() },
   success: { status: 200, description: 'What the third party said.', body: outcome },
   refusals: { 404: 'There is no such connector.' },
   example: { path: { id: 'sample-newsletter' }, body: {} },
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const connector = connectors.byId(principal, path.id);
     const { definition, stored } = connector;
-    if (body.credentials) checkCredentials(definition, body.credentials);
-    checkRequestedEntities(definition, body.entities);
-    const credentials = body.credentials ?? connectors.credentials(connector);
+    if (body?.credentials) checkCredentials(definition, body.credentials);
+    checkRequestedEntities(definition, body?.entities);
+    const credentials = body?.credentials ?? connectors.credentials(connector);
     const check = await connectors.check(stored.id, definition, credentials, signal);
     return { kind: 'json', body: toOutcome(check, clock.now()) };
   },

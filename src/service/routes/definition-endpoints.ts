@@ -26,17 +26,25 @@ const listDefinitions = endpoint({
   description: 'What connectors can be made of. Not paginated.',
   access: 'workspace',
   request: {
-    query: z.object({ name: z.string().optional().describe('A part of the name, in any case.') }),
+    query: z.object({
+      name: z
+        .string()
+        .optional()
+        .describe('Words, in any case: each a part of the name, the short name or another name of the type.'),
+    }),
   },
   success: {
     status: 200,
-    description: 'The types whose name has the part.',
+    description: 'The types that have all of the words in their names.',
     body: z.object({ definitions: z.array(summary) }).meta({ id: 'SourceDefinitionList' }),
   },
   example: { query: { name: 'email' } },
   handle({ query }, _call, { definitions }) {
-    const part = (query.name ?? '').toLowerCase();
-    const found = [...definitions.values()].filter(({ title }) => title.toLowerCase().includes(part));
+    const words = (query.name ?? '').toLowerCase().split(/\s+/);
+    const found = [...definitions.values()].filter(({ title, name, aliases }) => {
+      const names = [title, name, ...aliases].join('\n').toLowerCase();
+      return words.every((word) => names.includes(word));
+    });
     return { kind: 'json', body: { definitions: found.map(toSummary) } };
   },
 });

@@ -71,6 +71,8 @@ export interface Call {
   readonly principal: Principal;
   /** Aborted when the client goes away or the service closes. */
   readonly signal: AbortSignal;
+  /** Where the request came from: an IP address. */
+  readonly address: string;
   /** As the client reached the service: `http://localhost:8787`. */
   readonly baseUrl: string;
 }

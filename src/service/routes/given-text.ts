@@ -1,7 +1,16 @@
 import { z } from 'zod';
+import { hasAtMostCharacters } from '../../core/characters.ts';
 import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.ts';
 
 /** A name that people gave: shown and compared as it is. */
 export function givenName(): z.ZodString {
-  return z.string().min(1).max(maxNameLength).refine(isPlainName, `Expected ${plainNameRule}.`);
+  return textUpTo(maxNameLength).min(1).refine(isPlainName, `Expected ${plainNameRule}.`);
+}
+
+/** zod's own `max` counts UTF-16 units, in which an emoji is two. */
+export function textUpTo(most: number): z.ZodString {
+  return z
+    .string()
+    .refine((text) => hasAtMostCharacters(text, most), `Expected at most ${most} characters.`)
+    .meta({ maxLength: most });
 }

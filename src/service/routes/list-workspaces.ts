@@ -9,7 +9,7 @@ const pageSize = { default: 20, max: 100 };
 const query = z.object({
   name_contains: z.string().optional().describe('A part of the name, in any case.'),
   status: z.enum(['active', 'inactive']).optional(),
-  limit: z.coerce.number<string>().int().min(1).max(pageSize.max).default(pageSize.default),
+  limit: wholeNumber({ min: 1, max: pageSize.max, preset: pageSize.default }),
   cursor: z.string().optional().describe('As it stands in the `next` of the page before.'),
 });
 
@@ -63,4 +63,30 @@ function readCursor(cursor: string): string {
     field: 'query.cursor',
     errorCode: 'invalid_cursor',
   });
+}
+
+/** A number in a query string, in decimal digits: what else JavaScript takes for a number (`0x10`, `1e1`, ` 5 `) is refused. */
+function wholeNumber({
+  min,
+  max,
+  preset,
+}: {
+  readonly min: number;
+  readonly max: number;
+  readonly preset: number;
+}): z.ZodType<number> {
+  return z
+    .unknown()
+    .optional()
+    .transform((given, context) => {
+      if (given === undefined) return preset;
+      const number = typeof given === 'string' && /^\d{1,15}$/.test(given) ? Number(given) : NaN;
+      if (number >= min && number <= max) return number;
+      context.addIssue({
+        code: 'custom',
+        message: `Expected a whole number from ${min} to ${max}, in decimal digits.`,
+      });
+      return z.NEVER;
+    })
+    .meta({ type: 'integer', minimum: min, maximum: max, default: preset });
 }

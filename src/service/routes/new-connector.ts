@@ -17,7 +17,10 @@ export const newConnector = z
   .object({
     workspace_name: givenName().describe('Made where there is none of this name.'),
     definition_id: z.guid().nullish().describe('One of these three says of what type the connector is.'),
-    connector_type: z.string().nullish().describe("The type's name or short name, in any case."),
+    connector_type: z
+      .string()
+      .nullish()
+      .describe("The type's name, short name or another name of it, in any case."),
     source_template_id: z.guid().nullish(),
     name: givenName().nullish().describe('Made of the type and the workspace where none is given.'),
     credentials: givenCredentials.nullish(),
@@ -51,7 +54,7 @@ function namedDefinition(all: readonly Definition[], body: NewConnectorBody): De
   const { definition_id, connector_type, source_template_id } = body;
   const named = [
     ['definition_id', definition_id, (one: Definition) => [one.id]],
-    ['connector_type', connector_type, (one: Definition) => [one.name, one.title]],
+    ['connector_type', connector_type, (one: Definition) => [one.name, one.title, ...one.aliases]],
     ['source_template_id', source_template_id, (one: Definition) => [templateId(one)]],
   ] as const;
   const found = new Set<Definition>();

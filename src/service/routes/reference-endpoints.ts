@@ -23,13 +23,9 @@ const showDocument = endpoint({
   }),
 });
 
-const showPage = endpoint({
+const page = {
   method: 'GET',
-  path: '/docs',
-  operationId: 'getReferencePage',
   tag: 'Reference',
-  summary: 'Read the reference',
-  description: 'The same for people: one page without scripts and without anything from elsewhere.',
   access: 'public',
   success: { status: 200, description: 'The page.', body: z.string(), mediaType: 'text/html' },
   handle: (_request, { baseUrl }, { reference }) => ({
@@ -42,6 +38,22 @@ const showPage = endpoint({
       'referrer-policy': 'no-referrer',
     },
   }),
+} as const satisfies Partial<Parameters<typeof endpoint>[0]>;
+
+const showPage = endpoint({
+  ...page,
+  path: '/docs',
+  operationId: 'getReferencePage',
+  summary: 'Read the reference',
+  description: 'The same for people: one page without scripts and without anything from elsewhere.',
 });
 
-export const referenceEndpoints: readonly Endpoint[] = [showDocument, showPage];
+const showStartPage = endpoint({
+  ...page,
+  path: '/',
+  operationId: 'getStartPage',
+  summary: 'Read the reference at the address of the service',
+  description: 'The same page as `/docs`, for a browser that opens the base URL.',
+});
+
+export const referenceEndpoints: readonly Endpoint[] = [showDocument, showPage, showStartPage];

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { ApiError } from '../api-error.ts';
+import { fromFramework } from '../answer-errors.ts';
+import { ApiError, notFound } from '../api-error.ts';
 import { sendFile } from '../execute/send-file.ts';
 import { principalOf } from '../guard-requests.ts';
 import type { Principal } from '../state/service-state.ts';
@@ -9,7 +10,8 @@ import type { OpenCalls } from './open-calls.ts';
 
 /**
  * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a token of
- * the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing there.
+ * the wrong kind. What lies in other organizations and workspaces is for the handlers: they find nothing there. HEAD is answered
+ * wherever GET is; another method of a path that is there with 405, which names those it has.
  */
 export function registerEndpoints(
   server: FastifyInstance,
@@ -20,9 +22,10 @@ export function registerEndpoints(
     server.route({
       method: endpoint.method,
       url: endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      exposeHeadRoute: false,
+      exposeHeadRoute: endpoint.method === 'GET',
       handler: async (request, reply) => {
         if (endpoint.access !== 'public') checkAccess(endpoint.access, principalOf(request));
+        if (lacksBody(endpoint, request)) throw fromFramework({ statusCode: 400 });
         const call = parts.calls.open(reply);
         const raw = { path: request.params, query: request.query, body: request.body };
         const answer = await endpoint
@@ -35,6 +38,35 @@ export function registerEndpoints(
       },
     });
   }
+  server.setNotFoundHandler((request) => {
+    const allowed = methodsOf(endpoints, request.url.split('?', 1)[0] ?? '');
+    if (allowed === '') throw notFound('There is no such endpoint.');
+    throw new ApiError(405, `This path does not take ${request.method}; it takes ${allowed}.`, {
+      errorCode: 'method_not_allowed',
+      headers: { allow: allowed },
+    });
+  });
+}
+
+/** It says what its body is and sends none, where there must be one. */
+function lacksBody({ request: { body } }: Endpoint, request: FastifyRequest): boolean {
+  const isGiven = request.body !== undefined || request.headers['content-type'] === undefined;
+  return !isGiven && body?.safeParse(undefined).success === false;
+}
+
+/** As the header Allow has them; empty where there is no such path. */
+function methodsOf(endpoints: readonly Endpoint[], path: string): string {
+  const parts = path.split('/');
+  const methods = endpoints
+    .filter((endpoint) => {
+      const declared = endpoint.path.split('/');
+      return (
+        declared.length === parts.length &&
+        declared.every((part, index) => (part.startsWith('{') ? parts[index] !== '' : part === parts[index]))
+      );
+    })
+    .flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]));
+  return [...new Set(methods)].join(', ');
 }
 
 /** Paths that need no token. */
@@ -59,7 +91,8 @@ function callOf(request: FastifyRequest, signal: AbortSignal): Call {
       return principalOf(request);
     },
     signal,
-    baseUrl: `${request.protocol}://${request.host}`,
+    baseUrl: `${request.protocol === 'https' ? 'https' : 'http'}://${request.headers.host ?? ''}`,
+    address: request.socket.remoteAddress ?? '',
   };
 }
 

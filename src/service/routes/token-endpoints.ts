@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
+import type { Application, ServiceState } from '../state/service-state.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
-import { givenName } from './given-text.ts';
+import { givenName, textUpTo } from './given-text.ts';
 import { ensureWorkspace } from './find-workspace.ts';
 import { noteChange } from './note-change.ts';
 
@@ -18,9 +20,7 @@ const createToken = endpoint({
     'before `expires_in` seconds have passed.',
   access: 'public',
   request: {
-    body: z
-      .object({ client_id: z.string().max(1024), client_secret: z.string().max(1024) })
-      .meta({ id: 'TokenRequest' }),
+    body: z.object({ client_id: textUpTo(1024), client_secret: textUpTo(1024) }).meta({ id: 'TokenRequest' }),
   },
   success: {
     status: 200,
@@ -36,18 +36,12 @@ const createToken = endpoint({
   },
   refusals: { 401: 'The client id or the client secret is wrong.' },
   example: { body: { client_id: 'local', client_secret: '…' } },
-  async handle({ body }, _call, { state }) {
-    const application = await state.applications.authenticate(body.client_id, body.client_secret);
+  async handle({ body }, { address }, { state }) {
+    const { client_id: clientId, client_secret: clientSecret } = body;
+    const application = await state.applications.authenticate(clientId, clientSecret, address);
     if (application === null) throw unauthorized('The client id or the client secret is wrong.');
     const { token, expiresInSeconds } = state.tokens.issueApplication(application);
-    state.audit.note({
-      organizationId: application.organizationId,
-      actor: application.clientId,
-      tokenKind: null,
-      action: 'token.issued',
-      target: application.clientId,
-      fields: [],
-    });
+    noteSignIn(state, application);
     return {
       kind: 'json',
       headers: noStore,
@@ -125,3 +119,19 @@ const showScopedToken = endpoint({
 });
 
 export const tokenEndpoints: readonly Endpoint[] = [createToken, createScopedToken, showScopedToken];
+
+/** A full disk takes no note and must not keep clients out; the request log has the sign-in all the same. */
+function noteSignIn(state: ServiceState, { organizationId, clientId }: Application): void {
+  try {
+    state.audit.note({
+      organizationId,
+      actor: clientId,
+      tokenKind: null,
+      action: 'token.issued',
+      target: clientId,
+      fields: [],
+    });
+  } catch (error) {
+    if (!(error instanceof SyncError && error.code === 'SINK_FULL')) throw error;
+  }
+}

@@ -1,9 +1,10 @@
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { takeLock, type Lock } from '../../sinks/ledger/lock.ts';
+import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../sinks/ledger/private-file.ts';
 import { toStateError } from './state-error.ts';
 import { stateApplicationId, stateMigrations } from './state-schema.ts';
@@ -20,8 +21,11 @@ export interface StateFile {
 
 const busyMs = 5_000;
 
-/** `<folder>/service.db`, held by this process alone; null: in memory. Throws as `openServiceState` does. */
-export function openStateFile(folder: string | null, clock: Clock): StateFile {
+/**
+ * `<folder>/service.db`; null: in memory. Throws as `openServiceState` does. `isShared`: another process may hold it, as a service that
+ * runs does; then the file must be of this version already.
+ */
+export function openStateFile(folder: string | null, clock: Clock, isShared = false): StateFile {
   const name = folder === null ? ':memory:' : join(folder, 'service.db');
   const guarded = <Result>(work: () => Result): Result => {
     try {
@@ -40,13 +44,14 @@ export function openStateFile(folder: string | null, clock: Clock): StateFile {
   try {
     return guarded(() => {
       if (folder !== null) {
-        lock = lockFolder(folder);
+        lock = lockFolder(folder, isShared);
         createPrivateFile(name);
         makePrivate(name);
       }
-      const opened = new Database(name, { timeout: busyMs });
+      const isHeldElsewhere = folder !== null && lock === null;
+      const opened = openSqlite(name, { timeout: busyMs });
       db = opened;
-      prepare(opened, name, clock);
+      prepare(opened, { name, clock, isHeldElsewhere });
       return {
         db: opened,
         read: guarded,
@@ -60,11 +65,11 @@ export function openStateFile(folder: string | null, clock: Clock): StateFile {
   }
 }
 
-/** Recovery `retry`: the process that has it may be about to end. */
-function lockFolder(folder: string): Lock {
+/** Null: another process has it, and it may be shared. Recovery `retry`: the process that has it may be about to end. */
+function lockFolder(folder: string, isShared: boolean): Lock | null {
   createPrivateDirectory(folder);
   const lock = takeLock(join(folder, 'service.lock'));
-  if (lock !== null) return lock;
+  if (lock !== null || isShared) return lock;
   throw new SyncError(
     `Another process serves the data in ${folder}; expected to have it alone. End that process first, or name another folder with --data.`,
     { code: 'USAGE', recovery: 'retry', context: { folder } },
@@ -78,8 +83,21 @@ function makePrivate(file: string): void {
   }
 }
 
-function prepare(db: Database.Database, name: string, clock: Clock): void {
+function prepare(
+  db: Database.Database,
+  {
+    name,
+    clock,
+    isHeldElsewhere,
+  }: { readonly name: string; readonly clock: Clock; readonly isHeldElsewhere: boolean },
+): void {
   const version = inspect(db, name);
+  if (isHeldElsewhere && version !== stateMigrations.length) {
+    throw new SyncError(
+      `The service that runs on ${name} is of another version of connector-sync. Stop it, or use its version.`,
+      { code: 'USAGE', recovery: 'retry', context: { file: name } },
+    );
+  }
   db.pragma('journal_mode = WAL');
   db.pragma('synchronous = FULL');
   db.pragma('foreign_keys = ON');

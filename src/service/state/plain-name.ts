@@ -1,3 +1,5 @@
+import { hasAtMostCharacters } from '../../core/characters.ts';
+
 export const maxNameLength = 255;
 
 // Controls, line and paragraph separators, and what changes the reading order or cannot be seen.
@@ -11,7 +13,7 @@ export const plainNameRule = `1 to ${maxNameLength} characters that can be seen,
 export function isPlainName(text: string): boolean {
   return (
     text.length > 0 &&
-    text.length <= maxNameLength &&
+    hasAtMostCharacters(text, maxNameLength) &&
     text.trim() === text &&
     text.isWellFormed() &&
     !unseen.test(text)

@@ -2,6 +2,7 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   fsyncSync,
   linkSync,
@@ -12,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
+import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';
 import { toStateError } from './state-error.ts';
 
@@ -20,15 +22,19 @@ const maxFileBytes = 256;
 
 /**
  * The 32 bytes that everything secret of the service hangs on: from `text` (base64 or hex) where it is given, else from
- * `<folder>/service.key`, which is made where there is none; without a folder made up for this process.
- * Throws `SyncError` USAGE for a text that is no key, and for a file that is none, is no regular file, or that others may read.
+ * `<folder>/service.key`, which is made where there is none and nothing was sealed with one; without a folder made up for this
+ * process. Throws `SyncError` USAGE for a text that is no key, for a file that is none, is no regular file, or that others may
+ * read, and where the file is gone that credentials were sealed with.
  */
 export function loadServiceKey(folder: string | null, text: string | undefined): Buffer {
   if (text !== undefined && text !== '') return parseKey(text, 'CONNECTOR_SYNC_SERVICE_KEY');
   if (folder === null) return randomBytes(keyBytes);
   const file = join(folder, 'service.key');
   try {
-    return readKeyFile(file) ?? makeKeyFile(folder, file);
+    const key = readKeyFile(file);
+    if (key !== null) return key;
+    if (hasSealedCredentials(join(folder, 'service.db'))) throw missing(file);
+    return makeKeyFile(folder, file);
   } catch (error) {
     throw toStateError(error, file);
   }
@@ -37,6 +43,25 @@ export function loadServiceKey(folder: string | null, text: string | undefined):
 /** A key for one purpose alone: what becomes known of it says nothing of the service's key or of another purpose's. */
 export function derivedKey(key: Buffer, purpose: string): Buffer {
   return Buffer.from(hkdfSync('sha256', key, Buffer.alloc(0), `connector-sync ${purpose}`, keyBytes));
+}
+
+function hasSealedCredentials(file: string): boolean {
+  if (!existsSync(file)) return false;
+  const db = openSqlite(file, { readonly: true });
+  try {
+    const tables = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'connectors'";
+    if (db.prepare(tables).get() === undefined) return false;
+    return db.prepare('SELECT 1 FROM connectors WHERE credentials IS NOT NULL').get() !== undefined;
+  } finally {
+    db.close();
+  }
+}
+
+function missing(file: string): SyncError {
+  return usage(
+    `${file} is missing, and service.db beside it holds credentials that were sealed with it; no new key was made. ` +
+      'Put the key back, from a backup of the folder or in CONNECTOR_SYNC_SERVICE_KEY, or serve another folder with --data.',
+  );
 }
 
 /** Null where there is no file. */

@@ -32,8 +32,11 @@ export interface Applications {
     readonly clientId: string;
     readonly clientSecret: string;
   }): Application;
-  /** Null for an unknown id as for a wrong secret, after the same time. */
-  authenticate(clientId: string, clientSecret: string): Promise<Application | null>;
+  /**
+   * Null for an unknown id as for a wrong secret, after the same work. `address`: where the request came from. Rejects with `ApiError` 429
+   * where too many wait to be checked.
+   */
+  authenticate(clientId: string, clientSecret: string, address: string): Promise<Application | null>;
   list(): readonly Application[];
   /** Its tokens go with it. False: there was none. */
   delete(clientId: string): boolean;
@@ -51,7 +54,10 @@ export interface Principal {
   readonly tokenName: string;
 }
 
-/** Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. */
+/**
+ * Bearer tokens, kept as SHA-256 hashes only. Expired ones are removed with time. While the disk is full, new application tokens are
+ * kept in memory and end with the process. Issuing throws `ApiError` 429 to an application that asks too often.
+ */
 export interface Tokens {
   issueApplication(application: Application): IssuedToken;
   issueScoped(principal: Principal, workspaceId: string): IssuedToken;

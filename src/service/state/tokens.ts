@@ -1,6 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
 import { ApiError, notFound } from '../api-error.ts';
+import { checkRate, createRateLimit } from '../rate-limit.ts';
 import type { StateFile } from './open-state-file.ts';
 import type { IssuedToken, Principal, Tokens } from './service-state.ts';
 
@@ -10,6 +12,8 @@ export interface TokenOptions {
   readonly scopedTokenTtlSeconds: number;
   /** Live tokens of one application. */
   readonly maxTokens: number;
+  /** New tokens of one application. */
+  readonly tokensPerSecond: number;
 }
 
 type PrincipalRow = Omit<Principal, 'tokenName'>;
@@ -41,14 +45,24 @@ export function createTokens({ db, read, write }: StateFile, options: TokenOptio
      WHERE hash = ? AND expires_at > ?`,
   );
 
+  /** As if by a token of the whole organization. */
+  const byClient = db.prepare<[string], PrincipalRow>(
+    `SELECT 'application' AS kind, client_id AS clientId, organization_id AS organizationId,
+       organizations.name AS organizationName, NULL AS workspaceId
+     FROM applications JOIN organizations ON organizations.id = organization_id WHERE client_id = ?`,
+  );
+  const rate = createRateLimit(options.tokensPerSecond, clock);
+  const unstored = createUnstoredTokens(maxTokens);
+
   const issue = (
     { clientId, organizationId }: Pick<Principal, 'clientId' | 'organizationId'>,
     workspaceId: string | null,
   ): IssuedToken => {
+    checkRate(rate, clientId);
     const token = randomBytes(tokenBytes).toString('base64url');
     const expiresInSeconds = workspaceId === null ? options.tokenTtlSeconds : options.scopedTokenTtlSeconds;
-    write(() => {
-      const now = clock.now();
+    const now = clock.now();
+    const store = (): void => {
       dropExpired.run(now);
       if (isApplicationThere.get(clientId, organizationId) === undefined) {
         throw new ApiError(401, 'The application is not there any more.', { errorCode: 'unauthorized' });
@@ -59,7 +73,14 @@ export function createTokens({ db, read, write }: StateFile, options: TokenOptio
       const kind: Principal['kind'] = workspaceId === null ? 'application' : 'scoped';
       add.run(hashOf(token), kind, clientId, workspaceId, now + expiresInSeconds * 1000);
       dropOldest.run({ clientId, maxTokens });
-    });
+    };
+    try {
+      write(store);
+    } catch (error) {
+      const isFull = error instanceof SyncError && error.code === 'SINK_FULL';
+      if (!isFull || workspaceId !== null) throw error;
+      unstored.add(hashOf(token), { clientId, expiresAt: now + expiresInSeconds * 1000 }, now);
+    }
     return { token, expiresInSeconds };
   };
 
@@ -73,8 +94,34 @@ export function createTokens({ db, read, write }: StateFile, options: TokenOptio
     },
     find(token) {
       const hash = hashOf(token);
-      const row = read(() => byHash.get(hash, clock.now()));
+      const now = clock.now();
+      const clientId = unstored.clientOf(hash, now);
+      const row = read(() => (clientId === null ? byHash.get(hash, now) : byClient.get(clientId)));
       return row === undefined ? null : { ...row, tokenName: hash.toString('hex').slice(0, 12) };
+    },
+  };
+}
+
+interface UnstoredToken {
+  readonly clientId: string;
+  /** Milliseconds since 1970. */
+  readonly expiresAt: number;
+}
+
+/** Application tokens that a full disk had no room for, the newest `max` of them, by their hashes. */
+function createUnstoredTokens(max: number) {
+  const tokens = new Map<string, UnstoredToken>();
+  return {
+    add: (hash: Buffer, token: UnstoredToken, now: number): void => {
+      for (const [key, { expiresAt }] of tokens) {
+        if (expiresAt <= now || tokens.size >= max) tokens.delete(key);
+      }
+      tokens.set(hash.toString('base64'), token);
+    },
+    clientOf: (hash: Buffer, now: number): string | null => {
+      if (tokens.size === 0) return null;
+      const token = tokens.get(hash.toString('base64'));
+      return token === undefined || token.expiresAt <= now ? null : token.clientId;
     },
   };
 }

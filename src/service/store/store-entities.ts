@@ -10,7 +10,7 @@ const fullEveryMs = 24 * 60 * 60 * 1000;
 
 /** What can be searched, in the definition's order. */
 export function searchableEntities(definition: Definition): readonly Entity[] {
-  return [...definition.entities.values()].filter(({ searchable }) => searchable.size > 0);
+  return [...definition.entities.values()].filter(({ actions }) => actions.has('context_store_search'));
 }
 
 /** What a store's sync reads: what can be searched, and the entities through which that is found. */
@@ -46,7 +46,9 @@ export function storeEntities(definition: Definition): ChosenEntities {
 export function storeDefinition(definition: Definition): Definition {
   const entities = [...definition.entities].map(([name, entity]): [EntityName, Entity] => {
     const shown = new Set(['*', ...[...entity.searchable.values()].flatMap(({ from }) => from)]);
-    const volatile = entity.volatile.filter(([field = '*']) => !shown.has(field));
+    // A search of an entity without searchable fields shows every column.
+    const isAllShown = entity.searchable.size === 0 && entity.actions.has('context_store_search');
+    const volatile = isAllShown ? [] : entity.volatile.filter(([field = '*']) => !shown.has(field));
     return [name, { ...entity, volatile }];
   });
   return { ...definition, entities: new Map(entities) };

@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { openFileHistory } from '../../sinks/ledger/file-sink.ts';
+import { openHistory } from '../../sinks/open-history.ts';
 import { isSinkThere } from '../../sinks/ledger/open-database.ts';
 import type { LedgerReader } from '../../sinks/ledger-reader.ts';
 import { searchableEntities } from './store-entities.ts';
@@ -62,7 +62,7 @@ export function readStoreLedger(history: LedgerReader, definition: Definition): 
 /** From the file, read only. Empty where there is none, or nothing in it yet. Throws `SyncError` where it cannot be read. */
 export function openStoreLedger(file: string, definition: Definition): StoreLedger {
   if (!isSinkThere(file)) return emptyLedger;
-  using history = openFileHistory({ file, kind: 'sqlite' });
+  using history = openHistory({ type: 'sqlite', path: file });
   return readStoreLedger(history, definition);
 }
 

@@ -56,7 +56,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
   const definition = storeDefinition(job.definition);
   const connectorId = checkedId(job.connectorId);
   // Derived data: what a power loss takes is read again.
-  await using sink = openSqliteSink({ file, durability: 'normal', clock });
+  await using sink = await openSqliteSink({ file, durability: 'normal', clock });
   let toldAtMs = -Infinity;
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'page-committed' || event.counts.inserted === 0) return;

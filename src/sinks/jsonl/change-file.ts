@@ -1,3 +1,4 @@
+import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../ledger/private-file.ts';
@@ -19,6 +20,8 @@ interface GrowingFile extends FileNumber {
   readonly descriptor: number;
   /** Committed; what lies behind it is cut or written over. */
   length: number;
+  /** Of the committed bytes. */
+  hash: Hash;
   isNew: boolean;
 }
 
@@ -31,7 +34,7 @@ export class ChangeFile {
   #firstSeq = 0;
   #lastSeq = 0;
   /** What this transaction makes of the file; it counts once the ledger has committed. */
-  #grownTo: number | null = null;
+  #grownTo: { readonly length: number; readonly hash: Hash } | null = null;
   #isEnding = false;
 
   constructor(options: ChangeFileOptions) {
@@ -55,13 +58,15 @@ export class ChangeFile {
       if (this.#options.isDurable) {
         fdatasyncSync(file.descriptor);
       }
-      this.#grownTo = file.length + bytes.length;
-      const size = { length: this.#grownTo, firstSeq: this.#firstSeq, lastSeq: this.#lastSeq };
-      this.#options.files.grow(this.#options, file, size);
-      this.#isEnding ||= this.#grownTo >= maxFileBytes;
+      const length = file.length + bytes.length;
+      const hash = file.hash.copy().update(bytes);
+      this.#grownTo = { length, hash };
+      const numbers = { firstSeq: this.#firstSeq, lastSeq: this.#lastSeq };
+      this.#options.files.grow(this.#options, file, { length, ...numbers, hash: hash.copy().digest('hex') });
+      this.#isEnding ||= length >= maxFileBytes;
     }
     if (this.#isEnding && this.#file !== null) {
-      ftruncateSync(this.#file.descriptor, this.#grownTo ?? this.#file.length);
+      ftruncateSync(this.#file.descriptor, this.#grownTo?.length ?? this.#file.length);
       fdatasyncSync(this.#file.descriptor);
       this.#options.files.close(this.#options, this.#file);
     }
@@ -72,11 +77,15 @@ export class ChangeFile {
     this.#isEnding = true;
   }
 
+  get isEnding(): boolean {
+    return this.#isEnding && this.#file !== null;
+  }
+
   /** After the ledger's commit. A rename that fails here is made up for at the next acquire, which finds it undone. */
   settle(): void {
     const file = this.#file;
     if (file !== null) {
-      file.length = this.#grownTo ?? file.length;
+      if (this.#grownTo !== null) Object.assign(file, this.#grownTo);
       file.isNew = false;
       if (this.#isEnding) {
         this.close();
@@ -94,7 +103,11 @@ export class ChangeFile {
   discard(): void {
     const file = this.#file;
     if (file !== null && this.#lines.length > 0) {
-      quietly(() => ftruncateSync(file.descriptor, file.length));
+      // Synced, so that a power loss leaves a hole where the next lines belong, and never lines of this transaction.
+      quietly(() => {
+        ftruncateSync(file.descriptor, file.length);
+        fdatasyncSync(file.descriptor);
+      });
     }
     if (file?.isNew === true) {
       this.close();
@@ -116,7 +129,7 @@ export class ChangeFile {
     this.#lastNumber += 1;
     const number = { epoch, number: this.#lastNumber };
     const descriptor = openPrivateFile(join(directory, growingName(number)));
-    this.#file = { ...number, descriptor, length: 0, isNew: true };
+    this.#file = { ...number, descriptor, length: 0, hash: createHash('sha256'), isNew: true };
     syncDirectory(directory);
     return this.#file;
   }

@@ -15,6 +15,8 @@ export interface ListedFile extends FileNumber {
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly isClosed: number;
+  /** SHA-256 of the committed bytes, in hex; null of what an earlier version has closed: nothing proves today that it is still what was written. */
+  readonly hash: string | null;
 }
 
 /** `_sync_files`: every change file, with its committed length; `is_closed` 2 says that the file is to be removed. */
@@ -22,7 +24,8 @@ export interface FileList {
   all(connector: ConnectorName): readonly ListedFile[];
   /** Adds the file, or notes how far it has grown. */
   grow(owner: FileOwner, file: FileNumber, size: GrownFile): void;
-  cut(owner: FileOwner, file: FileNumber, length: number): void;
+  /** What a file that has lost lines holds from now on. */
+  cut(owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void;
   close(owner: FileOwner, file: FileNumber): void;
   drop(owner: FileOwner, file: FileNumber): void;
   /** The entity's records are dropped: its files are no part of the sink any more, and are to be removed. */
@@ -35,23 +38,29 @@ export interface GrownFile {
   readonly length: number;
   readonly firstSeq: number;
   readonly lastSeq: number;
+  readonly hash: string;
 }
 
 type FileKey = [string, string, number, number];
 
+/** As `ListedFile` has them. */
+export const listedColumns =
+  'entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash';
+
 export function prepareFileList(db: Database.Database): FileList {
   const byKey = 'WHERE connector = ? AND entity = ? AND epoch = ? AND number = ?';
   const all = db.prepare<[string], ListedFile>(
-    `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed
-     FROM _sync_files WHERE connector = ? AND is_closed < 2`,
+    `SELECT ${listedColumns} FROM _sync_files WHERE connector = ? AND is_closed < 2`,
   );
-  const grow = db.prepare<[...FileKey, number, number, number]>(
-    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, is_closed)
-     VALUES (?, ?, ?, ?, ?, ?, ?, 0)
+  const grow = db.prepare<[...FileKey, number, number, number, string]>(
+    `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_closed)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
      ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
-       length = excluded.length, last_seq = excluded.last_seq`,
+       length = excluded.length, last_seq = excluded.last_seq, hash = excluded.hash`,
   );
-  const cut = db.prepare<[number, ...FileKey]>(`UPDATE _sync_files SET length = ? ${byKey}`);
+  const cut = db.prepare<[number, number, string | null, ...FileKey]>(
+    `UPDATE _sync_files SET length = ?, last_seq = ?, hash = ? ${byKey}`,
+  );
   const close = db.prepare<FileKey>(`UPDATE _sync_files SET is_closed = 1 ${byKey}`);
   const drop = db.prepare<FileKey>(`DELETE FROM _sync_files ${byKey}`);
   const doom = db.prepare<[string, string]>(
@@ -68,9 +77,9 @@ export function prepareFileList(db: Database.Database): FileList {
   ];
   return {
     all: (connector) => all.all(connector),
-    grow: (owner, file, { length, firstSeq, lastSeq }) =>
-      void grow.run(...key(owner, file), length, firstSeq, lastSeq),
-    cut: (owner, file, length) => void cut.run(length, ...key(owner, file)),
+    grow: (owner, file, { length, firstSeq, lastSeq, hash }) =>
+      void grow.run(...key(owner, file), length, firstSeq, lastSeq, hash),
+    cut: (owner, file, { length, lastSeq, hash }) => void cut.run(length, lastSeq, hash, ...key(owner, file)),
     close: (owner, file) => void close.run(...key(owner, file)),
     drop: (owner, file) => void drop.run(...key(owner, file)),
     doom: ({ connector, entity }) => void doom.run(connector, entity),

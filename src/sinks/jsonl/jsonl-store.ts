@@ -6,8 +6,9 @@ import { entityDirectory } from './file-name.ts';
 import { prepareFileList } from './file-list.ts';
 import { keyTableName, openKeyTable } from './key-table.ts';
 import { lineWriters } from './line.ts';
-import { cutTails, tidyDirectory } from './recover.ts';
+import { cutTails, findDamagedFiles, mendFile, tidyDirectory } from './recover.ts';
 import { removeDoomedFiles } from './remove-files.ts';
+import { syncFile } from '../ledger/private-file.ts';
 
 export interface JsonlStoreOptions {
   readonly directory: string;
@@ -30,6 +31,20 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
     }
   };
 
+  /**
+   * With durability `normal` a commit may be lost with the power. A file's final name must not outlive the commit that closed it:
+   * readers take what has one.
+   */
+  const syncLedgerBeforeRenaming = (): void => {
+    let isEnding = toTidy !== null;
+    each((file) => (isEnding ||= file.isEnding));
+    try {
+      if (isEnding) syncFile(`${db.name}-wal`);
+    } catch {
+      // A disk that cannot sync has no durability to offer; the next commit says what it thinks of it.
+    }
+  };
+
   const open = (place: TablePlace): RecordTable => {
     const { connector, epoch, table } = place;
     const ofConnector = openFiles.get(connector) ?? new Map<string, ChangeFile>();
@@ -48,6 +63,11 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
       toTidy = connector;
       return cutTails(db, files, options.directory, connector);
     },
+    findDamage: async (connector, entities, signal) => {
+      const sink = { db, files, directory: options.directory, connector };
+      const damaged = await findDamagedFiles(sink, entities, signal);
+      return () => damaged.forEach((file) => mendFile(sink, file));
+    },
     ensure: open,
     flush: () => each((file) => file.flush()),
     endRun: (connector) => {
@@ -56,6 +76,7 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
       }
     },
     settle: () => {
+      if (!options.isDurable) syncLedgerBeforeRenaming();
       each((file) => file.settle());
       if (toTidy !== null) {
         tidyDirectory(files, options.directory, toTidy);

@@ -3,12 +3,15 @@ import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import {
+  givenUpHash,
+  lostHash,
   tableName,
   type HomedRow,
   type KeyedRow,
   type RecordTable,
   type StoredRow,
   type TablePlace,
+  type WriteStamp,
 } from '../ledger/record-store.ts';
 import type { ChangeFile } from './change-file.ts';
 import type { LineWriters } from './line.ts';
@@ -20,16 +23,30 @@ export function keyTableName(connector: ConnectorName, entity: EntityName): stri
   return `_sync_keys_${tableName(connector, entity)}`;
 }
 
+/** Of a deleted row whose line was lost before: it is written again when it comes back. */
+const deletedHash = 'deleted';
+/** To the letter the condition of an index, or that would not serve. */
+const isLost = `hash IN ('${lostHash}', '${givenUpHash}')`;
+/** Rows that have a line. */
+export const hasLine = `NOT ${isLost}`;
+
 /** Every key of an entity with its row number and hash, in the ledger; the records themselves go to `changes` as lines. */
 export function openKeyTable(
   db: Database.Database,
-  { connector, table: { entity } }: TablePlace,
+  { connector, table: { entity }, stamp }: TablePlace,
   changes: ChangeFile,
   lines: LineWriters,
 ): RecordTable {
   const name = keyTableName(connector, entity);
   ensureKeyTable(db, name);
+  rewriteDeletions(db, name, { changes, lines, stamp });
   return { ...writeRecords(db, name, changes, lines), ...markRows(db, name, changes, lines) };
+}
+
+/** Rows without a tombstone of one home, by row number. */
+export function liveKeysSql(keyTable: string): string {
+  return `SELECT row, changed_at AS changedAt FROM ${keyTable} INDEXED BY ${keyTable}__partition
+          WHERE partition = ? AND row > ? AND deleted_at IS NULL ORDER BY row LIMIT ?`;
 }
 
 function ensureKeyTable(db: Database.Database, name: string): void {
@@ -46,8 +63,28 @@ function ensureKeyTable(db: Database.Database, name: string): void {
        first_seen_at TEXT,
        run TEXT
      ) STRICT;
-     CREATE INDEX IF NOT EXISTS ${name}__partition ON ${name} (partition, row);`,
+     CREATE INDEX IF NOT EXISTS ${name}__partition ON ${name} (partition, row);
+     CREATE INDEX IF NOT EXISTS ${name}__lost ON ${name} (row) WHERE ${isLost};`,
   );
+}
+
+/** Deletions whose lines are lost: everything that such a line says is here, so nothing has to be asked for again. */
+function rewriteDeletions(
+  db: Database.Database,
+  name: string,
+  { changes, lines, stamp }: { changes: ChangeFile; lines: LineWriters; stamp: WriteStamp },
+): void {
+  const lost = db.prepare<[], { readonly row: number; readonly keyText: string }>(
+    `SELECT row, key AS keyText FROM ${name} WHERE ${isLost} AND deleted_at IS NOT NULL`,
+  );
+  const rewritten = db.prepare<[Instant, RunId, number, number]>(
+    `UPDATE ${name} SET hash = '${deletedHash}', changed_at = ?, run = ?, seq = ? WHERE row = ?`,
+  );
+  for (const { row, keyText } of lost.all()) {
+    const seq = stamp.nextSeq();
+    changes.append(lines.deletion(keyText, seq, stamp), seq);
+    rewritten.run(stamp.now, stamp.run, seq, row);
+  }
 }
 
 function writeRecords(
@@ -92,14 +129,18 @@ function markRows(
 ): Omit<RecordTable, 'find' | 'insert' | 'update'> {
   const keyed = `SELECT row, key AS keyText, changed_at AS changedAt, deleted_at AS deletedAt, partition AS home FROM ${name}`;
   const setHome = db.prepare<[number, number]>(`UPDATE ${name} SET partition = ? WHERE row = ?`);
-  const liveRows = db.prepare<[number, number, number], HomedRow>(
-    `SELECT row, changed_at AS changedAt FROM ${name} INDEXED BY ${name}__partition
-     WHERE partition = ? AND row > ? AND deleted_at IS NULL ORDER BY row LIMIT ?`,
-  );
+  const liveRows = db.prepare<[number, number, number], HomedRow>(liveKeysSql(name));
+  // Rows of before their beginning was noted are old.
+  const liveBefore = db
+    .prepare<[Instant, number, number], number>(
+      `SELECT row FROM ${name} WHERE coalesce(first_seen_at, '') < ? AND row > ? AND deleted_at IS NULL ORDER BY row LIMIT ?`,
+    )
+    .pluck();
   const row = db.prepare<[number], KeyedRow>(`${keyed} WHERE row = ?`);
   const rowOf = db.prepare<[string], KeyedRow>(`${keyed} WHERE key = ?`);
   const tombstone = db.prepare<[Instant, Instant, RunId, number, number]>(
-    `UPDATE ${name} SET deleted_at = ?, changed_at = ?, run = ?, seq = ? WHERE row = ?`,
+    `UPDATE ${name} SET deleted_at = ?, changed_at = ?, run = ?, seq = ?, hash = iif(${isLost}, '${deletedHash}', hash)
+     WHERE row = ?`,
   );
   const keyOf = db.prepare<[number], string>(`SELECT key FROM ${name} WHERE row = ?`).pluck();
   const tombstonedBy = db
@@ -107,9 +148,13 @@ function markRows(
       `SELECT row FROM ${name} WHERE deleted_at IS NOT NULL AND run = ? ORDER BY row LIMIT ?`,
     )
     .pluck();
+  const isToCome = `${isLost} AND hash = '${lostHash}' AND deleted_at IS NULL`;
+  const lost = db.prepare<[], number>(`SELECT count(*) FROM ${name} WHERE ${isToCome}`).pluck();
+  const giveUp = db.prepare<[]>(`UPDATE ${name} SET hash = '${givenUpHash}' WHERE ${isToCome}`);
   return {
     setHome: (number, home) => void setHome.run(home, number),
     liveRows: (home, after, limit) => liveRows.all(home, after, limit),
+    liveBefore: (at, after, limit) => liveBefore.all(at, after, limit),
     row: (number) => row.get(number),
     rowOf: (keyText) => rowOf.get(keyText),
     tombstone: (number, stamp) => {
@@ -127,5 +172,7 @@ function markRows(
       );
     },
     tombstonedBy: (run, limit) => tombstonedBy.all(run, limit),
+    lost: () => lost.get() ?? 0,
+    giveUpLost: () => void giveUp.run(),
   };
 }

@@ -72,7 +72,7 @@ function seqOf(line: Buffer, directory: string, file: ListedFile): number {
 function damaged(directory: string, file: ListedFile, found: string): SyncError {
   const path = join(directory, closedName(file));
   return new SyncError(
-    `${path} should hold ${file.length} bytes of committed lines, but ${found}. Restore it from a backup, or reset the entity with its data and sync again.`,
+    `${path} should hold ${file.length} bytes of committed lines, but ${found}. Restore it from a backup; without one, the next sync says how to read its records again.`,
     { code: 'SINK_FAILED', recovery: 'stop', context: { file: path } },
   );
 }

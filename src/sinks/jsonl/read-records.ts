@@ -8,7 +8,7 @@ import { toSinkError } from '../ledger/sink-error.ts';
 import type { RecordReader, StoredRecord } from '../record-reader.ts';
 import type { ListedFile } from './file-list.ts';
 import { entityDirectory } from './file-name.ts';
-import { keyTableName } from './key-table.ts';
+import { hasLine, keyTableName } from './key-table.ts';
 import { parseLine } from './parse-line.ts';
 import { readLines, type ChangeLine } from './read-lines.ts';
 
@@ -42,11 +42,6 @@ export function openJsonlRecords(directory: string): RecordReader {
     },
   };
 }
-
-/**
- * A key whose line was lost with the power (durability `normal`) has no hash: the next run writes it again, under a new number.
- */
-const hasLine = "(hash <> '' OR deleted_at IS NOT NULL)";
 
 function* readChanges(place: Place, after: number): Generator<StoredRecord> {
   const seqs = place.db
@@ -93,7 +88,7 @@ function* readCurrent(place: Place, seqs: Iterable<number>): Generator<StoredRec
 function listedFiles({ db, connector, table }: Place): readonly ListedFile[] {
   return db
     .prepare<[string, string], ListedFile>(
-      `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed
+      `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, NULL AS hash
        FROM _sync_files WHERE connector = ? AND entity = ? AND length > 0 ORDER BY first_seq`,
     )
     .all(connector, table.entity);
@@ -101,7 +96,7 @@ function listedFiles({ db, connector, table }: Place): readonly ListedFile[] {
 
 function missing(directory: string, seq: number): SyncError {
   return new SyncError(
-    `The files in ${directory} should hold the line with _seq ${seq}, and do not. Restore them from a backup, or reset the entity with its data and sync again.`,
+    `The files in ${directory} should hold the line with _seq ${seq}, and do not. Restore them from a backup; without one, the next sync says how to read its records again.`,
     { code: 'SINK_FAILED', recovery: 'stop', context: { directory, seq } },
   );
 }

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
-import type { ReadRow, RowReader } from '../ledger/record-store.ts';
-import { keyTableName } from './key-table.ts';
+import type { HomedRow, ReadRow, RowReader } from '../ledger/record-store.ts';
+import { keyTableName, liveKeysSql } from './key-table.ts';
 
 /** Rows as the key tables say, for a connection that may only read. */
 export function openJsonlRows(db: Database.Database): RowReader {
@@ -18,5 +18,9 @@ export function openJsonlRows(db: Database.Database): RowReader {
            FROM ${keyTableName(connector, entity)} WHERE key = ?`,
         )
         .get(keyText),
+    liveRows: (connector, entity, home, after, limit) =>
+      db
+        .prepare<[number, number, number], HomedRow>(liveKeysSql(keyTableName(connector, entity)))
+        .all(home, after, limit),
   };
 }

@@ -1,24 +1,32 @@
+import { createHash } from 'node:crypto';
 import {
+  closeSync,
   existsSync,
+  fdatasyncSync,
+  ftruncateSync,
+  openSync,
   readFileSync,
   readdirSync,
   renameSync,
   statSync,
-  truncateSync,
   unlinkSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import type Database from 'better-sqlite3';
 import { z } from 'zod';
+import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { damageAdvice, damageText } from '../closed-files.ts';
 import { syncDirectory } from '../ledger/private-file.ts';
 import type { FileList, ListedFile } from './file-list.ts';
-import { closedName, entityDirectory, growingName, readFileName } from './file-name.ts';
+import { closedName, entityDirectory, readFileName } from './file-name.ts';
+import { findFile, findOtherContent, findWrongLength } from './find-damage.ts';
+import { lostHash } from '../ledger/record-store.ts';
 import { keyTableName } from './key-table.ts';
 
 /**
  * Inside acquire's transaction: brings every file that was growing to its committed length and marks it closed (the new
- * holder writes files of its own). A file shorter than that has lost acknowledged lines (a power loss without
+ * holder writes files of its own). A file that holds less, or something else, has lost acknowledged lines (a power loss without
  * durability, or a person's hand): what they said is forgotten, so that it is written again.
  */
 export function cutTails(
@@ -27,32 +35,89 @@ export function cutTails(
   directory: string,
   connector: ConnectorName,
 ): { readonly hasLostRows: boolean } {
+  checkClosed(files, directory, connector);
   let hasLostRows = false;
   for (const file of files.all(connector)) {
-    if (file.isClosed === 1) {
-      continue;
-    }
-    const owner = { connector, entity: file.entity };
-    const path = join(entityDirectory(directory, connector, file.entity), growingName(file));
-    const size = existsSync(path) ? statSync(path).size : 0;
-    let length = file.length;
-    if (size < length) {
-      hasLostRows = true;
-      const kept = readKept(path, size);
-      length = kept.length;
-      forgetRows(db, connector, file, kept.lastSeq);
-      files.cut(owner, file, length);
-    }
-    if (size > length) {
-      truncateSync(path, length);
-    }
-    if (length === 0) {
-      files.drop(owner, file);
-    } else {
-      files.close(owner, file);
-    }
+    if (file.isClosed === 1) continue;
+    const hasLost = mendFile({ db, files, directory, connector }, file);
+    hasLostRows ||= hasLost;
   }
   return { hasLostRows };
+}
+
+/** Of closed files only the length is looked at: that costs microseconds each. Throws `SyncError` SINK_DAMAGED. */
+function checkClosed(files: FileList, directory: string, connector: ConnectorName): void {
+  const damaged = files.all(connector).flatMap((file) => {
+    if (file.isClosed !== 1) return [];
+    return findWrongLength(entityDirectory(directory, connector, file.entity), file) ?? [];
+  });
+  const [first] = damaged;
+  if (first === undefined) return;
+  const others =
+    damaged.length === 1 ? '' : ` (and ${damaged.length - 1} more files of this connector are damaged)`;
+  throw new SyncError(`${damageText(first)}${others}. ${damageAdvice(connector, 'connector-sync')}`, {
+    code: 'SINK_DAMAGED',
+    recovery: 'stop',
+    context: { file: first.path, files: damaged.length },
+  });
+}
+
+/** The closed files of these entities (null: of all) that do not hold what was closed. Reads them whole. */
+export async function findDamagedFiles(
+  { files, directory, connector }: Omit<MendedSink, 'db'>,
+  entities: readonly EntityName[] | null,
+  signal?: AbortSignal,
+): Promise<readonly ListedFile[]> {
+  const damaged: ListedFile[] = [];
+  for (const file of files.all(connector)) {
+    if (file.isClosed !== 1 || entities?.includes(file.entity) === false) continue;
+    const folder = entityDirectory(directory, connector, file.entity);
+    if ((await findOtherContent(folder, file, { signal })) !== null) damaged.push(file);
+  }
+  return damaged;
+}
+
+export interface MendedSink {
+  readonly db: Database.Database;
+  readonly files: FileList;
+  readonly directory: string;
+  readonly connector: ConnectorName;
+}
+
+/**
+ * Closes a file with the committed lines that can be relied on, and forgets what the others said; true when there were others.
+ * Of a file that holds other bytes than were written no line can be relied on: it is put aside as `<name>.damaged`.
+ */
+export function mendFile({ db, files, directory, connector }: MendedSink, file: ListedFile): boolean {
+  const owner = { connector, entity: file.entity };
+  const { path } = findFile(entityDirectory(directory, connector, file.entity), file);
+  const kept = readKept(path, file);
+  if (kept === null) {
+    cutFile(path, file.length);
+    files.close(owner, file);
+    return false;
+  }
+  forgetRows(db, connector, file, kept.lastSeq);
+  if (kept.length > 0) {
+    cutFile(path, kept.length);
+    files.cut(owner, file, kept);
+    files.close(owner, file);
+  } else {
+    if (kept.isToKeepAside) renameSync(path, `${path}.damaged`);
+    files.drop(owner, file);
+  }
+  return true;
+}
+
+/** Synced, because the ledger counts a closed file as whole. */
+function cutFile(path: string, length: number): void {
+  const descriptor = openSync(path, 'r+');
+  try {
+    ftruncateSync(descriptor, length);
+    fdatasyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /**
@@ -93,16 +158,36 @@ function readNames(directory: string): readonly string[] {
   return existsSync(directory) && statSync(directory).isDirectory() ? readdirSync(directory) : [];
 }
 
-/** The whole lines left in a file that is too short. */
-function readKept(path: string, size: number): { readonly length: number; readonly lastSeq: number } {
-  if (size === 0) {
-    return { length: 0, lastSeq: 0 };
-  }
-  const bytes = readFileSync(path);
-  const length = bytes.lastIndexOf(10) + 1;
-  const lastStart = length < 2 ? 0 : bytes.lastIndexOf(10, length - 2) + 1;
-  const lastSeq = readSeq(bytes.toString('utf8', lastStart, length));
-  return lastSeq === null ? { length: 0, lastSeq: 0 } : { length, lastSeq };
+interface KeptLines extends Pick<ListedFile, 'length' | 'lastSeq' | 'hash'> {
+  readonly isToKeepAside: boolean;
+}
+
+const nothing: KeptLines = { length: 0, lastSeq: 0, hash: null, isToKeepAside: false };
+
+/**
+ * Null when the committed bytes are there as they were written. Else the whole lines in front of what is missing: blocks that
+ * did not reach the disk are behind the end or full of zeros, which no line holds. Where neither explains the difference no
+ * line can be relied on.
+ */
+function readKept(path: string, file: ListedFile): KeptLines | null {
+  const bytes = existsSync(path) ? readFileSync(path).subarray(0, file.length) : Buffer.alloc(0);
+  const hole = bytes.indexOf(0);
+  const isWhole = bytes.length === file.length && hole < 0;
+  if (isWhole && (file.hash === null || file.hash === hashOf(bytes))) return null;
+  if (isWhole) return { ...nothing, isToKeepAside: true };
+  const good = hole < 0 ? bytes : bytes.subarray(0, hole);
+  const length = good.lastIndexOf(10) + 1;
+  if (length === 0) return nothing;
+  const lastStart = length < 2 ? 0 : good.lastIndexOf(10, length - 2) + 1;
+  const lastSeq = readSeq(good.toString('utf8', lastStart, length));
+  const isOurs = lastSeq !== null && lastSeq >= file.firstSeq && lastSeq <= file.lastSeq;
+  return isOurs
+    ? { length, lastSeq, hash: hashOf(good.subarray(0, length)), isToKeepAside: false }
+    : { ...nothing, isToKeepAside: true };
+}
+
+function hashOf(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex');
 }
 
 const sequenced = z.object({ _seq: z.number().int() });
@@ -117,29 +202,22 @@ function readSeq(line: string): number | null {
 }
 
 /**
- * Rows whose last line is lost are written again as soon as they are met: hashes are forgotten, tombstones undone. Every
- * walk begins anew and in full, because one from a position or a watermark on would not meet them; what lies below vanished
- * records is met by none, and is looked through again.
+ * Rows whose last line is lost are written again as soon as they are met (deletions: when the table is opened next). Every
+ * walk begins anew and in full, because one from a position or a watermark on would not meet them, and windows of backfills
+ * that are done are read again.
  */
 function forgetRows(
   db: Database.Database,
   connector: ConnectorName,
-  file: ListedFile & { readonly entity: EntityName },
+  file: ListedFile,
   lastSeq: number,
 ): void {
-  const table = keyTableName(connector, file.entity);
-  const lost = [Math.max(file.firstSeq, lastSeq + 1), file.lastSeq] as const;
-  db.prepare<[number, number, string, string]>(
-    `UPDATE _sync_tables SET deleted = deleted -
-       (SELECT count(*) FROM ${table} WHERE seq BETWEEN ? AND ? AND deleted_at IS NOT NULL)
-     WHERE connector = ? AND entity = ?`,
-  ).run(...lost, connector, file.entity);
   db.prepare<[number, number]>(
-    `UPDATE ${table} SET hash = '', deleted_at = NULL WHERE seq BETWEEN ? AND ?`,
-  ).run(...lost);
+    `UPDATE ${keyTableName(connector, file.entity)} SET hash = '${lostHash}' WHERE seq BETWEEN ? AND ?`,
+  ).run(Math.max(file.firstSeq, lastSeq + 1), file.lastSeq);
   db.prepare<[string]>(
-    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL,
-       gone = iif(gone = 2, 1, gone)
+    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
      WHERE connector = ?`,
   ).run(connector);
+  db.prepare<[string]>('DELETE FROM _sync_windows WHERE connector = ?').run(connector);
 }

@@ -1,6 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
-import { IdentityChangedError, type IdentityDifference } from '../acquire-errors.ts';
+import { identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
 import type { ConnectorIdentity } from '../sink.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
 import { lockConnector } from './lock-connector.ts';
@@ -13,11 +13,11 @@ const noRun = '' as RunId;
  * Takes the connector's lock, raises its epoch, repairs what a killed holder left and marks its runs `interrupted`.
  * Throws `ConnectorBusyError`, `IdentityChangedError`.
  */
-export function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): HeldConnector {
+export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
   const { connector } = identity;
   const lock = lockConnector(ledger, connector);
   try {
-    const epoch = inTransaction(ledger, noRun, () => {
+    const epoch = await inTransaction(ledger, noRun, () => {
       checkIdentity(ledger, identity);
       const { hasLostRows } = ledger.store.recover(connector);
       ledger.runs.interruptRunning(connector);
@@ -45,12 +45,7 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   if (stored === undefined) {
     return;
   }
-  const all: readonly IdentityDifference[] = [
-    { what: 'base URL', stored: stored.baseUrl, given: given.baseUrl },
-    { what: 'connector id', stored: stored.connectorId, given: given.connectorId },
-    { what: 'definition', stored: stored.definition, given: given.definition },
-  ];
-  const differences = all.filter((one) => one.stored !== one.given);
+  const differences = identityDifferences(stored, given);
   if (differences.length > 0) {
     throw new IdentityChangedError(given.connector, differences);
   }

@@ -1,6 +1,6 @@
 import type { Instant } from '../../core/clock.ts';
 import type { PreparedRecord } from '../../core/records.ts';
-import type { RecordTable, StoredRow, WriteStamp } from './record-store.ts';
+import { isHash, type RecordTable, type StoredRow, type WriteStamp } from './record-store.ts';
 
 /** What a record turned out to be. The order of the checks is part of the promise: see `storeRecord`. */
 export type Classified = 'inserted' | 'updated' | 'duplicate' | 'unchanged';
@@ -16,7 +16,7 @@ export interface Classifying {
   readonly meetElsewhere: (stored: StoredRow, partition: number) => void;
   /** A tombstone was taken back. */
   readonly revived: (row: number) => void;
-  /** Exploded rows: what is stored is never replaced. */
+  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
   readonly isInsertOnly: boolean;
   /** A row that differs only in volatile fields is written again when it was last written at or before this. */
   readonly staleBefore: Instant;
@@ -39,7 +39,7 @@ export function storeRecord(record: PreparedRecord, how: Classifying): Classifie
   }
   const isAtHome = !isElsewhere || stored.home === null || stored.deletedAt !== null;
   const wasSeen = how.markSeen(stored.row, isAtHome);
-  const isDifferent = stored.hash !== record.hash && !how.isInsertOnly;
+  const isDifferent = stored.hash !== record.hash && !(how.isInsertOnly && isHash(stored.hash));
   if (isDifferent || stored.deletedAt !== null) {
     table.update(stored.row, record, stamp);
     if (stored.deletedAt !== null) {

@@ -11,17 +11,17 @@ import { inRun } from './transact.ts';
  * Stores whole pages in one transaction. A page committed a second time (after a crash, the engine asks for it again)
  * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
  */
-export function commitPages(
+export async function commitPages(
   ledger: Ledger,
   held: HeldConnector,
   pages: readonly PageCommit[],
-): readonly CommittedPage[] {
+): Promise<readonly CommittedPage[]> {
   const [first] = pages;
   if (first === undefined) {
     return [];
   }
   const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
-  return inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
+  return await inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
     const committed = pages.map((page) => commitPage({ ledger, held, current, stamp }, page));
     current.seen.save();
     return committed;
@@ -42,7 +42,24 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   ledger.drift.note(held.connector, page.drift, commit.stamp);
   const newlyDue = findChildren(commit, page);
   moveOn(commit, page, partition);
-  return { counts, newlyDue };
+  const { due, ofRun } = unsealEarlyEnds(commit, page, partition);
+  return { counts, newlyDue: newlyDue + due, ...(ofRun.length === 0 ? {} : { unsealed: ofRun }) };
+}
+
+/** Also a walk whose end was decided before what its last page's length is worth was known. */
+function unsealEarlyEnds(
+  { ledger, held, current, stamp }: Commit,
+  { followed, seal }: PageCommit,
+  { entity }: PartitionRow,
+): ReturnType<Ledger['earlyEnds']['unseal']> {
+  const size = followed?.size ?? seal?.lastPage?.size ?? 0;
+  const name = JSON.stringify([entity, size]);
+  const records = Math.min(current.followed.get(name) ?? Infinity, followed?.records ?? Infinity);
+  const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
+  if (!isNews) return { due: 0, ofRun: [] };
+  current.followed.set(name, records);
+  const { connector } = held;
+  return ledger.earlyEnds.unseal({ connector, entity, current, followed: { size, records } }, stamp);
 }
 
 /** The walk's own entity comes first; what its records were exploded into follows. */

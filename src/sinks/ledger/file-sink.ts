@@ -13,6 +13,7 @@ import type {
   CommittedPage,
   ConnectorIdentity,
   Lease,
+  LostRows,
   PageCommit,
   Pause,
   RunPlan,
@@ -29,26 +30,36 @@ import { workScope } from './due-work.ts';
 import { finishRun } from './finish.ts';
 import { openLedgerReader } from './history.ts';
 import { findLeftovers } from './leftovers.ts';
-import { prepareLedger, type HeldConnector, type Ledger } from './ledger.ts';
-import { openDatabase, openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
+import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from './ledger.ts';
+import type { ReadyPartition } from './next-partitions.ts';
+import { openDatabase, type DatabaseOptions } from './open-database.ts';
 import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { setAside } from './set-aside.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger } from './transact.ts';
+import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './when-unlocked.ts';
 
-export interface FileSinkOptions extends Omit<DatabaseOptions, 'now'> {
-  readonly clock: Clock;
+export interface FileSinkOptions extends Omit<DatabaseOptions, 'now' | 'busyMs'>, FileSinkWaits {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
   readonly openStore: (db: Database.Database) => RecordStore;
 }
 
+/** What every file sink is given besides its place. */
+export interface FileSinkWaits {
+  readonly clock: Clock;
+  /** How long to wait while another program holds the write lock. */
+  readonly lockTimeoutMs?: number;
+  /** Ends such a wait. */
+  readonly signal?: AbortSignal;
+}
+
 /** A sink whose records land in files: the ledger over a SQLite file, around a record store. */
-export function openFileSink(options: FileSinkOptions): Sink {
-  const { file, clock } = options;
-  const db = openDatabase({ ...options, now: instant(clock.now()) });
+export async function openFileSink(options: FileSinkOptions): Promise<Sink> {
+  const wait: LockWait = { ...options, lockTimeoutMs: options.lockTimeoutMs ?? defaultLockTimeoutMs };
+  const db = await whenUnlocked(wait, () => openForWriting(options));
   try {
-    const ledger = prepareLedger({ file, db, clock, store: options.openStore(db) });
+    const ledger = prepareLedger({ ...wait, db, store: options.openStore(db) });
     const id = db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
     return new FileSink(id, ledger);
   } catch (error) {
@@ -57,10 +68,12 @@ export function openFileSink(options: FileSinkOptions): Sink {
   }
 }
 
-/** Reads the ledger of a file sink without being able to write it. */
-export function openFileHistory(options: Pick<DatabaseOptions, 'file' | 'kind'>): LedgerReader & Disposable {
-  const db = openReadonlyDatabase(options);
-  return { ...openLedgerReader(db, options.file), [Symbol.dispose]: () => void db.close() };
+function openForWriting(options: FileSinkOptions): Database.Database {
+  try {
+    return openDatabase({ ...options, now: instant(options.clock.now()), busyMs: blockingMs });
+  } catch (error) {
+    throw error instanceof SyncError && isBusy(error.cause) ? error.cause : error;
+  }
 }
 
 class FileSink implements Sink {
@@ -85,7 +98,7 @@ class FileSink implements Sink {
   }
 
   async acquire(identity: ConnectorIdentity): Promise<Lease> {
-    const held = acquireConnector(this.#ledger, identity);
+    const held = await acquireConnector(this.#ledger, identity);
     const { connector, epoch } = held;
     const lease: Lease = {
       connector,
@@ -97,34 +110,35 @@ class FileSink implements Sink {
   }
 
   async startRun(lease: Lease, plan: RunPlan): Promise<StartedRun> {
-    return startRun(this.#ledger, this.#held(lease), plan);
+    return await startRun(this.#ledger, this.#held(lease), plan);
   }
 
   async nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]> {
     const held = this.#held(lease);
     checkEpoch(this.#ledger, held);
     if (held.run === null) return [];
-    const { window, isStalestFirst } = held.run;
+    const { window, isStalestFirst, tables } = held.run;
     const { nextPartitions } = this.#ledger;
-    return isStalestFirst
+    const ready = isStalestFirst
       ? nextPartitions.stalest(held.connector, window, limit)
       : nextPartitions.deepest(held.connector, window, limit);
+    return ready.map((partition) => ({ ...partition, storedRows: storedRows(tables, partition) }));
   }
 
   async commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
-    return commitPages(this.#ledger, this.#held(lease), pages);
+    return await commitPages(this.#ledger, this.#held(lease), pages);
   }
 
   async setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void> {
-    setAside(this.#ledger, this.#held(lease), walk, why);
+    await setAside(this.#ledger, this.#held(lease), walk, why);
   }
 
   async finish(lease: Lease, run: RunId, report: RunReport): Promise<void> {
-    finishRun(this.#ledger, this.#held(lease), run, report);
+    await finishRun(this.#ledger, this.#held(lease), run, report);
   }
 
   async findLeftovers(lease: Lease): Promise<number> {
-    return findLeftovers(this.#ledger, this.#held(lease));
+    return await findLeftovers(this.#ledger, this.#held(lease));
   }
 
   async left(lease: Lease): Promise<readonly LeftWork[]> {
@@ -133,16 +147,24 @@ class FileSink implements Sink {
     return held.run === null ? [] : this.#ledger.dueWork.left(workScope(held, held.run));
   }
 
+  async lostRows(lease: Lease): Promise<readonly LostRows[]> {
+    const held = this.#held(lease);
+    checkEpoch(this.#ledger, held);
+    return [...(held.run?.tables ?? [])]
+      .map(([entity, { table }]) => ({ entity, rows: table.lost() }))
+      .filter(({ rows }) => rows > 0);
+  }
+
   async pause(connector: ConnectorName, pause: Pause): Promise<void> {
-    inLedger(this.#ledger, () => this.#ledger.pauses.pause(connector, pause));
+    await inLedger(this.#ledger, () => this.#ledger.pauses.pause(connector, pause));
   }
 
   async resume(connector: ConnectorName): Promise<boolean> {
-    return inLedger(this.#ledger, () => this.#ledger.pauses.resume(connector));
+    return await inLedger(this.#ledger, () => this.#ledger.pauses.resume(connector));
   }
 
   async requestCancel(run: RunId, at: Instant): Promise<boolean> {
-    return inLedger(this.#ledger, () => this.#ledger.runs.requestCancel(run, at));
+    return await inLedger(this.#ledger, () => this.#ledger.runs.requestCancel(run, at));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -168,6 +190,13 @@ class FileSink implements Sink {
       held.lock.release();
     }
   }
+}
+
+/** No page is longer, and an empty partition costs one look at an index. */
+const mostStoredRows = 1_001;
+
+function storedRows(tables: CurrentRun['tables'], { id, entity, mode }: ReadyPartition): number {
+  return mode === 'full' ? (tables.get(entity)?.table.liveRows(id, 0, mostStoredRows).length ?? 0) : 0;
 }
 
 function releasedError(connector: ConnectorName): SyncError {

@@ -1,3 +1,4 @@
+import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import type { RunReport } from '../run-report.ts';
@@ -10,8 +11,13 @@ import { inRun } from './transact.ts';
  * Ends the run: closes what grew, stores the report, prunes. When the report's counts are not those of the ledger the
  * run is stored as `failed`, and `SyncError` ACCOUNTING is thrown.
  */
-export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, report: RunReport): void {
-  const error = inRun(ledger, held, run, (current) => {
+export async function finishRun(
+  ledger: Ledger,
+  held: HeldConnector,
+  run: RunId,
+  report: RunReport,
+): Promise<void> {
+  const error = await inRun(ledger, held, run, (current) => {
     const wrong = accountingError(ledger, run, report);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);
@@ -28,6 +34,7 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
       }
     }
     ledger.retention.forgetRuns(held.connector, ledger.clock.now());
+    ledger.day.prune(held.connector, instant(ledger.clock.now()));
     return wrong;
   });
   held.run = null;
@@ -39,10 +46,10 @@ export function finishRun(ledger: Ledger, held: HeldConnector, run: RunId, repor
 }
 
 /** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
-function isHome({ tables, reading }: CurrentRun, { id, entity }: ForgottenPartition): boolean {
+function isHome({ tables, keeps }: CurrentRun, { id, entity }: ForgottenPartition): boolean {
   const planned = tables.get(entity);
   if (planned === undefined) return true;
-  return reading.get(entity)?.isDeletable === true && planned.table.liveRows(id, 0, 1).length > 0;
+  return !keeps.has(entity) && planned.table.liveRows(id, 0, 1).length > 0;
 }
 
 function endWindow(
@@ -61,14 +68,20 @@ function endWindow(
 function noteWhole(
   ledger: Ledger,
   { connector }: HeldConnector,
-  { run, tables, entities }: CurrentRun,
+  { run, tables, entities, isFull }: CurrentRun,
   report: RunReport,
 ): void {
+  const agreeing = report.entities.filter(
+    ({ isWhole, withheld, pending }) => isFull && isWhole && withheld + pending === 0,
+  );
+  for (const { entity } of agreeing) ledger.tables.agreed(connector, entity);
   const whole = new Set(report.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
   let walked: EntityName | null = null;
-  for (const entity of tables.keys()) {
+  for (const [entity, { table }] of tables) {
     walked = entities.has(entity) || walked === null ? entity : walked;
-    if (whole.has(entity)) ledger.tables.wasRead(connector, entity, run, walked);
+    if (!whole.has(entity)) continue;
+    ledger.tables.wasRead(connector, entity, run, walked);
+    table.giveUpLost();
   }
 }
 

@@ -32,6 +32,7 @@ const nothingDeleted = {
   pending: 0,
   withdrawn: 0,
   withheldBecause: null,
+  withholding: null,
 };
 
 export function parseFailure(text: string): WalkFailure {
@@ -54,7 +55,17 @@ export function parsePosition(text: string): Position {
   return value as Position;
 }
 
-const holder = z.object({ pid: z.number(), host: z.string(), command: z.string(), since: z.string() });
+export function parseDifferences(text: string): readonly number[] {
+  return check(z.array(z.number()), text, 'how far a clock is behind');
+}
+
+const holder = z.object({
+  pid: z.number(),
+  host: z.string(),
+  command: z.string(),
+  since: z.string(),
+  work: z.object({ id: z.string(), asked: z.string() }).exactOptional(),
+});
 const report = z.looseObject({
   run: z.string(),
   kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']).default('sync'),

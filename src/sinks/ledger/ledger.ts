@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import type { Clock, Instant } from '../../core/clock.ts';
+import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { RunPlan } from '../sink.ts';
 import type { ChainReading } from './becoming-due.ts';
@@ -15,30 +15,33 @@ import { prepareRetention, type Retention } from './retention.ts';
 import { prepareRowAccount, type RowAccount } from './row-account.ts';
 import { prepareRuns, type Runs } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
+import { prepareDayAccount, type DayAccount } from './deletes/day-account.ts';
 import { prepareDrift } from './drift/ledger-drift.ts';
 import { prepareDownloadNotes, type DownloadNotes } from './downloads/note-downloads.ts';
 import { prepareDueWork, type DueWork } from './due-work.ts';
+import { prepareEarlyEnds, type EarlyEnds } from './early-ends.ts';
 import { prepareFreshStart } from './fresh-start.ts';
 import { prepareLeftovers, type Leftovers } from './leftovers.ts';
 import { prepareSequence, type Sequence } from './sequence.ts';
 import { prepareTables, type Tables } from './tables.ts';
 import { prepareTrees, type Trees } from './trees.ts';
+import type { LockWait } from './when-unlocked.ts';
 import { prepareWindows, type Windows } from './windows.ts';
 
 /** An open ledger: its database, the store of the records, and the prepared statements of each table. */
-export interface Ledger {
-  readonly file: string;
+export interface Ledger extends LockWait {
   readonly db: Database.Database;
   readonly store: RecordStore;
-  readonly clock: Clock;
   readonly sequence: Sequence;
   readonly connectors: Connectors;
   readonly runs: Runs;
   readonly pauses: Pauses;
   readonly tables: Tables;
   readonly rows: RowAccount;
+  readonly day: DayAccount;
   readonly partitions: Partitions;
   readonly trees: Trees;
+  readonly earlyEnds: EarlyEnds;
   readonly dueWork: DueWork;
   readonly startFresh: ReturnType<typeof prepareFreshStart>;
   readonly leftovers: Leftovers;
@@ -76,8 +79,12 @@ export interface CurrentRun extends Pick<
   /** Of the entities that it reads. */
   readonly reading: ReadonlyMap<EntityName, ChainReading>;
   readonly entities: ReadonlySet<EntityName>;
+  /** Entities whose rows are never deleted. */
+  readonly keeps: ReadonlySet<EntityName>;
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
+  /** The shortest page that was followed by more, by entity and requested size: of this process. */
+  readonly followed: Map<string, number>;
 }
 
 export interface PlannedTable {
@@ -94,7 +101,7 @@ export interface Commit {
   readonly stamp: WriteStamp;
 }
 
-export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clock'>): Ledger {
+export function prepareLedger(parts: LockWait & Pick<Ledger, 'db' | 'store'>): Ledger {
   const { db } = parts;
   return {
     ...parts,
@@ -104,8 +111,10 @@ export function prepareLedger(parts: Pick<Ledger, 'file' | 'db' | 'store' | 'clo
     pauses: preparePauses(db),
     tables: prepareTables(db),
     rows: prepareRowAccount(db),
+    day: prepareDayAccount(db),
     partitions: preparePartitions(db),
     trees: prepareTrees(db),
+    earlyEnds: prepareEarlyEnds(db),
     dueWork: prepareDueWork(db),
     startFresh: prepareFreshStart(db),
     leftovers: prepareLeftovers(db),

@@ -9,10 +9,10 @@ import { inRun } from './transact.ts';
  * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
  * seems to be gone waits, and what nothing leads to any more is due no longer.
  */
-export function findLeftovers(ledger: Ledger, held: HeldConnector): number {
+export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
   const { run } = held;
   if (run === null) return 0;
-  return inRun(ledger, held, run.run, (current, { now }) => {
+  return await inRun(ledger, held, run.run, (current, { now }) => {
     const { connector } = held;
     const { origin, window } = current;
     let count = 0;

@@ -1,6 +1,7 @@
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
+import { openSqlite } from './open-sqlite.ts';
 import { createPrivateFile } from './private-file.ts';
-import { isBusy } from './sink-error.ts';
+import { isBusy } from './when-unlocked.ts';
 
 export interface Lock {
   /** Idempotent. */
@@ -21,7 +22,7 @@ const held = new Set<Database.Database>();
  */
 export function takeLock(file: string): Lock | null {
   createPrivateFile(file);
-  const db = new Database(file, { timeout: 0 });
+  const db = openSqlite(file, { timeout: 0 });
   try {
     db.pragma('journal_mode = DELETE');
     db.pragma('locking_mode = EXCLUSIVE');

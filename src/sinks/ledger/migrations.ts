@@ -1,8 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { deletesSql, hoursSql } from './deletes/deletes-sql.ts';
 import { downloadsSql } from './downloads/downloads-sql.ts';
 import { tableName } from './record-store.ts';
-import { deletesSql, partitionsSql } from './schema.ts';
+import { partitionsSql } from './schema.ts';
 
 /**
  * When the newest chain of runs began that ended `ok`, per row of `_sync_tables`: as version 1 can tell. It did not
@@ -16,7 +17,12 @@ export const asOfByReports = `(
 )`;
 
 /** What leads from each version to the next: the first one from 1 to 2. Files of any older version may be met. */
-export const migrations: readonly ((db: Database.Database) => void)[] = [toVersion2, toVersion3, toVersion4];
+export const migrations: readonly ((db: Database.Database) => void)[] = [
+  toVersion2,
+  toVersion3,
+  toVersion4,
+  toVersion5,
+];
 
 function toVersion2(db: Database.Database): void {
   db.exec(`
@@ -65,6 +71,23 @@ ${deletesSql}
 /** Files are noted from now on: with the next walk that shows their records. */
 function toVersion4(db: Database.Database): void {
   db.exec(downloadsSql);
+}
+
+/**
+ * Of files that are closed already no hash is known, and none is made up later: nothing would prove it. What an entity held before counts
+ * as what it began with; of the last day nothing is known.
+ */
+function toVersion5(db: Database.Database): void {
+  db.exec(`
+ALTER TABLE _sync_files ADD COLUMN hash TEXT;
+ALTER TABLE _sync_tables ADD COLUMN adopted_at TEXT;
+ALTER TABLE _sync_tables ADD COLUMN first_origin INTEGER;
+UPDATE _sync_tables SET first_origin = 0 WHERE rows > 0;
+${hoursSql}
+`);
+  // Version 3 is made with today's table of missing rows.
+  const columns = db.prepare<[], string>("SELECT name FROM pragma_table_info('_sync_missing')").pluck().all();
+  if (!columns.includes('gone_run')) db.exec('ALTER TABLE _sync_missing ADD COLUMN gone_run TEXT');
 }
 
 interface SeenChunk {

@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
+import { accessSync, constants } from 'node:fs';
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 import type { Instant } from '../../core/clock.ts';
 import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
+import { openSqlite } from './open-sqlite.ts';
 import { migrations } from './migrations.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
 import { toSinkError } from './sink-error.ts';
+import { isBusy } from './when-unlocked.ts';
 
 export interface DatabaseOptions {
   readonly file: string;
@@ -13,6 +16,8 @@ export interface DatabaseOptions {
   readonly kind: 'sqlite' | 'jsonl';
   readonly durability: 'full' | 'normal';
   readonly now: Instant;
+  /** How long SQLite waits for locks, blocking the process. */
+  readonly busyMs?: number;
 }
 
 const pageBytes = 16_384;
@@ -28,12 +33,12 @@ const oldestSqlite = [3, 51, 3] as const;
  * Throws `SyncError` SINK_INCOMPATIBLE, leaving the file as it was, when it belongs to something else or to a newer version.
  */
 export function openDatabase(options: DatabaseOptions): Database.Database {
-  return connect(options.file, {}, (db) => {
+  return connect(options.file, { timeout: options.busyMs ?? busyMs }, (db) => {
     const version = inspect(db, options);
     if (version === 0) {
       db.pragma(`page_size = ${pageBytes}`);
     }
-    setPragmas(db, options.durability);
+    setPragmas(db, options);
     if (version < schemaVersion) {
       bringUpToDate(db, options);
     }
@@ -62,7 +67,7 @@ export function openReadonlyDatabase(
       { code: 'SINK_FAILED', recovery: 'stop', context: { file: options.file } },
     );
   }
-  return connect(options.file, { readonly: true }, (db) => {
+  return connect(options.file, { readonly: true, timeout: busyMs }, (db) => {
     if (inspect(db, options) === 0) {
       throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
     }
@@ -72,15 +77,17 @@ export function openReadonlyDatabase(
 
 function connect(
   file: string,
-  access: { readonly readonly?: true },
+  access: { readonly readonly?: true; readonly timeout: number },
   prepare: (db: Database.Database) => void,
 ): Database.Database {
   let db: Database.Database | null = null;
   try {
     if (access.readonly !== true) {
       createPrivateFile(file);
+      // SQLite would only say that it cannot open the log beside it.
+      accessSync(file, constants.W_OK);
     }
-    db = new Database(file, { ...access, fileMustExist: true, timeout: busyMs });
+    db = openSqlite(file, { ...access, fileMustExist: true });
     checkSqliteVersion(db);
     prepare(db);
     return db;
@@ -143,8 +150,11 @@ function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions,
   return version;
 }
 
-function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void {
-  switchToWal(db);
+function setPragmas(
+  db: Database.Database,
+  { durability, ...options }: Pick<DatabaseOptions, 'durability' | 'busyMs'>,
+): void {
+  switchToWal(db, options.busyMs ?? busyMs);
   db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
   db.pragma('trusted_schema = OFF');
   db.pragma('cell_size_check = ON');
@@ -158,15 +168,14 @@ function setPragmas(db: Database.Database, durability: 'full' | 'normal'): void 
  * SQLite waits for a lock everywhere but here, where two processes that make one file at the same time would wait for each
  * other: the second is refused at once, though it is a matter of milliseconds.
  */
-function switchToWal(db: Database.Database): void {
-  const endMs = performance.now() + busyMs;
+function switchToWal(db: Database.Database, waitMs: number): void {
+  const endMs = performance.now() + waitMs;
   for (;;) {
     try {
       db.pragma('journal_mode = WAL');
       return;
     } catch (error) {
-      const isBusy = error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
-      if (!isBusy || performance.now() > endMs) throw error;
+      if (!isBusy(error) || performance.now() > endMs) throw error;
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
     }
   }

@@ -76,6 +76,7 @@ export function createPrivateDirectory(directory: string): void {
 function makeDirectory(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 });
+    syncDirectory(dirname(directory));
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
     if (!statSync(directory).isDirectory()) throw noFolder(directory, error);
@@ -103,6 +104,16 @@ function noFolder(directory: string, cause: unknown): SyncError {
 
 function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
+}
+
+/** Makes what was written to an existing file survive a power loss. Not for a database: closing it drops this process's locks on it. */
+export function syncFile(file: string): void {
+  const descriptor = openSync(file, constants.O_RDWR);
+  try {
+    fsyncSync(descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /** Makes names created in or renamed within `directory` survive a power loss. */

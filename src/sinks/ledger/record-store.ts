@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
 
 /**
- * What a file sink supplies; the ledger does the rest. Every method is synchronous. `recover`, `ensure`, `endRun`,
+ * What a file sink supplies; the ledger does the rest. Every method but `findDamage` is synchronous. `recover`, `ensure`, `endRun`,
  * `flush` and all of `RecordTable` are called inside the ledger's IMMEDIATE transaction; afterwards the ledger calls
  * exactly one of `settle` (it was committed) and `discard` (it was rolled back).
  */
@@ -13,6 +13,15 @@ export interface RecordStore {
    * are gone (a power loss under durability `normal`), so unfinished work must not be gone on with.
    */
   recover(connector: ConnectorName): { readonly hasLostRows: boolean };
+  /**
+   * Before everything of these entities (null: of all) is read again, and outside a transaction: looks for what is damaged. The
+   * given function is called inside one: of what is damaged it keeps only what can be relied on, the rest counts as lost.
+   */
+  findDamage(
+    connector: ConnectorName,
+    entities: readonly EntityName[] | null,
+    signal?: AbortSignal,
+  ): Promise<() => void>;
   /** Makes the place where an entity's records land, or adds what is new in its table. */
   ensure(place: TablePlace): RecordTable;
   /** Last call before the ledger commits: all records of the transaction must be as durable as the sink promises. */
@@ -58,6 +67,8 @@ export interface RecordTable {
   setHome(row: number, home: number): void;
   /** Up to `limit` rows without a tombstone of this home behind row `after`, by row number. */
   liveRows(home: number, after: number, limit: number): readonly HomedRow[];
+  /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
+  liveBefore(at: Instant, after: number, limit: number): readonly number[];
   /** By row number; undefined for one that does not exist. */
   row(row: number): KeyedRow | undefined;
   /** By key; for what is known by its key alone. */
@@ -68,10 +79,24 @@ export interface RecordTable {
   revive(row: number, stamp: WriteStamp): void;
   /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
   tombstonedBy(run: RunId, limit: number): readonly number[];
+  /** How many live rows the store has lost, and no walk has met since. */
+  lost(): number;
+  /** They were reported, and are not counted again: every listing has been read since, and none showed them. */
+  giveUpLost(): void;
+}
+
+/** In place of the hash of a row that the store has lost: it is written again when a walk meets it. */
+export const lostHash = '';
+/** The same for one that no walk had met when that was reported. */
+export const givenUpHash = '-';
+
+export function isHash(hash: string): boolean {
+  return hash !== lostHash && hash !== givenUpHash;
 }
 
 export interface StoredRow {
   readonly row: number;
+  /** Not `isHash` where the store has lost the record. */
   readonly hash: string;
   readonly volatileHash: string | null;
   /** When the row was last written. */
@@ -110,6 +135,14 @@ export interface ReadRow {
 export interface RowReader {
   keyOf(connector: ConnectorName, table: KeyedTable, row: number): string | undefined;
   row(connector: ConnectorName, table: KeyedTable, keyText: string): ReadRow | undefined;
+  /** Up to `limit` rows without a tombstone of this home behind row `after`, by row number. */
+  liveRows(
+    connector: ConnectorName,
+    entity: EntityName,
+    home: number,
+    after: number,
+    limit: number,
+  ): readonly HomedRow[];
 }
 
 export type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;

@@ -1,3 +1,4 @@
+import { deletesSql, hoursSql } from './deletes/deletes-sql.ts';
 import { downloadsSql } from './downloads/downloads-sql.ts';
 
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
@@ -7,7 +8,7 @@ export const applicationId = 0x43_53_59_31;
  * Raised with every change of the tables below, which needs a migration; a file with a higher number was written by a
  * newer version.
  */
-export const schemaVersion = 4;
+export const schemaVersion = 5;
 
 /**
  * `backfill`: the window of the backfill that the partition belongs to, '' for a living one. `base`: the living partition whose rows a
@@ -72,61 +73,6 @@ CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, gone) WHERE g
 `;
 
 /**
- * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
- * many chains' walks in a row, `origin` the last of them. `_sync_drift`: undeclared and misfitting fields;
- * `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
- * backfills that are done.
- */
-export const deletesSql = `
-CREATE TABLE _sync_also (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  row INTEGER NOT NULL,
-  partition INTEGER NOT NULL,
-  origin INTEGER NOT NULL,
-  PRIMARY KEY (connector, entity, row, partition)
-) STRICT, WITHOUT ROWID;
-CREATE INDEX _sync_also_partition ON _sync_also (partition);
-
-CREATE TABLE _sync_missing (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  row INTEGER NOT NULL,
-  partition INTEGER NOT NULL,
-  origin INTEGER NOT NULL,
-  missed INTEGER NOT NULL,
-  since TEXT NOT NULL,
-  needs TEXT NOT NULL,
-  is_allowed INTEGER NOT NULL,
-  asked_run TEXT,
-  asked_at TEXT,
-  is_vouched_for INTEGER NOT NULL,
-  PRIMARY KEY (connector, entity, row)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE _sync_drift (
-  connector TEXT NOT NULL,
-  entity TEXT NOT NULL,
-  field TEXT NOT NULL,
-  kind TEXT NOT NULL,
-  type TEXT NOT NULL,
-  first_seen_at TEXT NOT NULL,
-  first_run TEXT NOT NULL,
-  is_refused INTEGER NOT NULL,
-  PRIMARY KEY (connector, entity, field, kind, type)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE _sync_windows (
-  connector TEXT NOT NULL,
-  backfill TEXT NOT NULL,
-  window TEXT NOT NULL,
-  run TEXT NOT NULL,
-  finished_at TEXT NOT NULL,
-  PRIMARY KEY (connector, backfill, window)
-) STRICT, WITHOUT ROWID;
-`;
-
-/**
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
  *
  * Invariants of a partition: `failure` and `ready` are set only while it is due, and so is `position`, unless a fresh
@@ -134,6 +80,7 @@ CREATE TABLE _sync_windows (
  * chain of runs still has to walk the listing (not set aside, not listed to its end); `listed` says that the own
  * listing of a tree is read while inner listings (`tree`) are not; `origin` is the number of the first run of the
  * chain that found it last. `as_of` of a table is when the newest chain began that read all of it;
+ * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
  * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped.
  */
 export const schemaSql = `
@@ -166,6 +113,8 @@ CREATE TABLE _sync_tables (
   taken_over INTEGER,
   deleted INTEGER NOT NULL DEFAULT 0,
   evolved TEXT NOT NULL DEFAULT '[]',
+  adopted_at TEXT,
+  first_origin INTEGER,
   PRIMARY KEY (connector, entity)
 ) STRICT, WITHOUT ROWID;
 
@@ -218,6 +167,7 @@ CREATE TABLE _sync_seen (
 ) STRICT;
 
 ${deletesSql}
+${hoursSql}
 CREATE TABLE _sync_quarantine (
   id INTEGER PRIMARY KEY,
   connector TEXT NOT NULL,
@@ -242,6 +192,7 @@ CREATE TABLE _sync_files (
   first_seq INTEGER NOT NULL,
   last_seq INTEGER NOT NULL,
   is_closed INTEGER NOT NULL,
+  hash TEXT,
   PRIMARY KEY (connector, entity, epoch, number)
 ) STRICT, WITHOUT ROWID;
 `;

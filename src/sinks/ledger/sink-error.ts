@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
+import { isBusy, lockedError } from './when-unlocked.ts';
 
 const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
 
@@ -19,28 +20,36 @@ export function toSinkError(error: unknown, file: string): unknown {
       { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
     );
   }
-  const busy = code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED');
-  return new SyncError(
-    busy
-      ? `The sink at ${file} stayed locked by another writer for 5 s; expected short transactions only. ` +
-          'Close programs that hold a write transaction on it and sync again.'
-      : `The sink at ${file} could not be read or written (${reasonOf(code, error)}). Check the file, its folder and the disk.`,
-    {
-      code: 'SINK_FAILED',
-      recovery: busy ? 'retry' : 'stop',
-      context: { file, cause: code },
-      cause: error,
-    },
-  );
+  if (isBusy(error)) return lockedError(file, 0, error);
+  return new SyncError(`The sink at ${file} ${failureText(code, error)}`, {
+    code: 'SINK_FAILED',
+    recovery: 'stop',
+    context: { file, cause: code },
+    cause: error,
+  });
+}
+
+/** The system's message names the path: often it is a file beside the sink's. */
+function failureText(code: string, error: Error): string {
+  const reason = reasonOf(code, error);
+  if (code === 'EROFS' || code.startsWith('SQLITE_READONLY')) {
+    return (
+      `is read-only (${reason}); a sync must be able to write it. Mount the disk for writing, ` +
+      'or make the file and its folder writable for the user that syncs, then sync again.'
+    );
+  }
+  if (code === 'EACCES' || code === 'EPERM' || code === 'SQLITE_PERM' || code === 'SQLITE_AUTH') {
+    return (
+      `may not be written by this user (${reason}). Make the file and its folder writable for the user that syncs ` +
+      '(owner, mode, and no immutable flag), then sync again.'
+    );
+  }
+  return `could not be read or written (${reason}). Check the file, its folder and the disk.`;
 }
 
 /** The code once: a system call's message begins with it, SQLite's does not hold it. */
 function reasonOf(code: string, { message }: Error): string {
   return message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
-}
-
-export function isBusy(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY');
 }
 
 /** The code of a SQLite or system call error; null for everything else. */

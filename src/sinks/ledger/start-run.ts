@@ -12,11 +12,11 @@ import { checkEpoch, inTransaction } from './transact.ts';
  * Makes the plan's tables and begins the run: goes on with the newest run of its window where that was left unfinished,
  * or starts afresh with the plan's roots.
  */
-export function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): StartedRun {
+export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   held.run = null;
   const { connector } = held;
   const scope: WorkScope = { connector, window: plan.window, entities: plan.entities };
-  const { current, started } = inTransaction(ledger, plan.run, (stamp) => {
+  const { current, started } = await inTransaction(ledger, plan.run, (stamp) => {
     checkEpoch(ledger, held);
     ledger.runs.interruptRunning(connector);
     const tables = ensureTables(ledger, held, plan, stamp);
@@ -105,8 +105,10 @@ function beginRun(
     isFull,
     reading: chainReadings(held, plan, isFull),
     entities: new Set(plan.entities),
+    keeps: new Set(plan.keeps),
     tables,
     seen: openSeenRows(ledger.db, connector, origin),
+    followed: new Map(),
   };
 }
 

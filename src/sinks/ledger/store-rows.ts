@@ -59,6 +59,10 @@ export function storeRecords(
   }
   ledger.tables.addRows(held.connector, entity, stored.inserted);
   ledger.rows.addDeleted(held.connector, entity, -revived);
+  ledger.day.add(held.connector, entity, stored.inserted + revived, {
+    origin: current.origin,
+    now: stamp.now,
+  });
   return stored;
 }
 

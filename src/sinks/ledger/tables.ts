@@ -40,6 +40,8 @@ export interface Tables {
    * unless it began in the middle of one, because that one's first half is older.
    */
   wasRead(connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void;
+  /** A full run has met every row, so adopted ones are those of the new address. */
+  agreed(connector: ConnectorName, entity: EntityName): void;
 }
 
 interface TableRow {
@@ -69,6 +71,9 @@ export function prepareTables(db: Database.Database): Tables {
         WHERE run.run = ? AND run.origin IS NOT
           (SELECT taken_over FROM _sync_tables WHERE connector = ? AND entity = ?)), as_of)
      WHERE connector = ? AND entity = ?`,
+  );
+  const agreed = db.prepare<[string, string]>(
+    'UPDATE _sync_tables SET adopted_at = NULL WHERE connector = ? AND entity = ?',
   );
   const known: Tables['known'] = (connector, entity) => {
     const row = read.get(connector, entity);
@@ -113,6 +118,7 @@ export function prepareTables(db: Database.Database): Tables {
         addRows.run(rows, connector, entity);
       }
     },
+    agreed: (connector, entity) => void agreed.run(connector, entity),
     wasRead: (connector, entity, run, walked) => void wasRead.run(run, connector, walked, connector, entity),
   };
 }

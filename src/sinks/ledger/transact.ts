@@ -4,61 +4,85 @@ import type { RunId } from '../../core/names.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
 import { toSinkError } from './sink-error.ts';
+import { isBusy, whenUnlocked } from './when-unlocked.ts';
 
 /**
  * Runs `work` in one IMMEDIATE transaction together with the record store: both keep everything or nothing.
  * IMMEDIATE, because a transaction that reads first and writes later fails at once when another one wrote in between.
  */
-export function inTransaction<Result>(
+export async function inTransaction<Result>(
   ledger: Ledger,
   run: RunId,
   work: (stamp: WriteStamp) => Result,
-): Result {
-  const { db, store, sequence, clock } = ledger;
-  const stamp: WriteStamp = { run, now: instant(clock.now()), nextSeq: sequence.next };
-  try {
-    const result = db
-      .transaction(() => {
-        sequence.begin();
-        const done = work(stamp);
-        sequence.save();
-        store.flush();
-        return done;
-      })
-      .immediate();
-    store.settle();
-    return result;
-  } catch (error) {
-    store.discard();
-    throw toSinkError(error, ledger.file);
-  }
+): Promise<Result> {
+  const { store, sequence, clock } = ledger;
+  return await immediately(ledger, {
+    work: () => {
+      sequence.begin();
+      const done = work({ run, now: instant(clock.now()), nextSeq: sequence.next });
+      sequence.save();
+      store.flush();
+      return done;
+    },
+    settle: () => store.settle(),
+    discard: () => store.discard(),
+  });
 }
 
 /** One IMMEDIATE transaction of the ledger alone, beside whatever run: no record and no change number is touched. */
-export function inLedger<Result>(ledger: Ledger, work: () => Result): Result {
-  try {
-    return ledger.db.transaction(work).immediate();
-  } catch (error) {
-    throw toSinkError(error, ledger.file);
-  }
+export async function inLedger<Result>(ledger: Ledger, work: () => Result): Promise<Result> {
+  return await immediately(ledger, { work, settle: () => undefined, discard: () => undefined });
+}
+
+interface Transaction<Result> {
+  readonly work: () => Result;
+  readonly settle: () => void;
+  readonly discard: () => void;
+}
+
+/**
+ * Waits for the write lock only in front of the transaction: once it has begun, it is never tried again. Nothing else of this
+ * process gets in between, because an attempt does not wait for anything.
+ */
+async function immediately<Result>(
+  ledger: Ledger,
+  { work, settle, discard }: Transaction<Result>,
+): Promise<Result> {
+  return await whenUnlocked(ledger, () => {
+    let hasBegun = false;
+    try {
+      const result = ledger.db
+        .transaction(() => {
+          hasBegun = true;
+          return work();
+        })
+        .immediate();
+      settle();
+      return result;
+    } catch (error) {
+      if (!hasBegun && isBusy(error)) throw error;
+      discard();
+      throw toSinkError(error, ledger.file);
+    }
+  });
 }
 
 /**
  * `inTransaction` for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
  * run that the lease is in.
  */
-export function inRun<Result>(
+export async function inRun<Result>(
   ledger: Ledger,
   held: HeldConnector,
   run: RunId,
   work: (current: CurrentRun, stamp: WriteStamp) => Result,
-): Result {
+): Promise<Result> {
   const current = held.run;
   if (current === null || current.run !== run) {
     throw fenced(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
   }
   try {
-    return inTransaction(ledger, run, (stamp) => {
+    return await inTransaction(ledger, run, (stamp) => {
       checkEpoch(ledger, held);
       return work(current, stamp);
     });

@@ -49,8 +49,8 @@ export function prepareTrees(db: Database.Database): Trees {
   );
   const dropInner = db.prepare<[number]>('DELETE FROM _sync_partitions WHERE tree = ?');
   return {
-    seal: (partition, { run, chainStartedAt, reading }, { proof, absence, watermark }, now) => {
-      endListing.run(writeJson(proof), absence, partition.id);
+    seal: (partition, { run, chainStartedAt, reading }, { proof, absence, watermark, ...shown }, now) => {
+      endListing.run(writeJson({ ...proof, ...shown }), absence, partition.id);
       if (partition.tree !== null) {
         endInner.run(now, run, partition.id);
       }

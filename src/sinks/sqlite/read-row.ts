@@ -2,8 +2,9 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import { keyPartsOf, keyTextOf } from '../ledger/key-text.ts';
-import { tableName, type ReadRow, type RowReader } from '../ledger/record-store.ts';
+import { tableName, type HomedRow, type ReadRow, type RowReader } from '../ledger/record-store.ts';
 import { quoted } from './quoted.ts';
+import { liveRowsSql } from './table-sql.ts';
 
 /** Rows as their tables say, for a connection that may only read. */
 export function openSqliteRows(db: Database.Database): RowReader {
@@ -32,6 +33,10 @@ export function openSqliteRows(db: Database.Database): RowReader {
             )
             .get(...parts);
     },
+    liveRows: (connector, entity, home, after, limit) =>
+      db
+        .prepare<[number, number, number], HomedRow>(liveRowsSql(tableName(connector, entity)))
+        .all(home, after, limit),
   };
 }
 

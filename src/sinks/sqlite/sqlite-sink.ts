@@ -1,15 +1,13 @@
-import type { Clock } from '../../core/clock.ts';
-import { openFileSink } from '../ledger/file-sink.ts';
+import { openFileSink, type FileSinkWaits } from '../ledger/file-sink.ts';
 import type { Sink } from '../sink.ts';
 import { openSqliteStore } from './sqlite-store.ts';
 
-export interface SqliteSinkOptions {
+export interface SqliteSinkOptions extends FileSinkWaits {
   readonly file: string;
   readonly durability: 'full' | 'normal';
-  readonly clock: Clock;
 }
 
 /** Records as tables of one SQLite file, which holds the ledger too. */
-export function openSqliteSink(options: SqliteSinkOptions): Sink {
-  return openFileSink({ ...options, kind: 'sqlite', openStore: openSqliteStore });
+export async function openSqliteSink(options: SqliteSinkOptions): Promise<Sink> {
+  return await openFileSink({ ...options, kind: 'sqlite', openStore: openSqliteStore });
 }

@@ -9,6 +9,7 @@ import { openSqliteTable } from './sqlite-table.ts';
 export function openSqliteStore(db: Database.Database): RecordStore {
   return {
     recover: () => ({ hasLostRows: false }),
+    findDamage: async () => () => undefined,
     ensure: (place) => {
       ensureTable(db, place);
       return openSqliteTable(db, place);

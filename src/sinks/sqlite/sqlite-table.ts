@@ -68,6 +68,7 @@ function markRows(db: Database.Database, place: TablePlace): Omit<RecordTable, '
   const sql = rowSql(place);
   const setHome = db.prepare<[number, number]>(sql.setHome);
   const liveRows = db.prepare<[number, number, number], HomedRow>(sql.liveRows);
+  const liveBefore = db.prepare<[Instant, number, number], number>(sql.liveBefore).pluck();
   const row = db.prepare<[number], RawRow>(sql.row).raw().safeIntegers();
   const rowOf = db.prepare<ColumnValue[], RawRow>(sql.rowOf).raw().safeIntegers();
   const tombstone = db.prepare<[Instant, Instant, RunId, number, number]>(sql.tombstone);
@@ -76,6 +77,7 @@ function markRows(db: Database.Database, place: TablePlace): Omit<RecordTable, '
   return {
     setHome: (row, home) => void setHome.run(home, row),
     liveRows: (home, after, limit) => liveRows.all(home, after, limit),
+    liveBefore: (at, after, limit) => liveBefore.all(at, after, limit),
     row: (number) => readRow(row.get(number)),
     rowOf: (keyText) => {
       const parts = keyPartsOf(keyText, place.table.key.length);
@@ -84,6 +86,9 @@ function markRows(db: Database.Database, place: TablePlace): Omit<RecordTable, '
     tombstone: (row, { now, run, nextSeq }) => void tombstone.run(now, now, run, nextSeq(), row),
     revive: (row, { now, run, nextSeq }) => void revive.run(now, run, nextSeq(), row),
     tombstonedBy: (run, limit) => tombstonedBy.all(run, limit),
+    // Records and ledger are one file: it has both or neither.
+    lost: () => 0,
+    giveUpLost: () => undefined,
   };
 }
 

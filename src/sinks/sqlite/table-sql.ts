@@ -44,8 +44,8 @@ export function rowSql({
   const keyed = `SELECT _row, _changed_at, _deleted_at, _partition, ${table.key.map(quoted).join(', ')} FROM ${name}`;
   return {
     setHome: `UPDATE ${name} SET _partition = ? WHERE _row = ?`,
-    liveRows: `SELECT _row AS row, _changed_at AS changedAt FROM ${name} INDEXED BY ${quoted(homeIndexName(plain))}
-               WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`,
+    liveRows: liveRowsSql(plain),
+    liveBefore: `SELECT _row FROM ${name} WHERE _first_seen_at < ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`,
     row: `${keyed} WHERE _row = ?`,
     rowOf: `${keyed} WHERE ${keyCondition(table)}`,
     tombstone: `UPDATE ${name} SET _deleted_at = ?, ${stamped}`,
@@ -54,8 +54,15 @@ export function rowSql({
   };
 }
 
+/** Rows without a tombstone of one home, by row number. */
+export function liveRowsSql(table: string): string {
+  return `SELECT _row AS row, _changed_at AS changedAt FROM ${quoted(table)} INDEXED BY ${quoted(homeIndexName(table))}
+          WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`;
+}
+
 export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
   return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
 }
 
-type RowStatement = 'setHome' | 'liveRows' | 'row' | 'rowOf' | 'tombstone' | 'revive' | 'tombstonedBy';
+type RowStatement =
+  'setHome' | 'liveRows' | 'liveBefore' | 'row' | 'rowOf' | 'tombstone' | 'revive' | 'tombstonedBy';

@@ -3,6 +3,7 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
+import type { BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
 import { CallFailure, type CallFacts } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
@@ -16,6 +17,8 @@ import type { TokenCache } from './token-cache.ts';
 export interface ApiCall<T> {
   readonly request: Omit<HttpRequest, 'headers'>;
   readonly facts: CallFacts;
+  /** Those of the calls that ask for the same with other parameters; absent: the call is judged alone. */
+  readonly brokenAnswers?: BrokenAnswers;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for one that will not. */
   read(answer: HttpAnswer): T;
 }
@@ -139,9 +142,8 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
         clock,
         budget,
         signal,
-        onRetry: (retry) => {
-          if (entity !== null) onEvent({ kind: 'call-retried', entity, ...retry });
-        },
+        brokenAnswers: ('read' in call ? call.brokenAnswers : undefined) ?? null,
+        onRetry: (retry) => onEvent({ kind: 'call-retried', entity, ...retry }),
         onThrottle: (waitMs) => onEvent({ kind: 'throttled', waitMs }),
       });
     } catch (error) {

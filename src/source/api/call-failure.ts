@@ -8,7 +8,10 @@ export interface RetryRule {
   readonly reason: 'failure' | 'reset' | 'name' | 'throttle' | 'bare-403' | 'token' | 'file';
   /** Attempts that may follow a failure of this reason; the call's own limit holds as well. */
   readonly most: number;
-  /** `at-once-first`: the first one does not wait, later ones back off. `throttle`: the whole budget pauses. */
+  /**
+   * `at-once-first`: the first one does not wait, later ones back off. `throttle`: the whole budget pauses, as the service asked
+   * with a 429 or with `Retry-After`.
+   */
   readonly wait: 'back-off' | 'at-once-first' | 'throttle';
   /** What the service asked for; null: nothing, so back off. */
   readonly afterMs: number | null;

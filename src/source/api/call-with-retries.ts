@@ -2,6 +2,7 @@ import pRetry from 'p-retry';
 import type { Clock } from '../../core/clock.ts';
 import { ThrottledError, type ErrorCode } from '../../core/errors.ts';
 import type { ApiLimits } from './api-limits.ts';
+import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
 import { CallFailure, type RetryRule } from './call-failure.ts';
 
@@ -10,7 +11,9 @@ export interface RetryOptions {
   readonly clock: Clock;
   readonly budget: CallBudget;
   readonly signal: AbortSignal;
-  readonly onRetry: (retry: { code: ErrorCode; attempt: number; waitMs: number }) => void;
+  /** Shared by calls whose answers are broken together; null: the call is judged alone. */
+  readonly brokenAnswers: BrokenAnswers | null;
+  readonly onRetry: (retry: { code: ErrorCode; attempt: number; attempts: number; waitMs: number }) => void;
   readonly onThrottle: (waitMs: number) => void;
 }
 
@@ -20,7 +23,8 @@ export interface RetryOptions {
  * signal's reason, and with any other error at once.
  */
 export async function callWithRetries<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
-  const { limits, clock, signal, budget } = options;
+  const { limits, clock, signal, budget, brokenAnswers } = options;
+  const call = {};
   const startedAt = clock.now();
   const countByReason = new Map<RetryRule['reason'], number>();
 
@@ -40,7 +44,11 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     budget.checkCall();
     const isLast = count > rule.most || attemptNumber > limits.retries;
     if (isLast || clock.now() + waitMs - startedAt > limits.maxCallMs) throw failure;
-    options.onRetry({ code: failure.error.code, attempt: attemptNumber, waitMs });
+    if (brokenAnswers !== null && isBrokenAnswer(failure.error)) {
+      if (!(await brokenAnswers.mayRepeat(call, signal))) throw failure;
+    }
+    const attempts = Math.min(attemptNumber - count + rule.most, limits.retries) + 1;
+    options.onRetry({ code: failure.error.code, attempt: attemptNumber, attempts, waitMs });
     budget.count({ retries: 1 });
     // A throttle is waited for in the budget, together with everybody else.
     if (rule.wait === 'throttle' || waitMs === 0) return;
@@ -49,7 +57,7 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
   };
 
   try {
-    return await pRetry(attempt, {
+    const value = await pRetry(attempt, {
       retries: limits.retries,
       minTimeout: 0,
       signal,
@@ -59,8 +67,12 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
         await beforeNext(error, attemptNumber);
       },
     });
+    brokenAnswers?.ended(call, null);
+    return value;
   } catch (error) {
-    throw error instanceof CallFailure ? error.error : error;
+    const final: unknown = error instanceof CallFailure ? error.error : error;
+    brokenAnswers?.ended(call, final);
+    throw final;
   }
 }
 

@@ -14,6 +14,7 @@ const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off'
 const quotaWords = /\b(quota|subscription|billing|payment required|plan limit|usage limit|out of credits)\b/i;
 const staleTokenWords =
   /(cursor|page[ _-]?token)[^.]{0,80}(invalid|expired|not valid|no longer)|(invalid|expired)[^.]{0,40}(cursor|page[ _-]?token)/i;
+const asksForToken = /\bbearer\b|\bauthorization\b.{0,20}\bheader\b|\bheader\b.{0,20}\bauthorization\b/i;
 const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
 
 /** The failure table (docs: architecture, "Failures"): every answer that is not 2xx, in this order. */
@@ -44,6 +45,9 @@ export function classifyAnswer(
       ),
       { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs },
     );
+  /** A service that is down for a known time says so with Retry-After: all calls keep quiet for as long as after a throttle. */
+  const again: RetryRule =
+    afterMs === null || afterMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs };
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
 
@@ -70,8 +74,10 @@ export function classifyAnswer(
       : fail('FORBIDDEN', setAside, 'check what the connector may read', rule);
   }
   if (facts.purpose === 'token' && status < 500 && status !== 408 && status !== 425 && status !== 409) {
-    return status === 404 || status === 405
-      ? fail('CONFIG_INVALID', 'stop', 'there is no token endpoint here: check api.baseUrl')
+    // Nothing else answers for credentials in another language, or asks for the token that this call is to bring.
+    const isElsewhere = status === 404 || status === 405 || !said.isJson || asksForToken.test(said.text);
+    return isElsewhere
+      ? fail('CONFIG_INVALID', 'stop', 'there is no token endpoint here: check the path in api.baseUrl')
       : fail('AUTH_FAILED', 'stop', 'check api.clientId and api.clientSecret');
   }
   if (status === 401) {
@@ -104,15 +110,17 @@ export function classifyAnswer(
     return fail('FORBIDDEN', setAside, `check what ${may}`);
   }
   if (status === 404 || status === 410) return fail('NOT_FOUND', setAside, 'it is gone or not shared');
-  if (status === 504 && facts.canShrink)
-    return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for');
+  if (status === 504 && facts.canShrink) {
+    // Not asked for again as it was; the pause holds for the smaller page too.
+    return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 });
+  }
   if (status === 413 && facts.canShrink)
     return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
-  const next = facts.isWrite === true ? mayBeDone : 'it is tried again';
-  if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, backOff);
+  const next = facts.isWrite === true ? mayBeDone : adviceOf(again);
+  if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
-    return fail('UPSTREAM', 'retry', next, backOff);
+    return fail('UPSTREAM', 'retry', next, again);
   }
   return fail(
     'REQUEST_REFUSED',
@@ -211,6 +219,12 @@ export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
     new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' }),
     null,
   );
+}
+
+function adviceOf({ wait }: RetryRule): string {
+  return wait === 'throttle'
+    ? 'it is tried again after the pause that the service asks for'
+    : 'it is tried again';
 }
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {

@@ -6,6 +6,8 @@ import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { FileSource, Source, SourcePage } from '../source.ts';
+import type { ApiCall } from './api-caller.ts';
+import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import { openConnectorPresence } from './connector-presence.ts';
@@ -44,6 +46,14 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
     maxCalls: options.maxCalls ?? null,
   });
   const presence = openConnectorPresence(client, connectorId, definition);
+  const brokenByLabel = new Map<string, BrokenAnswers>();
+  /** One for all parameters of the same entity and action. */
+  const sharing = <T>(call: ApiCall<T>): ApiCall<T> => {
+    const { label } = call.facts;
+    const brokenAnswers = brokenByLabel.get(label) ?? watchBrokenAnswers();
+    brokenByLabel.set(label, brokenAnswers);
+    return { ...call, brokenAnswers };
+  };
 
   const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>
     isRefusal(error) ? await presence.judge(error, isSuspect || isAboutConnector(error), signal) : error;
@@ -59,7 +69,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         return { records, fetched: records.length, next, serverTime: instantOf(date), bytes };
       });
       try {
-        const page = await client.call(list, budget, onEvent, signal);
+        const page = await client.call(sharing(list), budget, onEvent, signal);
         presence.answered();
         return page;
       } catch (error) {
@@ -82,7 +92,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         throw invalidBody(facts, 'expected an object as result, got another kind');
       });
       try {
-        const record = await client.call(get, budget, onEvent, signal);
+        const record = await client.call(sharing(get), budget, onEvent, signal);
         presence.answered();
         return record;
       } catch (error) {

@@ -1,8 +1,10 @@
+import { hideSecrets, isPlainWord } from '../../core/hide-secrets.ts';
+
 const maxLength = 300;
 const email = /[^\s@"'<>()]{1,64}@[^\s@"'<>()]{1,255}/g;
-const bearer = /\bbearer\s+[^\s"',;]+/gi;
+const bearer = /\bbearer\s+([\w.~+/=-]+)/gi;
 const assigned =
-  /\b(password|secret|client_secret|access_token|token|api[_-]?key)(["']?\s*[:=]\s*["']?)[^\s"',;}]+/gi;
+  /\b(password|secret|client_secret|access_token|token|api[_-]?key)(["']?\s*[:=]\s*["']?)([^\s"',;}]+)/gi;
 /** Tokens, keys and hashes of e-mail addresses: long, without spaces, with a digit. */
 const run = /[A-Za-z0-9+_=-]{24,}/g;
 const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
@@ -14,14 +16,14 @@ const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
  * long hex or base64 runs (UUIDs stay: they name records) and invisible characters, cut to 300 characters.
  */
 export function redactMessage(text: string, secrets: readonly string[]): string {
-  let clean = text;
-  for (const secret of secrets) {
-    if (secret !== '') clean = clean.replaceAll(secret, '[secret]');
-  }
-  clean = clean
+  const clean = hideSecrets(text, secrets)
     .replace(invisible, ' ')
-    .replace(bearer, 'Bearer [redacted]')
-    .replace(assigned, '$1$2[redacted]')
+    .replace(bearer, (found, value: string) => (isPlainWord(value) ? found : 'Bearer [redacted]'))
+    .replace(assigned, (found, name: string, separator: string, value: string) =>
+      value === '[secret]' || (separator.endsWith(': ') && isPlainWord(value))
+        ? found
+        : `${name}${separator}[redacted]`,
+    )
     .replace(email, '[e-mail]')
     .replace(run, (found) => (uuid.test(found) || !/\d/.test(found) ? found : '[redacted]'))
     .trim();

@@ -36,7 +36,10 @@ export function tokenCall(api: ApiSettings): ApiCall<IssuedToken> {
     read(answer) {
       const parsed = tokenAnswer.safeParse(readJson(answer.text));
       if (!parsed.success) {
-        throw invalidBody(facts, 'expected {access_token, expires_in} with a token that fits a header');
+        throw invalidBody(
+          facts,
+          'expected {access_token, expires_in} with a token that fits a header; where this is no token endpoint, check the path in api.baseUrl',
+        );
       }
       return { token: parsed.data.access_token, lifetimeMs: parsed.data.expires_in * 1_000 };
     },

@@ -1,4 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
+import { orAborted } from './or-aborted.ts';
 
 export interface IssuedToken {
   readonly token: string;
@@ -70,18 +71,4 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
     },
     known: () => seen,
   };
-}
-
-/** The shared promise goes on when one of its waiters leaves. */
-async function orAborted<T>(shared: Promise<T>, signal: AbortSignal): Promise<T> {
-  let onAbort = (): void => undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
-    return await Promise.race([shared, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }

@@ -46,11 +46,11 @@ describe('a worker’s backfill', () => {
     runs = 0;
     failing = '';
     const settings = loadSettings({ file: world.config, env: world.env });
-    app = openApp({ settings, clock: systemClock, command: 'a test' });
+    app = await openApp({ settings, clock: systemClock, command: 'a test' });
     backfill = workerBackfills({
       app,
       metrics: openMetrics({ version: '1', sample: () => Promise.reject(new Error('nothing to sample')) }),
-      log: openLog({ level: 'fatal', write: () => undefined }),
+      log: await openLog({ level: 'fatal', write: () => undefined }),
       clock: systemClock,
       nextRun: () => Promise.resolve(null),
       onRunEnd: () => undefined,
@@ -115,7 +115,10 @@ describe('backfill --queue', () => {
     const args = ['backfill', 'newsletter', '--select', 'list_members', '--since', '2022-01-01'];
     const span = [...args, '--until', '2025-01-01', '--window', '12mo'];
     const nobody = await world.cli(...span, '--queue');
-    expect(nobody).toMatchObject({ code: 2, stderr: expect.stringContaining('nobody would take') as string });
+    expect(nobody).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('no worker would take') as string,
+    });
     await world.json('sync', 'newsletter', '--select', 'lists');
     const [queued] = await world.json(...span, '--queue');
     expect(queued).toEqual({

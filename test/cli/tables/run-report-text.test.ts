@@ -9,13 +9,15 @@ describe('the text of a run', () => {
   it('is whole where nobody looks at a screen', () => {
     const [, titles] = runReportText(report({ setAside: 3 }), null);
     expect(titles?.trim().split(/ +/)).toEqual(
-      'entity read inserted updated unchanged duplicate deleted pages walks proof notes'.split(' '),
+      'entity read inserted updated unchanged duplicate deleted pages listings complete notes'.split(' '),
     );
   });
 
   it('drops number columns that hold only zeros where the table would wrap', () => {
     const lines = runReportText(report({ setAside: 3 }), 80);
-    expect(lines[1]?.trim().split(/ +/)).toEqual('entity read inserted pages walks proof notes'.split(' '));
+    expect(lines[1]?.trim().split(/ +/)).toEqual(
+      'entity read inserted pages listings complete notes'.split(' '),
+    );
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
@@ -23,15 +25,15 @@ describe('the text of a run', () => {
     const lines = runReportText(report({ setAside: 12, unordered: 3, extraFields: 7 }), 80);
     expect(lines[1]).not.toContain('notes');
     expect(lines[2]).toMatch(/^ {2}email_activity_events /);
-    expect(lines[3]).toBe('      12 set aside, 3 in unknown order, 7 fields in _extra');
+    expect(lines[3]).toBe('      12 failed, 3 without a stable order, 7 values in _extra');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
-  it('never wraps for the sake of a proof: one that is too long goes below its row', () => {
+  it('never wraps for the names of proofs: where they are too long they stand below the row', () => {
     const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
     const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
-    const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80);
-    expect(lines[3]).toBe('      single, keyset; 5 only for what changed');
+    const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80, { isVerbose: true });
+    expect(lines[3]).toBe('      changes only (single, keyset); 5 incremental');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
@@ -40,8 +42,8 @@ describe('the text of a run', () => {
     const lines = runReportText(report({ counts, deleted: 27, incremental: 5 }), 80);
     expect(lines.slice(1, 4)).toEqual([
       '  email_activity_events: read 3,340, inserted 34, updated 13, unchanged 3,223,',
-      '      duplicate 70, deleted 27, pages 12, walks 12, seam,',
-      '      5 only for what changed',
+      '      duplicate 70, deleted 27, pages 12, listings 12, changes only,',
+      '      5 incremental',
     ]);
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
@@ -63,20 +65,20 @@ describe('the text of a run', () => {
 
   it('counts one as one, and says that waits are a sum over parallel calls', () => {
     expect(runReportText(report(), null).at(-1)).toBe(
-      '  1 call, 2 retries, 46.0 s of waiting over parallel calls, 1 KiB',
+      '  1 call, 2 retries, rate-limit wait 46.0 s (summed), 1 KiB',
     );
   });
 
-  it('says of a run that goes on what it does not read again', () => {
+  it('says of a resumed run that it skipped what was finished', () => {
     expect(runReportText({ ...report(), continues: 'r0' as RunReport['run'] }, null)[0]).toContain(
-      'went on with r0 (what that run had sealed is not read again)',
+      ', resumed r0; finished parts skipped',
     );
   });
 
-  it('says until when the service asked to wait', () => {
+  it('says until when the API asked to wait', () => {
     const resumeAt = '2026-03-01T10:15:00.000Z';
     expect(runReportText({ ...report(), outcome: 'partial', resumeAt }, null)).toContain(
-      '  ! the service asked to wait until 2026-03-01T10:15:00.000Z; run it again then',
+      '  ! the API asked to wait until 2026-03-01T10:15:00.000Z; run it again then',
     );
   });
 
@@ -86,26 +88,73 @@ describe('the text of a run', () => {
       { entity: entity('list_members'), partitions: 1200 },
     ];
     expect(runReportText({ ...report(), left }, null)).toContain(
-      '  left for the next run: lists (1 partition), list_members (1,200 partitions)',
+      '  left for the next run: lists (1 listing), list_members (1,200 listings)',
     );
   });
 
   it('says of withheld deletes how many, why, and what to do', () => {
-    const share = runReportText(report({ withheld: 340, withheldBecause: 'share' }), null, 'npx cs');
-    expect(share.slice(-2)).toEqual([
-      '  ! 340 rows of email_activity_events seem to be gone and are kept: that is more than the guards of the config let pass',
-      '    if that is right: npx cs sync newsletter --allow-deletes; to look first: npx cs audit newsletter/email_activity_events',
+    const withholding = { dayAgo: 610, deletedInDay: 0, along: [], maxDeleteShare: 0.2, minDeleteRows: 20 };
+    const withheld = (more: Partial<EntityReport>): readonly string[] =>
+      runReportText(report({ withheld: 310, withheldBecause: 'share', withholding, ...more }), null, {
+        program: 'npx cs',
+      });
+    expect(withheld({}).slice(-2)).toEqual([
+      '  ! email_activity_events: 310 of 610 look deleted; kept (limit 20 % or 20 rows in 24 hours)',
+      '    check at the source; if they are deleted there: npx cs sync newsletter --allow-deletes; to look at single records: npx cs audit newsletter/email_activity_events',
     ]);
-    const empty = runReportText(report({ withheld: 1, withheldBecause: 'empty' }), null);
-    expect(empty.at(-2)).toBe(
-      '  ! 1 row of email_activity_events seems to be gone and is kept: it came back empty, which another run must see too',
+    expect(withheld({ withholding: { ...withholding, deletedInDay: 90 } }).at(-2)).toBe(
+      '  ! email_activity_events: 310 of 610 look deleted, 90 more were deleted in the last 24 hours; kept (limit 20 % or 20 rows in 24 hours)',
+    );
+    const along = [
+      { entity: entity('tags'), rows: 3 },
+      { entity: entity('list_members'), rows: 4730 },
+      { entity: entity('interests'), rows: 40 },
+      { entity: entity('segments'), rows: 2 },
+    ];
+    expect(
+      withheld({ withheld: 6, withheldBecause: 'along', withholding: { ...withholding, along } }).at(-2),
+    ).toBe(
+      '  ! email_activity_events: 6 look deleted and would take 4,730 list_members, 40 interests, 3 tags, 2 other rows along; all kept (limit 20 % or 20 rows in 24 hours)',
+    );
+    expect(withheld({ withheld: 1, withheldBecause: 'empty' }).at(-2)).toBe(
+      '  ! email_activity_events: the listing came back empty; 1 stored row looks deleted; kept until a second complete read agrees (limit 20 % or 20 rows in 24 hours)',
+    );
+    expect(withheld({ withheld: 54, withheldBecause: 'replaced' }).at(-2)).toBe(
+      '  ! email_activity_events: other records came in place of all that were stored; 54 stored rows look deleted; kept (is it still the same account?)',
+    );
+    expect(withheld({ withheld: 54, withholding: null }).at(-2), 'of an earlier version').toBe(
+      '  ! email_activity_events: 54 look deleted; kept',
     );
   });
 
   it('says in one line what is not yet certain to be gone', () => {
     expect(runReportText(report({ pending: 12 }), null).at(-1)).toBe(
-      '  not yet certain to be gone, so kept until a later run has asked or read again: 12 of email_activity_events',
+      '  may be deleted, kept until a later run is certain: 12 of email_activity_events',
     );
+  });
+
+  it('says of each entity whether it was read completely, and by which proof only where an expert asks', () => {
+    const complete = (
+      more: Partial<EntityReport>,
+      whole: Partial<RunReport> = {},
+      isVerbose = false,
+    ): string => {
+      const [, titles = '', row = ''] = runReportText({ ...report(more), ...whole }, null, { isVerbose });
+      if (!titles.includes('complete')) return 'no column';
+      return row.slice(titles.indexOf('complete')).split(/ {2,}/)[0] ?? '';
+    };
+    expect(complete({})).toBe('yes');
+    expect(complete({}, {}, true)).toBe('yes (seam)');
+    expect(complete({ incremental: 5 })).toBe('changes only');
+    expect(complete({ incremental: 5, unordered: 1 })).toBe('not proven');
+    expect(complete({ setAside: 1, unordered: 1 })).toBe('not yet');
+    expect(complete({ isWhole: false })).toBe('not yet');
+    expect(complete({}, { left: [{ entity: entity('email_activity_events'), partitions: 1 }] })).toBe(
+      'not yet',
+    );
+    expect(complete({ isWhole: false }, { kind: 'backfill' })).toBe('yes');
+    // Rows made of an entity's elements have no listings.
+    expect(complete({ pages: 0, proofs: { single: 0, seam: 0, token: 0, keyset: 0 } })).toBe('no column');
   });
 
   it('counts deleted rows in a column of their own', () => {

@@ -1,8 +1,9 @@
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
+import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
-import { dayMs, hourMs, identity, lists, member, members, start, type SinkKind } from './fixture.ts';
+import { dayMs, hourMs, identity, lists, member, members, page, start, type SinkKind } from './fixture.ts';
 import {
   held,
   list,
@@ -133,6 +134,16 @@ export function becomingDue(kind: SinkKind): void {
     const lease = await sinkOf.sink.acquire(identity({ definitionHash: 'v2' }));
     sinkOf = { ...sinkOf, lease };
     expect(await (await begin('r3', alone)).modes()).toEqual(['lists full']);
+  });
+
+  test("gives a walk what the last one has noted of the records' clock", async () => {
+    await open();
+    const first = await begin('r1', incremental);
+    expect((await first.partition(null)).clockDifferences).toEqual([]);
+    await first.read(null, { seal: whole({ watermark: at(0), clockDifferences: [7, 5] }) });
+    await first.finish();
+    const second = await begin('r2', incremental);
+    expect((await second.partition(null)).clockDifferences).toEqual([7, 5]);
   });
 
   test('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
@@ -355,5 +366,35 @@ export function becomingDue(kind: SinkKind): void {
       seal: null,
     });
     expect(await second.modes()).toEqual(['d full', 'lists full', 'b full', 'a full', 'c full']);
+  });
+
+  test('makes due again what a page ended that was not the last: in full, without its watermark, and nothing is missing there', async () => {
+    await open();
+    const ids = ['a', 'b', 'c', 'd'];
+    const first = await begin('r1', incremental);
+    await first.read(null, { records: ids.map(list), children: ids.map((id) => membersOf(id)) });
+    const endedBy = (records: number): Seal => ({
+      ...whole({ watermark: at(0) }),
+      lastPage: { size: 1000, records },
+    });
+    await first.read('a', { records: [member('1')], seal: endedBy(450) });
+    await first.read('b', { records: [member('2')], seal: endedBy(255) });
+    // Killed: what the next run of the chain finds out holds for what this one has sealed.
+    const second = await begin('r2', incremental);
+    const { id } = await second.partition('c');
+    const evidence = {
+      ...page(second, id, [], { entity: members, seal: null }),
+      followed: { size: 1000, records: 256 },
+    };
+    const [committed] = await second.sink.commit(second.lease, [evidence]);
+    expect(committed).toMatchObject({ newlyDue: 1 });
+    expect(committed?.unsealed, 'another run has counted it').toBeUndefined();
+    expect(await second.partition('a')).toMatchObject({ mode: 'full', watermark: null, position: null });
+    expect(await second.modes()).toEqual(['a full', 'c full', 'd full']);
+    // Decided before the evidence was known, stored after it.
+    await second.read('d', { records: [member('4')], seal: endedBy(300) });
+    expect(await second.modes()).toEqual(['a full', 'c full', 'd full']);
+    await second.read('a', { records: [member('1')], seal: whole({ watermark: at(0) }) });
+    expect(await second.modes()).toEqual(['c full', 'd full']);
   });
 }

@@ -88,7 +88,7 @@ export function deleting(kind: SinkKind): void {
     expect(await hand.missing(members)).toMatchObject({ missing: 4, allowed: 4 });
     await hand.finish('degraded');
     const next = await sweep('r3', shows([]));
-    expect(await next.missing(members)).toMatchObject({ missing: 5, allowed: 4, isEmpty: true });
+    expect(await next.missing(members)).toMatchObject({ missing: 5, allowed: 4, hasSurvivor: false });
     expect(await sink.deletes.tombstone(lease, next.started.run, members, 'allowed', 9)).toBe(4);
     expect(ids()).toEqual(['1']);
   });
@@ -153,15 +153,19 @@ export function deleting(kind: SinkKind): void {
     );
   });
 
-  test('tombstones what get does not find, at once and once', async () => {
-    const { asked, judge, hand, sink } = await fourMissing('get');
+  test('notes what get does not find, and tombstones it in the same run only', async () => {
+    const { asked, judge, hand, sink, lease, run, sweep } = await fourMissing('get');
     const gone = (await asked(2)).map(({ row }) => ({ row, verdict: 'gone' }) as const);
     expect(await judge(gone)).toEqual(noCounts);
     expect(await judge(gone), 'said again').toEqual(noCounts);
-    expect(ids()).toEqual(['1', '4', '5']);
-    expect(status(sink)).toMatchObject({ rows: 3, deleted: 2 });
-    expect(await hand.missing(members)).toMatchObject({ missing: 2, toConfirm: 2 });
+    expect(ids(), 'the guards have not been asked').toEqual(all);
+    expect(await sink.deletes.tombstone(lease, run, members, 'all', 1)).toBe(1);
+    expect(ids()).toEqual(['1', '3', '4', '5']);
+    expect(status(sink)).toMatchObject({ rows: 4, deleted: 1 });
     await hand.finish();
+    const next = await sweep('r3', shows(['1'], 'get'));
+    expect(await next.tombstone([members]), 'asked for again first').toEqual({ members: 0 });
+    expect(await next.missing(members)).toMatchObject({ missing: 3, toConfirm: 3, deletedInDay: 1 });
   });
 
   test('stores what get returns, counts it, and does not take the row for missing', async () => {

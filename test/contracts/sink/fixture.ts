@@ -12,7 +12,8 @@ import {
   type PageCounts,
   type PreparedRecord,
 } from '../../../src/core/records.ts';
-import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type {
@@ -153,7 +154,6 @@ export function reading(change: Partial<EntityReading> = {}): EntityReading {
   return {
     isIncremental: false,
     fullBefore: instant(start - 7 * dayMs),
-    isDeletable: true,
     mayMove: false,
     ...change,
   };
@@ -196,6 +196,7 @@ export class Bench {
       isFull: false,
       isBudgeted: false,
       reading: new Map(entities.map((entity) => [entity, reading()])),
+      keeps: [],
       keepPartitionsSince: instant(this.clock.now() - 30 * dayMs),
       tables: [membersTable, opensTable],
       entities,

@@ -1,6 +1,7 @@
 import type { RunId } from '../../../src/core/names.ts';
 import { systemClock } from '../../../src/core/clock.ts';
-import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import {
   identity,
   member,
@@ -39,6 +40,7 @@ await sink.startRun(lease, {
   isFull: false,
   isBudgeted: false,
   reading: new Map([[members, reading()]]),
+  keeps: [],
   keepPartitionsSince: '2026-01-01T00:00:00.000Z',
   tables: [membersTable, opensTable],
   entities: [members],

@@ -10,7 +10,9 @@ import {
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { openHistory, openSink } from '../../../src/sinks/registry.ts';
+import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
+import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
 import { identity, member, news, onlyPartition, page, type SinkKind } from './fixture.ts';
 import { useBench } from './use-bench.ts';
 
@@ -53,7 +55,11 @@ export function opening(kind: SinkKind): void {
     await bench().open();
     const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
     const pragma = (name: string): unknown => ledger.pragma(name, { simple: true });
-    expect([pragma('journal_mode'), pragma('page_size'), pragma('user_version')]).toEqual(['wal', 16_384, 4]);
+    expect([pragma('journal_mode'), pragma('page_size'), pragma('user_version')]).toEqual([
+      'wal',
+      16_384,
+      schemaVersion,
+    ]);
     ledger.close();
   });
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
-import { openHistory } from '../../../src/sinks/registry.ts';
+import { openHistory } from '../../../src/sinks/open-history.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {

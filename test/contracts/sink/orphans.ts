@@ -67,7 +67,7 @@ const plan: Partial<RunPlan> = {
 };
 /** The rows of `entity` stay when the record that led to them is gone. */
 const keeping = (entity: EntityName): Partial<RunPlan> => ({
-  reading: new Map(all.map((one) => [one, reading({ isDeletable: one !== entity })])),
+  keeps: [entity],
 });
 
 export function orphans(kind: SinkKind): void {
@@ -102,7 +102,9 @@ export function orphans(kind: SinkKind): void {
       walked.filter((one) => /p1|b1|b2/.test(one)),
       'a parent that seems to be gone leads nowhere',
     ).toEqual([]);
-    expect(await hand.missing(blocks), 'children of a vanished parent are not missing').toBeUndefined();
+    expect(await hand.missing(blocks), 'children of a vanished parent are not missing').toMatchObject({
+      missing: 0,
+    });
     expect(await hand.tombstone(all, 1)).toEqual({ pages: 1, blocks: 2, comments: 3 });
     expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
     await hand.finish();
@@ -130,7 +132,7 @@ export function orphans(kind: SinkKind): void {
       missing: 0,
       orphans: 2,
       toConfirm: 2,
-      isEmpty: false,
+      live: 2,
     });
     const { run } = hand.started;
     const asked = await sink.deletes.toConfirm(lease, run, blocks, 9);
@@ -157,6 +159,49 @@ export function orphans(kind: SinkKind): void {
     expect(await hand.missing(blocks)).toMatchObject({ live: 4, missing: 1 });
     expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
     expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
+  });
+
+  test('weighs all that would go along, of entities that the run does not read too, and notes it with the first delete', async () => {
+    const { sink, lease, sweep } = await useRuns(bench(), { ...plan, keeps: [] });
+    await (await sweep('r1', showing(full))).finish();
+    const few = { entities: [pages], tables: [tableOf(pages)] };
+    const hand = await sweep('r2', showing(without(full, 'p1')), few);
+    const along = [
+      { entity: blocks, rows: 2 },
+      { entity: comments, rows: 3 },
+    ];
+    expect(await hand.missing(pages)).toMatchObject({ missing: 1, dayAgo: 3, deletedInDay: 0, along });
+    expect(await hand.missing(comments)).toMatchObject({ missing: 0, live: 4, dayAgo: 4, deletedInDay: 0 });
+    await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9);
+    await hand.finish();
+    const next = await sweep('r3', showing({ p3: {} }));
+    expect(await next.missing(pages)).toMatchObject({ missing: 1, dayAgo: 3, deletedInDay: 1 });
+    expect(await next.missing(blocks), 'nothing of it is deleted yet').toMatchObject({
+      live: 2,
+      dayAgo: 4,
+      deletedInDay: 2,
+    });
+    await next.finish();
+    const kept = await sweep('r4', showing({ p3: {} }), { keeps: [comments] });
+    expect((await kept.missing(pages))?.along, 'rows that are kept do not go').toEqual([
+      { entity: blocks, rows: 2 },
+    ]);
+  });
+
+  test('neither counts what a person let go nor what lies below it', async () => {
+    const { sink, lease, sweep } = await useRuns(bench(), plan);
+    await (await sweep('r1', showing(full))).finish();
+    const hand = await sweep('r2', showing(without(full, 'p1')));
+    await sink.deletes.allow(lease, hand.started.run, pages);
+    expect(await hand.missing(pages)).toMatchObject({ missing: 1, allowed: 1, along: [] });
+    expect(await hand.tombstone(all)).toEqual({ pages: 1, blocks: 2, comments: 3 });
+    await hand.finish();
+    const next = await sweep('r3', showing({ p3: {} }));
+    expect(await next.missing(pages)).toMatchObject({ live: 2, dayAgo: 2, deletedInDay: 0 });
+    expect((await next.missing(pages))?.along).toEqual([
+      { entity: blocks, rows: 2 },
+      { entity: comments, rows: 1 },
+    ]);
   });
 
   test('goes on after a kill with what is left below a vanished record', async () => {

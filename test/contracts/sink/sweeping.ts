@@ -58,7 +58,11 @@ export function sweeping(kind: SinkKind): void {
       toConfirm: 0,
       orphans: 0,
       toWalk: 0,
-      isEmpty: false,
+      dayAgo: 5,
+      deletedInDay: 0,
+      hasSurvivor: true,
+      along: [],
+      isAdopted: false,
     });
     expect(sink.history.missing(news, 2)).toEqual([
       {
@@ -279,17 +283,19 @@ export function sweeping(kind: SinkKind): void {
     ]);
   });
 
-  test('says when an entity came back empty: only when all that is stored is missing', async () => {
+  test('says when nothing survived: only when all that is stored is missing', async () => {
     const { sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
     const part = await sweep('r2', shows([], ['3']));
-    expect(await part.missing(members)).toMatchObject({ missing: 2, live: 3, isEmpty: false });
+    expect(await part.missing(members)).toMatchObject({ missing: 2, live: 3, hasSurvivor: true });
     await part.finish();
     const half = await sweep('r2b', shows([], [], { two: null }));
-    expect(await half.missing(members), 'what is not walked may be there').toMatchObject({ isEmpty: false });
+    expect(await half.missing(members), 'what is not walked may be there').toMatchObject({
+      hasSurvivor: true,
+    });
     await half.finish();
     const all = await sweep('r3', shows([], []));
-    expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, isEmpty: true });
+    expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
   });
 
   test('goes on with a sweep that a kill has cut short, from another sink object', async () => {

@@ -2,9 +2,10 @@ import { expect } from 'vitest';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { simulatedService, type Move, type ServiceRules } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';
+import { repeats, startSeed } from '../../support/trials.ts';
 
-export const firstSeed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-export const trials = Number(process.env['TRIALS'] ?? 200);
+export const firstSeed = startSeed();
+export const trials = repeats('TRIALS', { share: 200, full: 2000 });
 
 /**
  * Walks listings in full while rows move at every page boundary, with kills and small pages; gives how many walks ended with an

@@ -8,9 +8,10 @@ import {
   type SimulatedService,
 } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity, type SimulatedSync } from './simulated-sync.ts';
+import { repeats, startSeed } from '../../support/trials.ts';
 
-export const firstSeed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
-export const trials = Number(process.env['TRIALS'] ?? 120);
+export const firstSeed = startSeed();
+export const trials = repeats('TRIALS', { share: 120, full: 2000 });
 const hourMs = 3_600_000;
 
 /**
@@ -64,6 +65,7 @@ export function rulesFor(name: SimulatedEntity, moves: readonly Move[], random: 
   return {
     roundMs: pick(name === 'tokens' ? [1, 1000, 60_000] : [1, 1000]),
     cap: random() < 0.2 ? 2 + Math.floor(random() * 10) : 12 + Math.floor(random() * 30),
+    dateAheadMs: pick([0, 0, hourMs]),
     violence: Math.floor(random() * 10),
     moves,
     nullShare: 0.05,

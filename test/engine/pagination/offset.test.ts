@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { offsetPagination, type LargestPages } from '../../../src/engine/pagination/offset.ts';
+import { offsetPagination } from '../../../src/engine/pagination/offset.ts';
+import type { PageLengths } from '../../../src/engine/pagination/page-lengths.ts';
 import type { Proof } from '../../../src/sinks/partition.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { startSeed } from '../../support/trials.ts';
 
 interface Server {
   rows: string[];
@@ -22,13 +24,18 @@ function walk(
     isOrdered?: boolean;
     between?: (call: number) => void;
     page?: (offset: number, count: number) => string[];
-    largestPages?: LargestPages;
+    pageLengths?: PageLengths;
+    storedRows?: number;
     size?: number;
   } = {},
 ): Walked {
   const pagination = offsetPagination(
     { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: options.size ?? 100 },
-    { isOrdered: options.isOrdered ?? true, largestPages: options.largestPages ?? new Map() },
+    {
+      isOrdered: options.isOrdered ?? true,
+      pageLengths: options.pageLengths ?? new Map(),
+      storedRows: options.storedRows ?? 0,
+    },
   );
   const seen = new Set<string>();
   let position = pagination.begin();
@@ -93,10 +100,10 @@ describe('offset pagination', () => {
   });
 
   it('ends a one-page partition with one call once a larger page has been seen', () => {
-    const largestPages: LargestPages = new Map();
-    walk({ rows: numbered(300), cap: 100 }, { largestPages });
-    expect(walk({ rows: numbered(40), cap: 100 }, { largestPages }).calls).toBe(1);
-    expect(walk({ rows: numbered(100), cap: 100 }, { largestPages }).calls).toBe(2);
+    const pageLengths: PageLengths = new Map();
+    walk({ rows: numbered(300), cap: 100 }, { pageLengths });
+    expect(walk({ rows: numbered(40), cap: 100 }, { pageLengths }).calls).toBe(1);
+    expect(walk({ rows: numbered(100), cap: 100 }, { pageLengths }).calls).toBe(2);
   });
 
   it('says that the order was unknown when a walk of several pages has no fixed order', () => {
@@ -154,7 +161,7 @@ describe('offset pagination', () => {
     else expect(server.rows.filter((row) => !walked.seen.has(row))).toEqual([]);
   });
 
-  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+  const seed = startSeed();
   it(`misses no row that was there throughout, whatever vanishes, moves to the end or is appended (seed ${seed})`, () => {
     const random = seededRandom(seed);
     const int = (below: number): number => Math.floor(random() * below);

@@ -96,14 +96,12 @@ describe('page token pagination', () => {
     });
   });
 
-  it('notices fresh tokens that lead in a circle, and empty pages without end', () => {
+  it('notices fresh tokens that lead in a circle', () => {
     const circle = Array.from({ length: 100 }, (_, index) => ({
       marks: [`row-${index % 3}`],
       next: more(`token-${index}`),
     }));
     expect(walk(circle)).toMatchObject({ kind: 'broken', code: 'PAGING_BROKEN' });
-    const empty = Array.from({ length: 2000 }, (_, index) => ({ marks: [], next: more(`token-${index}`) }));
-    expect(walk(empty)).toMatchObject({ kind: 'broken', code: 'PAGING_BROKEN' });
   });
 
   it('refuses a token that is too long to be kept', () => {

@@ -17,6 +17,8 @@ export interface SimulatedRow {
 export interface ServiceRules {
   /** Times are rounded down to so many milliseconds. */
   readonly roundMs: number;
+  /** The clock that dates the answers is so far ahead of the one that dates the rows. */
+  readonly dateAheadMs?: number;
   /** Records that a page has at most, whatever is asked for. */
   readonly cap: number;
   /** Moves between two calls, at most. */
@@ -40,6 +42,8 @@ export interface SimulatedService {
   /** Calls so far. */
   readonly calls: () => number;
   readonly nowMs: () => number;
+  /** What a `Date` would say now. */
+  readonly dateMs: () => number;
   advance(ms: number): void;
   setMoving(isMoving: boolean): void;
   /** Changes rows, many of them within one second. */
@@ -68,6 +72,7 @@ export function simulatedService(
   let lastId = 0;
   let isMoving = true;
   let calmFrom = movingCalls;
+  const dateMs = (): number => nowMs + (rules.dateAheadMs ?? 0);
   const shown = (ms: number): number => Math.floor(ms / rules.roundMs) * rules.roundMs;
   const isFree = (row: SimulatedRow): boolean => row.changedMs === null || row.changedMs < farFutureMs;
 
@@ -207,7 +212,7 @@ export function simulatedService(
       records: page.map((row) => toRecord(row, params)),
       fetched: page.length,
       next: 'offset' in params ? null : { hasMore, token },
-      serverTime: instant(nowMs),
+      serverTime: instant(Math.floor(dateMs() / 1000) * 1000),
       bytes: page.length * 100,
     };
   }
@@ -222,6 +227,7 @@ export function simulatedService(
     rows,
     calls: () => calls,
     nowMs: () => nowMs,
+    dateMs,
     advance: (ms) => {
       nowMs += ms;
     },

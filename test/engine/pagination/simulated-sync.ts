@@ -116,6 +116,7 @@ export function simulatedSync(
   const walked = entityNamed(name);
   const stored = new Map<string, number>();
   let watermarkMs: number | null = null;
+  let clockDifferences: readonly number[] = [];
   let kills = 0;
 
   /** One process: ends when the walk does, or in the middle of a call. */
@@ -124,7 +125,7 @@ export function simulatedSync(
     onCommit: (page: PageCommit) => void,
   ): Promise<{ end: WalkEnd | null; capMs: number }> {
     const stop = new AbortController();
-    const capMs = Math.floor(service.nowMs() / 1000) * 1000;
+    const capMs = Math.floor(service.dateMs() / 1000) * 1000;
     const source: Source = {
       connect: () => Promise.resolve(),
       get: () => Promise.resolve(null),
@@ -143,13 +144,13 @@ export function simulatedSync(
       commits: simulatedCommits(stop.signal, onCommit),
       tally: { pageCommitted: () => undefined } as unknown as RunTally,
       entity: walked,
-      largestPages: new Map(),
+      pageLengths: new Map(),
       preparePage: compilePreparePage(simulated, new Map(), walked, { capMs, isBackfill: false }),
       inFlight: { bytes: 0, maxBytes: 1e9 },
       capMs,
       isBackfill: false,
       isFiltered: false,
-      clock: { now: service.nowMs, sleep: () => Promise.resolve() },
+      clock: { now: service.dateMs, sleep: () => Promise.resolve() },
       onEvent: () => undefined,
       signal: stop.signal,
     };
@@ -163,6 +164,8 @@ export function simulatedSync(
       tree: null,
       position: from.position,
       mode: from.mode,
+      storedRows: 0,
+      clockDifferences,
       watermark: watermarkMs === null ? null : instant(watermarkMs),
     };
     try {
@@ -208,6 +211,7 @@ export function simulatedSync(
         }
         if (seal === null) throw new Error('sealed without a seal');
         const sealed: Seal = seal;
+        clockDifferences = sealed.clockDifferences ?? [];
         if (sealed.watermark !== null)
           watermarkMs = Math.max(watermarkMs ?? -Infinity, Date.parse(sealed.watermark));
         return { mode, seal: sealed, fromCall, toCall: service.calls(), met, capMs };

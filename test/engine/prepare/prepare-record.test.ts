@@ -86,6 +86,32 @@ describe('prepareRecord', () => {
     });
   });
 
+  it('gives a field the value that the service sends under another name, and the record the hash that it had without', () => {
+    const table = {
+      entity: 'reports' as EntityName,
+      columns: [
+        { name: 'id', type: 'string' },
+        { name: 'likes', type: 'object' },
+      ] as const,
+      key: ['id'],
+    };
+    const shape = { table, ignored: new Set<string>(), volatile: [], explodedField: null };
+    const filling = compilePrepare({ ...shape, filledFrom: new Map([['likes', 'thumbs']]) });
+    const likesOf = (raw: JsonObject, prepareIt = filling): readonly unknown[] => {
+      const prepared = prepareIt({ id: 'a', ...raw }, {});
+      if (prepared.kind === 'refused') throw new Error(prepared.refused.detail);
+      return [prepared.record.values[1], prepared.record.extra, prepared.record.hash];
+    };
+    const [, extra, hash] = likesOf({ thumbs: { up: 1, down: 2 } }, compilePrepare(shape));
+    const filled = ['{"down":2,"up":1}', extra, hash];
+    expect(likesOf({ thumbs: { up: 1, down: 2 } })).toEqual(filled);
+    expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: null })).toEqual(filled);
+    expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: { down: 2, up: 1 } })).toEqual(filled);
+    for (const own of [{ likes: { up: 7 } }, { likes: { up: 7 }, thumbs: { up: 1 } }, { likes: null }, {}])
+      expect(likesOf(own)).toEqual(likesOf(own, compilePrepare(shape)));
+    expect(likesOf({ thumbs: 'many' })).toEqual(likesOf({ thumbs: 'many' }, compilePrepare(shape)));
+  });
+
   it('keeps integers above 2^53 to the last digit, in columns and inside nested values', () => {
     const record = stored({
       id: 'a',

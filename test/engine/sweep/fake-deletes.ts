@@ -21,6 +21,7 @@ export interface FakeRow {
   isAllowed: boolean;
   wasVouchedFor: boolean;
   readonly partition?: string;
+  isFoundGone?: boolean;
 }
 
 export interface FakeDeletes extends Deletes {
@@ -37,7 +38,10 @@ export function fakeDeletes(
   more: {
     readonly sweeps?: number;
     readonly orphans?: readonly (readonly DeletedRows[])[];
-    readonly empty?: string;
+    readonly replaced?: string;
+    /** Rows that would go along with an entity's missing ones. */
+    readonly along?: Readonly<Record<string, readonly DeletedRows[]>>;
+    readonly deletedInDay?: Readonly<Record<string, number>>;
     readonly ended?: readonly EndedPartition[];
   } = {},
 ): FakeDeletes {
@@ -47,6 +51,9 @@ export function fakeDeletes(
   let sweepsLeft = more.sweeps ?? 1;
   const orphans = [...(more.orphans ?? [])];
   const of = (entity: EntityName): FakeRow[] => rows.filter((row) => row.entity === entity);
+  const deleted = new Map<EntityName, number>();
+  const liveOf = (entity: EntityName): number =>
+    (live[entity] ?? of(entity).length) - (deleted.get(entity) ?? 0);
   const remove = (gone: readonly FakeRow[]): void => {
     for (const row of gone) rows.splice(rows.indexOf(row), 1);
   };
@@ -65,7 +72,12 @@ export function fakeDeletes(
       return Promise.resolve();
     },
     endedBelow: () => Promise.resolve(more.ended ?? []),
-    missing: () => Promise.resolve([...new Set(rows.map(({ entity }) => entity))].map(standing)),
+    missing: () =>
+      Promise.resolve(
+        [...new Set([...rows.map(({ entity }) => entity), ...(Object.keys(live) as EntityName[])])].map(
+          standing,
+        ),
+      ),
     allow: (_lease: Lease, _run: RunId, entity: EntityName) => {
       calls.push(`allow ${entity}`);
       for (const row of of(entity)) row.isAllowed = true;
@@ -82,7 +94,11 @@ export function fakeDeletes(
       calls.push(`judge ${entity} ${judgements.length}`);
       judged.push(...judgements);
       for (const { row } of judgements) asked.add(`${entity} ${row}`);
-      remove(of(entity).filter(({ row }) => judgements.some((one) => one.row === row)));
+      for (const row of of(entity).filter((one) => judgements.some((judged) => judged.row === one.row))) {
+        const isGone = judgements.some((one) => one.row === row.row && one.verdict === 'gone');
+        if (isGone) Object.assign(row, { isFoundGone: true, wasVouchedFor: false });
+        else remove([row]);
+      }
       const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
       return Promise.resolve({ ...noCounts, fetched: stored, unchanged: stored });
     },
@@ -92,6 +108,7 @@ export function fakeDeletes(
         .slice(0, limit);
       if (ready.length > 0) calls.push(`tombstone ${entity} ${which} ${ready.length}`);
       remove(ready);
+      deleted.set(entity, (deleted.get(entity) ?? 0) + ready.length);
       return Promise.resolve(ready.length);
     },
     tombstoneOrphans: () => {
@@ -105,7 +122,7 @@ export function fakeDeletes(
     const count = (isWanted: (row: FakeRow) => boolean): number => missing.filter(isWanted).length;
     return {
       entity,
-      live: live[entity] ?? missing.length,
+      live: liveOf(entity),
       missing: missing.length,
       allowed: count((row) => row.isAllowed),
       missedTwice: count((row) => row.missed >= 2),
@@ -113,13 +130,18 @@ export function fakeDeletes(
       toConfirm: count((row) => row.needs === 'get'),
       orphans: 0,
       toWalk: count((row) => row.needs === 'walk' && row.missed < 2),
-      isEmpty: more.empty === entity,
+      dayAgo: liveOf(entity) + (deleted.get(entity) ?? 0),
+      deletedInDay: (more.deletedInDay?.[entity] ?? 0) + (deleted.get(entity) ?? 0),
+      hasSurvivor: missing.length < liveOf(entity) && more.replaced !== entity,
+      along: missing.some((row) => !row.isAllowed) ? (more.along?.[entity] ?? []) : [],
+      isAdopted: false,
     };
   }
 }
 
 function isReady(row: FakeRow, which: TombstoneChoice): boolean {
-  if (row.needs === 'get' || (row.needs === 'walk' && row.missed < 2)) return false;
+  if ((row.needs === 'get' && row.isFoundGone !== true) || (row.needs === 'walk' && row.missed < 2))
+    return false;
   if (which === 'allowed') return row.isAllowed;
   return which === 'all' || row.missed >= 2;
 }

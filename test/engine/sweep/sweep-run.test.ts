@@ -48,9 +48,40 @@ describe('a sweep', () => {
       withheldBecause: 'share',
     });
     expect(report(lists)).toMatchObject({ deleted: 2, withheld: 0, withheldBecause: null });
+    expect(report(members).withholding).toEqual({
+      dayAgo: 1000,
+      deletedInDay: 0,
+      along: [],
+      maxDeleteShare: 0.2,
+      minDeleteRows: 20,
+    });
     expect(events.filter(({ kind }) => kind === 'deletes-withheld')).toEqual([
       { kind: 'deletes-withheld', entity: members, rows: 300, live: 1000, because: 'share' },
     ]);
+  });
+
+  it('keeps lists that would take too many members along, with all of those', async () => {
+    const along = { lists: [{ entity: members, rows: 400 }] };
+    const deletes = fakeDeletes(missingRows(lists, 2), { lists: 100, list_members: 1000 }, { along });
+    const { report, events } = await sweep(deletes);
+    expect(report(lists)).toMatchObject({
+      deleted: 0,
+      withheld: 2,
+      withheldBecause: 'along',
+      withholding: { along: along.lists },
+    });
+    expect(report(members)).toMatchObject({ withheld: 0, pending: 0 });
+    expect(events.map(({ kind }) => kind)).toEqual(['sweep-started', 'deletes-withheld']);
+    expect((await sweep(deletes, { allowDeletes: true })).report(lists)).toMatchObject({ deleted: 2 });
+  });
+
+  it('counts what get no longer returns although it did before, before it is deleted', async () => {
+    const rows = missingRows(members, 150, { needs: 'get', wasVouchedFor: true });
+    const deletes = fakeDeletes(rows, { list_members: 400 });
+    const { report, asked } = await sweep(deletes);
+    expect(asked).toHaveLength(150);
+    expect(report(members)).toMatchObject({ deleted: 0, withheld: 150, withheldBecause: 'share' });
+    expect((await sweep(deletes)).report(members), 'and goes on counting').toMatchObject({ withheld: 150 });
   });
 
   it('marks what a person lets pass, and only then', async () => {
@@ -76,7 +107,7 @@ describe('a sweep', () => {
 
   it('keeps an entity that came back empty, until a second chain of runs agrees', async () => {
     const rows = missingRows(lists, 5);
-    const deletes = fakeDeletes(rows, { lists: 5 }, { empty: 'lists' });
+    const deletes = fakeDeletes(rows, { lists: 5 });
     expect((await sweep(deletes)).report(lists)).toMatchObject({
       deleted: 0,
       withheld: 5,
@@ -92,7 +123,7 @@ describe('a sweep', () => {
 
   it('marks of an entity that came back empty what had been missed before', async () => {
     const rows = [...missingRows(lists, 2, { missed: 2 }), ...missingRows(lists, 3)];
-    const { report } = await sweep(fakeDeletes(rows, { lists: 5 }, { empty: 'lists' }));
+    const { report } = await sweep(fakeDeletes(rows, { lists: 5 }));
     expect(report(lists)).toMatchObject({ deleted: 2, withheld: 3, withheldBecause: 'empty' });
   });
 

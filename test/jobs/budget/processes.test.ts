@@ -19,15 +19,18 @@ beforeAll(async () => {
 afterAll(() => redis.stop());
 
 const running: RunningCli[] = [];
+const servers: RecordingServer[] = [];
 afterEach(async () => {
   for (const { child } of running) child.kill('SIGKILL');
   const ended = await Promise.all(running.splice(0).map(({ result }) => result));
+  // Only now: a process that still runs would see its connections cut, and complain.
+  await Promise.all(servers.splice(0).map((server) => server[Symbol.asyncDispose]()));
   expect(ended.map(({ stderr }) => stderr).filter((text) => text !== '')).toEqual([]);
 });
 
 describe('processes that share an account', () => {
   it('keep one rate together: four at 10 a second', async () => {
-    await using server = await startRecordingServer({ processes: 4 });
+    const server = await startServer({ processes: 4 });
     for (const name of ['a', 'b', 'c', 'd']) fire(server, name, { requestsPerSecond: 10 });
     await server.until((arrivals) => arrivals.length > 48);
     const [first, last] = [server.arrivals[0]?.at ?? 0, server.arrivals[48]?.at ?? 0];
@@ -41,7 +44,7 @@ describe('processes that share an account', () => {
 
   it('are all quiet when one is throttled, then slower, then as fast as before', async () => {
     let throttledAt = Number.POSITIVE_INFINITY;
-    await using server = await startRecordingServer({
+    const server = await startServer({
       processes: 4,
       answer: (response, { at }, index) => {
         if (index === 15) {
@@ -76,7 +79,7 @@ describe('processes that share an account', () => {
   });
 
   it('have no more calls on their way together than one may', async () => {
-    await using server = await startRecordingServer({
+    const server = await startServer({
       processes: 3,
       answer: async (response) => {
         // Longer than it takes to ask for a place again: so that the places are all taken now and then.
@@ -96,7 +99,7 @@ describe('processes that share an account', () => {
   it('get the places of one that was killed, and not those of one that is merely slow', async () => {
     const lockMs = 1_500;
     const limits = { requestsPerSecond: 1_000, concurrency: 3, lockMs };
-    await using server = await startRecordingServer({
+    const server = await startServer({
       answer: (response, { from }) => {
         if (from !== 'slow') response.end();
       },
@@ -115,6 +118,12 @@ describe('processes that share an account', () => {
     expect(freeAfterMs).toBeLessThan(lockMs + 2_000);
   });
 });
+
+async function startServer(options: Parameters<typeof startRecordingServer>[0]): Promise<RecordingServer> {
+  const server = await startRecordingServer(options);
+  servers.push(server);
+  return server;
+}
 
 /** All that fire at one server share an account. */
 function fire(

@@ -4,9 +4,10 @@ import { isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
 import { member } from '../../contracts/sink/fixture.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { IndexWorld } from './index-world.ts';
+import { repeats, startSeed } from '../../support/trials.ts';
 
-const trials = Number(process.env['TRIALS'] ?? 120);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const trials = repeats('TRIALS', { share: 120, full: 1000 });
+const seed = startSeed();
 const stems = [
   'smith',
   'schmidt',

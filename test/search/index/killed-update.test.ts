@@ -9,9 +9,10 @@ import { seededRandom } from '../../support/seeded-random.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import { trigramsOf } from '../../../src/search/index/spelling.ts';
 import { IndexFile, IndexWorld, membersTarget, never } from './index-world.ts';
+import { repeats, startSeed } from '../../support/trials.ts';
 
-const kills = Number(process.env['KILLS'] ?? 6);
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+const kills = repeats('KILLS', { share: 4, full: 30 });
+const seed = startSeed();
 const program = join(import.meta.dirname, 'update-process.mjs');
 
 let world: IndexWorld;

@@ -14,7 +14,7 @@ const secret = 'secret-of-acme';
 describe('who is let in', () => {
   it('knows an application by its id and secret, and nobody by anything else', async () => {
     const acme = addApplication(state, 'acme');
-    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+    expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toEqual(acme);
     for (const [id, guess] of [
       [clientId, 'Secret-of-acme'],
       [clientId, ''],
@@ -24,7 +24,11 @@ describe('who is let in', () => {
       ["' OR 1=1 --", secret],
       ['__proto__', secret],
     ] as const) {
-      expect([id, guess, await state.applications.authenticate(id, guess)]).toEqual([id, guess, null]);
+      expect([id, guess, await state.applications.authenticate(id, guess, '127.0.0.1')]).toEqual([
+        id,
+        guess,
+        null,
+      ]);
     }
   });
 
@@ -36,8 +40,8 @@ describe('who is let in', () => {
 
     const changed = { organizationName: 'acme', clientId, clientSecret: 'another' };
     expect(state.applications.put(changed)).toEqual(acme);
-    expect(await state.applications.authenticate(clientId, secret)).toBeNull();
-    expect(await state.applications.authenticate(clientId, 'another')).toEqual(acme);
+    expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toBeNull();
+    expect(await state.applications.authenticate(clientId, 'another', '127.0.0.1')).toEqual(acme);
     expect(state.tokens.find(token)).toBeNull();
   });
 
@@ -47,16 +51,16 @@ describe('who is let in', () => {
       state.applications.put({ organizationName: 'other', clientId, clientSecret: 'mine' }),
     ).toThrow(/belongs to another organization/);
     expect(state.applications.list()).toEqual([acme]);
-    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+    expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toEqual(acme);
   });
 
   it('shuts a deleted application out, the one that was right a moment ago too', async () => {
     const acme = addApplication(state, 'acme');
-    await state.applications.authenticate(clientId, secret);
+    await state.applications.authenticate(clientId, secret, '127.0.0.1');
     const { token } = state.tokens.issueApplication(acme);
     expect(state.applications.delete(clientId)).toBe(true);
     expect(state.applications.delete(clientId)).toBe(false);
-    expect(await state.applications.authenticate(clientId, secret)).toBeNull();
+    expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toBeNull();
     expect(state.tokens.find(token)).toBeNull();
     expect(() => state.tokens.issueApplication(acme)).toThrow(/not there any more/);
   });
@@ -73,26 +77,44 @@ describe('who is let in', () => {
       first[Symbol.dispose]();
       // Opened anew it has proven nothing yet, and must do the work.
       using second = openTestState({ folder: folder.path });
-      const late = second.applications.authenticate(clientId, secret);
+      const late = second.applications.authenticate(clientId, secret, '127.0.0.1');
       meanwhile(second);
       expect(await late).toBeNull();
     }
   });
 
-  it('answers a crowd that guesses with 429 instead of working on all of it, and lets the right one through', async () => {
+  it('answers a crowd that guesses with 429 instead of working on all of it, and lets the right client through', async () => {
     const acme = addApplication(state, 'acme');
     const guesses = Array.from({ length: 200 }, (_, index) =>
-      state.applications.authenticate(index % 2 === 0 ? clientId : 'nobody', `guess ${index}`).then(
-        (found) => found,
-        (error: unknown) => error,
-      ),
+      state.applications
+        .authenticate(index % 2 === 0 ? clientId : 'nobody', `guess ${index}`, '127.0.0.1')
+        .then(
+          (found) => found,
+          (error: unknown) => error,
+        ),
     );
-    expect(await state.applications.authenticate(clientId, secret)).toEqual(acme);
+    expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toEqual(acme);
     const ends = await Promise.all(guesses);
     const refused = ends.filter((end) => end !== null);
-    expect(refused).toHaveLength(200 - 66);
+    expect(refused).toHaveLength(200 - 2 - 8 - 8);
     expect(refused[0]).toMatchObject({ status: 429, headers: { 'retry-after': '1' } });
-    expect(await state.applications.authenticate(clientId, 'again')).toBeNull();
+    expect(await state.applications.authenticate(clientId, 'again', '127.0.0.1')).toBeNull();
+  });
+
+  it('lets a client from elsewhere in while one address guesses', async () => {
+    const quiet = addApplication(state, 'quiet');
+    const ended: string[] = [];
+    const guesses = Array.from({ length: 8 }, (_, index) =>
+      state.applications
+        .authenticate(`guess ${index}`, 'guess', '192.0.2.1')
+        .then(() => void ended.push('guess')),
+    );
+    const honest = state.applications
+      .authenticate(quiet.clientId, 'wrong-by-mistake', '192.0.2.2')
+      .then(() => void ended.push('honest'));
+    await Promise.all([...guesses, honest]);
+    // Two were checked at once, and the queue of guesses had the next turn.
+    expect(ended.indexOf('honest')).toBeLessThanOrEqual(4);
   });
 });
 
@@ -115,7 +137,7 @@ describe('what an application may be called', () => {
     async (name) => {
       const put = state.applications.put({ organizationName: name, clientId: name, clientSecret: name });
       expect(put).toMatchObject({ organizationName: name, clientId: name });
-      expect(await state.applications.authenticate(name, name)).toEqual(put);
+      expect(await state.applications.authenticate(name, name, '127.0.0.1')).toEqual(put);
       expect(state.applications.list()).toEqual([put]);
     },
   );

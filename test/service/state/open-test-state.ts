@@ -32,6 +32,7 @@ export function openTestState(options: Partial<ServiceStateOptions> = {}): Servi
     tokenTtlSeconds: 900,
     scopedTokenTtlSeconds: 1200,
     maxTokens: 1000,
+    tokensPerSecond: 10_000,
     ...options,
   });
 }

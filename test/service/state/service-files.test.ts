@@ -6,6 +6,7 @@ import {
   statSync,
   symlinkSync,
   writeFileSync,
+  rmSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -154,6 +155,34 @@ describe('the key', () => {
   it('is made up for this process where there is no folder', () => {
     expect(loadServiceKey(null, undefined)).not.toEqual(loadServiceKey(null, undefined));
     expect(loadServiceKey(null, hex)).toEqual(Buffer.from(hex, 'hex'));
+  });
+
+  it('is not replaced where credentials were sealed with the one that is gone', () => {
+    const key = loadServiceKey(folder, undefined);
+    {
+      using state = openTestState({ folder, key });
+      const { organizationId } = addApplication(state, 'acme');
+      const workspace = state.workspaces.ensure(organizationId, 'default');
+      state.connectors.create({
+        organizationId,
+        workspaceId: workspace.id,
+        definition: 'email-marketing',
+        name: 'News',
+        credentials: { api_key: 'planted' },
+        replicationConfig: {},
+      });
+    }
+    rmSync(join(folder, 'service.key'));
+    expect(() => loadServiceKey(folder, undefined)).toThrow(
+      /service\.key is missing, and service\.db beside it/,
+    );
+    expect(readdirSync(folder)).not.toContain('service.key');
+    expect(loadServiceKey(folder, key.toString('base64'))).toEqual(key);
+  });
+
+  it('is made where there is data without anything sealed', () => {
+    openTestState({ folder })[Symbol.dispose]();
+    expect(loadServiceKey(folder, undefined)).toHaveLength(32);
   });
 
   it.each(['short', 'ab'.repeat(31), 'ab'.repeat(33), 'tell-nobody-'.repeat(4), `${'A'.repeat(43)}==`])(

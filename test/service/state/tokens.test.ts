@@ -1,6 +1,10 @@
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createApplications } from '../../../src/service/state/applications.ts';
+import { openStateFile } from '../../../src/service/state/open-state-file.ts';
+import { inMemoryCost } from '../../../src/service/state/secret-hash.ts';
+import { createTokens } from '../../../src/service/state/tokens.ts';
 import type { ServiceState } from '../../../src/service/state/service-state.ts';
 import {
   addApplication,
@@ -129,3 +133,68 @@ function tokenRows(folder: string): number {
     db.close();
   }
 }
+
+describe('a full disk', () => {
+  const openFullDisk = () => {
+    const folder = kept(temporaryFolder());
+    const clock = manualClock();
+    const file = openStateFile(folder.path, clock);
+    kept({ [Symbol.dispose]: () => file.close() });
+    const applications = createApplications(file, { clock, cost: inMemoryCost });
+    const tokens = createTokens(file, {
+      clock,
+      tokenTtlSeconds: 900,
+      scopedTokenTtlSeconds: 1200,
+      maxTokens: 1000,
+      tokensPerSecond: 1000,
+    });
+    const acme = applications.put({
+      organizationName: 'acme',
+      clientId: 'acme',
+      clientSecret: 'acme-secret',
+    });
+    // SQLite answers SQLITE_FULL as it does where the file system has no room.
+    file.db.pragma(`max_page_count = ${Number(file.db.pragma('page_count', { simple: true }))}`);
+    return { clock, file, applications, tokens, acme };
+  };
+
+  it('keeps no client out: tokens that cannot be stored are kept in memory', () => {
+    const { clock, file, tokens, acme } = openFullDisk();
+    const issued = Array.from({ length: 300 }, () => tokens.issueApplication(acme).token);
+    const stored = file.db.prepare('SELECT count(*) FROM tokens').pluck().get();
+    expect(stored).toBeLessThan(300);
+    const principals = issued.map((token) => tokens.find(token));
+    expect(new Set(principals.map((principal) => principal?.organizationId))).toEqual(
+      new Set([acme.organizationId]),
+    );
+    clock.pass(900_000);
+    expect(issued.map((token) => tokens.find(token))).toEqual(issued.map(() => null));
+    expect(() =>
+      tokens.issueScoped({ ...acme, kind: 'application', workspaceId: null, tokenName: 't' }, missing),
+    ).toThrow(/There is no such workspace/);
+  });
+
+  it('ends the tokens of an application that is deleted meanwhile', () => {
+    const { file, applications, tokens, acme } = openFullDisk();
+    const issued = Array.from({ length: 300 }, () => tokens.issueApplication(acme).token);
+    file.db.pragma('max_page_count = 1000000');
+    expect(applications.delete('acme')).toBe(true);
+    expect(issued.filter((token) => tokens.find(token) !== null)).toEqual([]);
+  });
+});
+
+describe('an application that asks for tokens without end', () => {
+  it('is held to its rate with 429, and others are not', () => {
+    const clock = manualClock();
+    const state = kept(openTestState({ clock, tokensPerSecond: 3 }));
+    const greedy = addApplication(state, 'greedy');
+    const quiet = addApplication(state, 'quiet');
+    for (let asked = 0; asked < 3; asked += 1) state.tokens.issueApplication(greedy);
+    expect(() => state.tokens.issueApplication(greedy)).toThrow(
+      expect.objectContaining({ status: 429, headers: { 'retry-after': '1' } }) as Error,
+    );
+    expect(state.tokens.issueApplication(quiet).token).not.toBe('');
+    clock.pass(1000);
+    expect(state.tokens.issueApplication(greedy).token).not.toBe('');
+  });
+});

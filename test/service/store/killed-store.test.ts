@@ -8,9 +8,10 @@ import { sameRow } from '../../support/same-row.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { sqliteRows } from '../../support/stored-rows.ts';
 import { definitionNamed, never, providerOf, sampleOf, storeWorld, syncProcesses } from './store-world.ts';
+import { repeats } from '../../support/trials.ts';
 
 /** KILLS asks for more. */
-const kills = Number(process.env['KILLS'] ?? 2);
+const kills = repeats('KILLS', { share: 2, full: 20 });
 
 it.each(['workspace-notes', 'email-marketing'])(
   'has all of %s after its syncs were killed at any moment',

@@ -14,7 +14,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
-import { openHistory } from '../../../src/sinks/registry.ts';
+import { openHistory } from '../../../src/sinks/open-history.ts';
 
 let folder = '';
 beforeEach(() => {

@@ -35,7 +35,7 @@ test('a database that another writer keeps locked is SINK_FAILED for now, and th
     recovery: 'retry',
     context: { cause: 'SQLITE_BUSY' },
   });
-  expect(String(failure)).toContain('locked by another writer');
+  expect(String(failure)).toContain('another program holds its write lock');
 });
 
 test('a database that may not grow is SINK_FULL for now', () => {

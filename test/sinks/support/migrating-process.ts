@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { systemClock } from '../../../src/core/clock.ts';
-import { openSink, type SinkOptions } from '../../../src/sinks/registry.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 
 /**
  * Opens the sink given as JSON when it is told to, and says when it has seen the version and how it went. With `killed` as
@@ -11,9 +12,12 @@ const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
 const isKilled = process.argv[3] === 'killed';
 
 // The pragmas are what an opening consists of: the version is read, the log is set up, the new version is written.
+let hasInspected = false;
 const pragma = Reflect.get(Database.prototype, 'pragma');
 Database.prototype.pragma = function (source, more) {
-  if (source === 'journal_mode = WAL') process.send?.('inspected');
+  // A sink that finds the file locked opens it again.
+  if (source === 'journal_mode = WAL' && !hasInspected) process.send?.('inspected');
+  hasInspected ||= source === 'journal_mode = WAL';
   if (source.startsWith('user_version = ') && isKilled) process.kill(process.pid, 'SIGKILL');
   return pragma.call(this, source, more);
 };

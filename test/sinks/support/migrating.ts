@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, test } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { openHistory, openSink } from '../../../src/sinks/registry.ts';
+import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -27,6 +28,7 @@ import {
   type SinkKind,
   type Started,
 } from '../../contracts/sink/fixture.ts';
+import { isLong } from '../../support/trials.ts';
 import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';
@@ -38,6 +40,7 @@ const nothingDeleted = {
   pending: 0,
   withdrawn: 0,
   withheldBecause: null,
+  withholding: null,
   proofs: { single: 1, seam: 0, token: 0, keyset: 0 },
 };
 
@@ -107,7 +110,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
       { run: 'r1', state: 'ok', report: { error: null, entities: [{ entity: members, isWhole: true }] } },
     ]);
     expect(history.runs({ kind: 'backfill', limit: 5 })).toEqual([]);
-    expect(readFileSync(file())).toEqual(before);
+    expect(readFileSync(file()).equals(before)).toBe(true);
     expect(version(file())).toBe(older);
   });
 
@@ -151,7 +154,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
 
   test('is migrated once by several processes that open it at the same time', async () => {
     await fillOlder(bench(), older);
-    const openers = await Promise.all(Array.from({ length: 4 }, () => opener()));
+    const openers = await Promise.all(Array.from({ length: isLong ? 4 : 2 }, () => opener()));
     const other = new Database(file());
     other.exec('BEGIN IMMEDIATE');
     const inspected = openers.map((child) => heard(child));

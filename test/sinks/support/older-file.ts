@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { applicationId } from '../../../src/sinks/ledger/schema.ts';
 
-export type OlderVersion = 1 | 2 | 3;
+export type OlderVersion = 1 | 2 | 3 | 4;
 
 /** The highest number that a partition of an older file has had. */
 export const lastPartition = 41;
@@ -42,7 +42,7 @@ export function makeOlder(file: string, version: OlderVersion): void {
 /** What the record store has made beside the ledger's tables, tables before their indexes. */
 const recordTables = `
 SELECT sql FROM newer.sqlite_schema
-WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%'
+WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite%' AND name NOT LIKE '%\\_\\_lost' ESCAPE '\\'
   AND (tbl_name LIKE '\\_sync\\_keys\\_%' ESCAPE '\\' OR tbl_name NOT LIKE '\\_sync\\_%' ESCAPE '\\')
 ORDER BY type DESC`;
 
@@ -76,13 +76,15 @@ const saidSince3 = [
 ];
 
 const saidSince4 = ['files'];
+const saidSince5 = ['withholding'];
 
 /** Older versions said less about a run. */
 function olderReport(text: string, version: OlderVersion): string {
   return without(text, [
     ...(version < 2 ? saidSince2 : []),
     ...(version < 3 ? saidSince3 : []),
-    ...saidSince4,
+    ...(version < 4 ? saidSince4 : []),
+    ...saidSince5,
   ]);
 }
 

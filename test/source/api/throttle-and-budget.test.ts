@@ -97,6 +97,81 @@ describe('a throttle', () => {
   });
 });
 
+describe('Retry-After of a service that is down', () => {
+  const down = (status: number, after: string): Reply => apiError(status, 'down', { 'retry-after': after });
+
+  it.each<[number, string, number, number]>([
+    [500, '7', 7_000, 7_000],
+    [502, '7', 7_000, 7_000],
+    [503, '7', 7_000, 7_000],
+    [504, '7', 7_000, 7_000],
+    [503, '2.5', 2_500, 2_500],
+    [503, new Date(Date.now() + 20_000).toUTCString(), 18_000, 21_000],
+    [408, '7', 7_000, 7_000],
+    [507, '7', 7_000, 7_000],
+    // Nothing that can be waited for: the call backs off as without a header.
+    [503, '0', 0, 1_000],
+    [503, 'soon', 0, 1_000],
+    [503, '-5', 0, 1_000],
+    [503, 'Thu, 01 Jan 1970 00:00:00 GMT', 0, 1_000],
+  ])('is waited for as that of a 429: %i with %s', async (status, after, least, most) => {
+    const clock = instantClock();
+    const { source } = await start({ respond: firstly(down(status, after)), clock });
+    const startedAt = clock.now();
+    await source.list({ ...request, entity: entityName('tags') }, never);
+    expect(clock.now() - startedAt).toBeGreaterThanOrEqual(least);
+    expect(clock.now() - startedAt).toBeLessThanOrEqual(most);
+    expect(source.stats()).toMatchObject({ calls: 2, retries: 1, throttled: least > 0 ? 1 : 0 });
+  });
+
+  it('keeps every call quiet, and one longer than 30 s is handed to the caller, an hour at most', async () => {
+    const clock = instantClock();
+    const { source, server } = await start({ respond: firstly(down(503, '99999')), clock });
+    expect(await failureOf(source.list(request, never))).toMatchObject({
+      code: 'THROTTLED',
+      recovery: 'throttle',
+      retryAfterMs: 3_600_000,
+    });
+    clock.advance(3_500_000);
+    expect(await failureOf(source.list(request, never))).toMatchObject({ retryAfterMs: 100_000 });
+    expect(server.calls).toHaveLength(1);
+  });
+
+  it('does not keep a walk that always gets it from being set aside', async () => {
+    const { source, server } = await start({ respond: () => down(503, '5') });
+    expect(await failureOf(source.list(request, never))).toMatchObject({
+      code: 'UPSTREAM',
+      recovery: 'retry',
+    });
+    expect(server.calls).toHaveLength(6);
+  });
+
+  it('is kept before a smaller page is asked for', async () => {
+    const clock = instantClock();
+    const { source, server } = await start({ respond: firstly(down(504, '9')), clock });
+    const startedAt = clock.now();
+    const paged = { ...request, params: { list_id: 'l', count: 10 } };
+    expect(await failureOf(source.list(paged, never))).toMatchObject({ recovery: 'smaller-page' });
+    expect(server.calls).toHaveLength(1);
+    await source.list(paged, never);
+    expect(clock.now() - startedAt).toBe(9_000);
+  });
+
+  it('is waited for by requests for a token and for the connector too', async () => {
+    const clock = instantClock();
+    const startedAt = clock.now();
+    let connectorRequests = 0;
+    const { source, server } = await start({
+      clock,
+      respondToken: (index) => (index === 0 ? down(503, '7') : null),
+      respondGet: () => (connectorRequests++ === 0 ? down(502, '11') : null),
+    });
+    await source.connect(never);
+    expect([server.tokensIssued(), connectorRequests]).toEqual([1, 2]);
+    expect(clock.now() - startedAt).toBe(18_000);
+  });
+});
+
 describe('the budget', () => {
   it('spaces calls by the rate', async () => {
     const clock = instantClock();

@@ -2,9 +2,10 @@ import type { JsonObject } from '../../../core/json.ts';
 import { before, equalTo, since, type RecordFilters } from '../record-filters.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, mailingTime } from '../times.ts';
-import { deliveryStatus, emailsSent, openCounts, previewOf, subjectOf } from './campaign-counts.ts';
+import { deliveryStatus, emailsSent, previewOf } from './campaign-counts.ts';
 import { selfLinks } from './links.ts';
 import { kind } from './kinds.ts';
+import { reportSummary } from './report-summary.ts';
 import type { Campaign } from './plan-campaigns.ts';
 
 export const campaignFilters: RecordFilters = {
@@ -47,7 +48,7 @@ export function campaignRecord(campaign: Campaign): JsonObject {
     tracking: trackingOf(dice),
     ...typeOptions(campaign),
     social_card: { image_url: 'https://cdn.example.test/banner.png', description: '', title: '' },
-    ...(sentAt === null ? {} : { report_summary: openCounts(campaign).summary }),
+    ...(sentAt === null ? {} : { report_summary: reportSummary(campaign, sentAt) }),
     delivery_status: deliveryStatus(campaign),
     _links: selfLinks(`/campaigns/${campaign.id}`),
   };
@@ -58,7 +59,7 @@ function campaignSettings(campaign: Campaign, dice: Dice): JsonObject {
     ...(campaign.sentAt === null
       ? {}
       : {
-          subject_line: subjectOf(campaign),
+          subject_line: campaign.title,
           preview_text: previewOf(campaign),
           from_name: 'Editor',
           reply_to: 'editor@example.test',

@@ -28,35 +28,3 @@ export const noCampaignRevisions: CampaignRevisions = {
   actions: new Map(),
   departures: [],
 };
-
-/** What the reports add up of the actions that came with revisions. */
-export interface LateCounts {
-  readonly opens: number;
-  readonly openers: number;
-  readonly clicks: number;
-  readonly clickers: number;
-  /** Null: none. */
-  readonly lastOpen: number | null;
-  readonly lastClick: number | null;
-}
-
-export function lateCounts({ actions }: CampaignRevisions): LateCounts {
-  const timesOf = (wanted: Action['action']): readonly (readonly number[])[] =>
-    [...actions.values()]
-      .map((own) => own.flatMap(({ action, at }) => (action === wanted ? [at] : [])))
-      .filter((times) => times.length > 0);
-  const opens = timesOf('open');
-  const clicks = timesOf('click');
-  return {
-    opens: opens.flat().length,
-    openers: opens.length,
-    clicks: clicks.flat().length,
-    clickers: clicks.length,
-    lastOpen: latest(opens.flat()),
-    lastClick: latest(clicks.flat()),
-  };
-}
-
-function latest(times: readonly number[]): number | null {
-  return times.length === 0 ? null : Math.max(...times);
-}

@@ -25,9 +25,7 @@ export function activityListing(campaign: Campaign, sentAt: number, params: Para
 function activityRecord(campaign: Campaign, sentAt: number, index: number, bound: number): JsonObject {
   const person = memberPerson(campaign.list, index);
   const id = memberId(person.email);
-  const late = campaign.revised.actions.get(index) ?? [];
-  const early = campaign.revised.isSentLate ? [] : firstActions(campaign, sentAt, index);
-  const activity = [...early, ...late].filter(({ at }) => at >= bound);
+  const activity = actionsOf(campaign, sentAt, index).filter(({ at }) => at >= bound);
   return {
     campaign_id: campaign.id,
     list_id: campaign.list.id,
@@ -37,6 +35,12 @@ function activityRecord(campaign: Campaign, sentAt: number, index: number, bound
     activity: activity.map(({ at, action, ...rest }) => ({ action, timestamp: mailingTime(at), ...rest })),
     _links: selfLinks(`/reports/${campaign.id}/email-activity/${id}`),
   };
+}
+
+/** All that a recipient did, oldest first. */
+export function actionsOf(campaign: Campaign, sentAt: number, index: number): readonly Action[] {
+  const early = campaign.revised.isSentLate ? [] : firstActions(campaign, sentAt, index);
+  return [...early, ...(campaign.revised.actions.get(index) ?? [])];
 }
 
 /** Before all revisions: nothing, a bounce, or some opens each of which may lead to a click; oldest first. */

@@ -43,7 +43,10 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
           return campaign === undefined ? null : campaignRecord(campaign);
         }
         case 'reports':
-          return byId(reportRecords(plan), params['campaign_id']);
+          return byId(
+            reportRecords(plan.campaigns.filter(({ id }) => id === params['campaign_id'])),
+            params['campaign_id'],
+          );
         case 'list_members': {
           const list = listOf(params);
           const index = finders.get(list)?.(textOf(params['subscriber_hash'])) ?? null;
@@ -87,7 +90,10 @@ function listEntity(
         listLinks('/automations'),
       );
     case 'reports':
-      return listingOf(filterRecords(reportRecords(plan), reportFilters, params), listLinks('/reports'));
+      return listingOf(
+        filterRecords(reportRecords(plan.campaigns), reportFilters, params),
+        listLinks('/reports'),
+      );
     case 'email_activity': {
       const { campaign, sentAt } = sentCampaign(plan, params);
       return activityListing(campaign, sentAt, params);
@@ -132,8 +138,8 @@ function listOfList(list: MailingList, entity: string, params: Params): Listing 
   }
 }
 
-function reportRecords(plan: MailingPlan): readonly JsonObject[] {
-  return plan.campaigns.flatMap((campaign) =>
+function reportRecords(campaigns: readonly Campaign[]): readonly JsonObject[] {
+  return campaigns.flatMap((campaign) =>
     campaign.sentAt === null ? [] : [reportRecord(campaign, campaign.sentAt)],
   );
 }

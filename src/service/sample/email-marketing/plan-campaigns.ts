@@ -1,5 +1,6 @@
 import { dayMs, sampleStart } from '../times.ts';
 import { diceFor } from '../dice.ts';
+import { titleAt } from '../title-at.ts';
 import { noCampaignRevisions, type CampaignRevisions } from './campaign-revisions.ts';
 import { kind } from './kinds.ts';
 import type { MailingList } from './mailing-plan.ts';
@@ -54,7 +55,33 @@ const types: readonly CampaignType[] = [
   'rss',
   'absplit',
 ];
-const titles = ['Untitled', 'Spring sale – 20 % off', 'Привет, весна!', 'What’s new 🎉', '春のお知らせ'];
+/** As people name what they send. The second of every twelve is a draft, and drafts often have no name yet. */
+const titles = [
+  'Thank you for joining us',
+  'Untitled',
+  'Spring sale: 20 % off',
+  'Привет, весна!',
+  'What we planned for the summer',
+  'New in May 🎉',
+  'Five recipes for short evenings',
+  'Gift guide',
+  '春のお知らせ',
+  'Your orders planted 1,000 trees',
+  'Last call: free shipping ends tonight',
+  'Two questions about your last order',
+  'Meet the people behind your coffee',
+  'Untitled',
+  'Back to school',
+  'Neu im Sortiment: Räder für Łódź',
+  'Autumn menu',
+  'How we pack without plastic',
+  'Black Friday starts early',
+  'Holiday opening hours',
+  'Our year in numbers',
+  'Winter sale: last sizes',
+  'Neuigkeiten im Februar',
+  'A date for your calendar: open house',
+];
 /** Most recipients of a campaign, however long its list is. */
 export const maxRecipients = 2_500;
 
@@ -82,7 +109,7 @@ export function planCampaigns(
             webId: 13_500_000 + index * 17,
             status,
             type: types[index % types.length] ?? ('regular' as const),
-            title: titles[index % titles.length] ?? 'Untitled',
+            title: titleAt(titles, index),
             list,
             createdAt,
             sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,

@@ -2,9 +2,11 @@ import type { JsonObject } from '../../../core/json.ts';
 import { before, equalTo, since, type RecordFilters } from '../record-filters.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { dayMs, mailingTime } from '../times.ts';
-import { deliveryStatus, emailsSent, openCounts, previewOf, subjectOf } from './campaign-counts.ts';
+import { activityCounts, hourMs, type ActivityCounts } from './activity-counts.ts';
+import { deliveryStatus, emailsSent, previewOf } from './campaign-counts.ts';
 import { selfLinks } from './links.ts';
 import { kind } from './kinds.ts';
+import { ecommerceOf, rateOf } from './report-summary.ts';
 import type { Campaign } from './plan-campaigns.ts';
 import { unsubscribedStride } from './unsubscribes.ts';
 import { strideSize } from './member-slots.ts';
@@ -19,7 +21,7 @@ export const reportFilters: RecordFilters = {
 export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
   const dice = diceFor(campaign.seed, kind.report, campaign.index, 1);
   const { list } = campaign;
-  const counts = openCounts(campaign);
+  const counts = activityCounts(campaign, sentAt);
   return {
     id: campaign.id,
     campaign_title: campaign.title,
@@ -27,17 +29,28 @@ export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
     list_id: list.id,
     list_is_active: list.isActive,
     list_name: list.name,
-    subject_line: subjectOf(campaign),
+    subject_line: campaign.title,
     preview_text: previewOf(campaign),
     emails_sent: emailsSent(campaign),
     abuse_reports: dice.below(2),
     unsubscribed: strideSize(unsubscribedStride(campaign)) + campaign.revised.departures.length,
     send_time: mailingTime(sentAt),
     ...(campaign.type === 'rss' ? { rss_last_send: mailingTime(sentAt + dayMs) } : {}),
-    bounces: { hard_bounces: dice.below(4), soft_bounces: dice.below(6), syntax_errors: 0 },
+    bounces: { hard_bounces: counts.hardBounces, soft_bounces: counts.softBounces, syntax_errors: 0 },
     forwards: { forwards_count: dice.below(3), forwards_opens: dice.below(3) },
-    opens: counts.opens,
-    clicks: counts.clicks,
+    opens: {
+      opens_total: counts.opens,
+      unique_opens: counts.openers,
+      open_rate: rateOf(counts.openers, campaign),
+      last_open: counts.lastOpen === null ? '' : mailingTime(counts.lastOpen),
+    },
+    clicks: {
+      clicks_total: counts.clicks,
+      unique_clicks: counts.uniqueClicks,
+      unique_subscriber_clicks: counts.clickers,
+      click_rate: rateOf(counts.clickers, campaign),
+      last_click: counts.lastClick === null ? '' : mailingTime(counts.lastClick),
+    },
     facebook_likes: { recipient_likes: 0, unique_likes: 0, facebook_likes: 0 },
     industry_stats: {
       type: 'Software and Web App',
@@ -50,31 +63,26 @@ export function reportRecord(campaign: Campaign, sentAt: number): JsonObject {
     },
     list_stats: { sub_rate: 0, unsub_rate: 1, open_rate: 64.70588235294117, click_rate: 33.33333333333333 },
     ...(campaign.type === 'absplit' ? { ab_split: abSplit(dice, sentAt) } : {}),
-    timeseries: timeseries(dice, campaign, sentAt),
+    timeseries: timeseries(campaign, sentAt, counts),
     ...(campaign.type === 'variate' ? { timewarp: timewarp(dice, sentAt) } : {}),
     share_report: {
       share_url: `https://us10.example.test/reports/summary?u=${dice.hex(25)}`,
       share_password: '',
     },
-    ecommerce: {
-      total_orders: dice.below(9),
-      total_spent: dice.below(90_000) / 100,
-      total_revenue: dice.below(90_000) / 100,
-      currency_code: 'USD',
-    },
+    ecommerce: { ...ecommerceOf(campaign), currency_code: 'USD' },
     delivery_status: deliveryStatus(campaign),
     _links: selfLinks(`/reports/${campaign.id}`),
   };
 }
 
 /** The first 24 hours. */
-function timeseries(dice: Dice, campaign: Campaign, sentAt: number): readonly JsonObject[] {
-  const firstHour = Math.floor(sentAt / 3_600_000) * 3_600_000;
+function timeseries(campaign: Campaign, sentAt: number, counts: ActivityCounts): readonly JsonObject[] {
+  const firstHour = Math.floor(sentAt / hourMs);
   return Array.from({ length: 24 }, (_, hour) => ({
-    timestamp: mailingTime(firstHour + hour * 3_600_000),
+    timestamp: mailingTime((firstHour + hour) * hourMs),
     emails_sent: hour === 0 ? emailsSent(campaign) : 0,
-    unique_opens: dice.below(20),
-    recipients_clicks: dice.below(5),
+    unique_opens: counts.firstOpens.get(firstHour + hour) ?? 0,
+    recipients_clicks: counts.firstClicks.get(firstHour + hour) ?? 0,
   }));
 }
 

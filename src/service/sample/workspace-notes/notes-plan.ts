@@ -1,5 +1,6 @@
 import { dayMs } from '../times.ts';
 import { diceFor } from '../dice.ts';
+import { titleAt } from '../title-at.ts';
 
 /** What is behind one workspace. Small enough to be kept: some hundred pages at most. */
 export interface NotesPlan {
@@ -74,7 +75,7 @@ export function planNotes(seed: number, size: 'tiny' | 'small'): NotesPlan {
     return {
       index,
       id,
-      title: pageTitles[index % pageTitles.length] ?? 'Notes',
+      title: titleAt(pageTitles, index),
       place: index >= shape.pages ? { kind: 'workspace' } : placeOf(index, ids, databases),
       ...times,
       creatorId: dice.pick(userIds),
@@ -86,14 +87,24 @@ export function planNotes(seed: number, size: 'tiny' | 'small'): NotesPlan {
 }
 
 const pageTitles = [
-  'Daily Standup',
+  'Company handbook',
   'Reiseplan für Łódź',
-  '週報 📝',
+  'Meeting log',
   'Roadmap',
   '',
+  'How we plan a release',
+  'Interview notes',
+  'Notas de la reunión',
+  '週報 📝',
+  'Questions to the team',
+  'Daily standup',
   'Идеи на потом',
   'Onboarding',
-  'Notas de la reunión',
+  'Retrospective',
+  'Holiday calendar',
+  'Support playbook',
+  'Budget',
+  'Style guide for letters',
 ];
 
 /** Of five pages one lies at the top, two in a database, and two below the first. */

@@ -6,7 +6,7 @@ import type { Commit } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
 import { storeRecords } from '../store-rows.ts';
 import type { MissingRows, NotedRow } from './missing-rows.ts';
-import { tombstoneRow, type PartitionsBelow } from './tombstone-row.ts';
+import type { PartitionsBelow } from './partitions-below.ts';
 
 export interface Judging {
   readonly missing: MissingRows;
@@ -25,8 +25,8 @@ export function prepareWithdraw(db: Database.Database): Withdraw {
 }
 
 /**
- * Stores what `get` said of missing rows; counts of the records that were stored. A row that is not missing (any more) is
- * passed over, so that judgements may be repeated.
+ * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for the guards to
+ * judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
  */
 export function judgeRows(
   commit: Commit,
@@ -41,7 +41,7 @@ export function judgeRows(
     const stored = current.tables.get(entity)?.table.row(judgement.row);
     if (noted === undefined || stored === undefined || stored.deletedAt !== null) continue;
     if (judgement.verdict === 'gone') {
-      tombstoneRow(commit, judging.below, entity, stored);
+      judging.missing.foundGone(held.connector, entity, stored.row, current.run);
     } else {
       counts = addCounts(counts, keepRow(commit, judging, entity, { ...judgement, noted, stored }));
     }

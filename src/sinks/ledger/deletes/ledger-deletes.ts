@@ -4,15 +4,16 @@ import type { Lease } from '../../sink.ts';
 import { parseParams } from '../ledger-json.ts';
 import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { inRun } from '../transact.ts';
-import { countMissing, prepareLiveCount } from './count-missing.ts';
+import { prepareCascade } from './cascade.ts';
+import { deleteMissing } from './delete-missing.ts';
 import { judgeRows, prepareWithdraw } from './judge-rows.ts';
 import { prepareMissingRows, type MissingRows, type ToConfirm } from './missing-rows.ts';
-import { prepareGonePartitions, tombstoneOrphans } from './orphans.ts';
+import { deleteOrphans, prepareGonePartitions } from './orphans.ts';
+import { preparePartitionsBelow } from './partitions-below.ts';
 import { sweepRows } from './sweep-rows.ts';
 import { prepareSweptPartitions } from './swept-partitions.ts';
 import { prepareSuspectParents } from './suspect-parents.ts';
-import { tombstoneMissing } from './tombstone-missing.ts';
-import { preparePartitionsBelow } from './tombstone-row.ts';
+import { prepareLiveCount, weighMissing } from './weigh-missing.ts';
 
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */
 export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Deletes {
@@ -23,10 +24,16 @@ export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConn
   const gone = prepareGonePartitions(db);
   const withdraw = prepareWithdraw(db);
   const live = prepareLiveCount(db);
+  const cascade = prepareCascade(db);
+  const gate = { below, cascade };
   const parents = prepareSuspectParents(db);
-  const inLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result): Result => {
+  const inLease = async <Result>(
+    lease: Lease,
+    run: RunId,
+    work: (commit: Commit) => Result,
+  ): Promise<Result> => {
     const held = heldOf(lease);
-    return inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
+    return await inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
   };
   return {
     sweep: async (lease, run, limit) =>
@@ -37,7 +44,7 @@ export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConn
       inLease(lease, run, (commit) => parents.suspect(commit, confirmable)),
     endedBelow: async (lease, run) => inLease(lease, run, (commit) => parents.ended(commit)),
     missing: async (lease, run) =>
-      inLease(lease, run, (commit) => countMissing(commit, { missing, gone, live })),
+      inLease(lease, run, (commit) => weighMissing(commit, { missing, gone, cascade, live })),
     allow: async (lease, run, entity) =>
       inLease(lease, run, ({ held }) => missing.allow(held.connector, entity)),
     toConfirm: async (lease, run, entity, limit) =>
@@ -45,9 +52,9 @@ export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConn
     judge: async (lease, run, entity, judgements) =>
       inLease(lease, run, (commit) => judgeRows(commit, { missing, below, withdraw }, entity, judgements)),
     tombstone: async (lease, run, entity, which, limit) =>
-      inLease(lease, run, (commit) => tombstoneMissing(commit, { missing, below }, { entity, which, limit })),
+      inLease(lease, run, (commit) => deleteMissing(commit, { missing, gate }, { entity, which, limit })),
     tombstoneOrphans: async (lease, run, limit) =>
-      inLease(lease, run, (commit) => tombstoneOrphans(commit, { missing, gone, below }, limit)),
+      inLease(lease, run, (commit) => deleteOrphans(commit, { missing, gone, gate }, limit)),
   };
 }
 

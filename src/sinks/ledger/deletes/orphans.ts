@@ -4,7 +4,7 @@ import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import type { RecordTable } from '../record-store.ts';
 import type { MissingRows } from './missing-rows.ts';
-import { tombstoneRow, type PartitionsBelow } from './tombstone-row.ts';
+import { deleteRow, type Gate } from './gate.ts';
 
 interface GonePartition {
   readonly id: number;
@@ -61,22 +61,26 @@ export function prepareGonePartitions(db: Database.Database): GonePartitions {
 interface Orphaning {
   readonly missing: MissingRows;
   readonly gone: GonePartitions;
-  readonly below: PartitionsBelow;
+  readonly gate: Gate;
 }
 
 /**
- * Up to `limit` steps (a row or a partition each) of tombstoning what lies below tombstoned records, at any depth. A batch
+ * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was judged with them. A batch
  * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
  */
-export function tombstoneOrphans(
-  commit: Commit,
-  orphaning: Orphaning,
-  limit: number,
-): readonly DeletedRows[] {
+export function deleteOrphans(commit: Commit, orphaning: Orphaning, limit: number): readonly DeletedRows[] {
   const { held, current } = commit;
   const entities = [...current.entities];
   const rowsByEntity = new Map<EntityName, number>();
-  for (let left = limit; left > 0;) {
+  let left = limit;
+  for (const { entity, row } of orphaning.missing.orphansGone(held.connector, current.run, limit)) {
+    const stored = current.tables.get(entity)?.table.row(row);
+    if (stored === undefined) continue;
+    deleteRow(commit, orphaning.gate, entity, stored, 'along');
+    rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + 1);
+    left -= 1;
+  }
+  while (left > 0) {
     const partition = orphaning.gone.next(held.connector, entities);
     if (partition === undefined) break;
     const { steps, rows } = emptyPartition(commit, orphaning, partition, left);
@@ -94,8 +98,7 @@ function emptyPartition(
 ): { readonly steps: number; readonly rows: number } {
   const { current } = commit;
   const table = current.tables.get(entity)?.table;
-  const isDeletable = current.reading.get(entity)?.isDeletable === true;
-  const live = table === undefined || !isDeletable ? [] : table.liveRows(id, sweptTo, limit);
+  const live = table === undefined || current.keeps.has(entity) ? [] : table.liveRows(id, sweptTo, limit);
   let rows = 0;
   for (const { row } of live) {
     rows += table !== undefined && endRow(commit, orphaning, { entity, table, row, partition: id }) ? 1 : 0;
@@ -118,10 +121,11 @@ interface OrphanedRow {
 
 /** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
 function endRow(
-  { ledger, held, current, stamp }: Commit,
-  { missing, gone, below }: Orphaning,
+  commit: Commit,
+  { missing, gone, gate }: Orphaning,
   { entity, table, row, partition }: OrphanedRow,
 ): boolean {
+  const { held, current, stamp } = commit;
   const { connector } = held;
   const home = gone.otherHome(connector, entity, row);
   if (home !== undefined) {
@@ -130,12 +134,12 @@ function endRow(
     return false;
   }
   if (current.reading.get(entity)?.mayMove === true) {
-    missing.noteOrphan({ connector, entity, row, partition, origin: current.origin, now: stamp.now });
+    missing.noteOrphan({ connector, entity, row, partition, origin: current.origin, since: stamp.now });
     return false;
   }
   const stored = table.row(row);
   if (stored !== undefined) {
-    tombstoneRow({ ledger, held, current, stamp }, below, entity, stored);
+    deleteRow(commit, gate, entity, stored, 'along');
   }
   return stored !== undefined;
 }

@@ -94,8 +94,8 @@ function missRow(
     table.setHome(row, weakest.partition);
   }
   const needs = weakest.absence;
-  const { origin } = current;
-  missing.note({ connector, entity, row, partition: weakest.partition, origin, now: stamp.now, needs });
+  const { origin, chainStartedAt: since } = current;
+  missing.note({ connector, entity, row, partition: weakest.partition, origin, since, needs });
 }
 
 interface Place {

@@ -11,13 +11,13 @@ import { inRun } from '../transact.ts';
 /** `Files` over the ledger. */
 export function ledgerFiles(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Files {
   const rows = prepareDownloadRows(ledger.db);
-  const inLease = <Result>(
+  const inLease = async <Result>(
     lease: Lease,
     run: RunId,
     work: (connector: string, stamp: WriteStamp) => Result,
-  ): Result => {
+  ): Promise<Result> => {
     const held = heldOf(lease);
-    return inRun(ledger, held, run, (_current, stamp) => work(held.connector, stamp));
+    return await inRun(ledger, held, run, (_current, stamp) => work(held.connector, stamp));
   };
   return {
     next: async (lease, run, entity, limit) =>

@@ -71,7 +71,14 @@ const fromTheStart = `position = NULL, mode = 'full', midway = 0, watermark = NU
   ))`;
 
 /** `_sync_files` is the store's own: it needs what it says until the files are removed. */
-const tablesOfRecords = ['_sync_tables', '_sync_also', '_sync_quarantine', '_sync_drift', '_sync_downloads'];
+const tablesOfRecords = [
+  '_sync_tables',
+  '_sync_hours',
+  '_sync_also',
+  '_sync_quarantine',
+  '_sync_drift',
+  '_sync_downloads',
+];
 const tablesOfConnector = [
   ...tablesOfRecords,
   '_sync_partitions',

@@ -3,28 +3,37 @@ import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/re
 import type { Repair, UndeletedRows } from '../../repair.ts';
 import type { Lease } from '../../sink.ts';
 import { checkCounts } from '../counts.ts';
-import { preparePartitionsBelow, tombstoneRow, type PartitionsBelow } from '../deletes/tombstone-row.ts';
+import { prepareCascade } from '../deletes/cascade.ts';
+import { deleteRow, type Gate } from '../deletes/gate.ts';
+import { preparePartitionsBelow, type PartitionsBelow } from '../deletes/partitions-below.ts';
 import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { storeRows } from '../store-rows.ts';
 import { inRun } from '../transact.ts';
+import { adopt } from './adopt.ts';
 import { reset } from './reset.ts';
 
 /** `Repair` over the ledger. */
 export function ledgerRepair(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Repair {
   const below = preparePartitionsBelow(ledger.db);
-  const inLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result): Result => {
+  const gate = { below, cascade: prepareCascade(ledger.db) };
+  const inLease = async <Result>(
+    lease: Lease,
+    run: RunId,
+    work: (commit: Commit) => Result,
+  ): Promise<Result> => {
     const held = heldOf(lease);
-    return inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
+    return await inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
   };
   return {
     reset: async (connector, what) => reset(ledger, connector, what),
+    adopt: (identity, now) => adopt(ledger, identity, now),
     canUndelete: ledger.store.canUndelete,
     undelete: async (lease, run, of, limit) =>
       inLease(lease, run, (commit) => undelete(commit, below, of, limit)),
     storeRecord: async (lease, run, entity, record) =>
       inLease(lease, run, (commit) => storeOne(commit, below, entity, record)),
     tombstoneRecord: async (lease, run, entity, keyText) =>
-      inLease(lease, run, (commit) => tombstoneOne(commit, below, entity, keyText)),
+      inLease(lease, run, (commit) => tombstoneOne(commit, gate, entity, keyText)),
   };
 }
 
@@ -44,6 +53,7 @@ function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: numb
     }
     if (tombstoned.length > 0) {
       ledger.rows.addDeleted(held.connector, entity, -tombstoned.length);
+      ledger.day.add(held.connector, entity, tombstoned.length, { origin: current.origin, now: stamp.now });
       rows.push({ entity, rows: tombstoned.length });
     }
     left -= tombstoned.length;
@@ -70,9 +80,10 @@ function storeOne(
   return counts;
 }
 
-function tombstoneOne(commit: Commit, below: PartitionsBelow, entity: EntityName, keyText: string): boolean {
+/** A person asked for it by its key, with `--allow-deletes`: what lies below goes along, as it does in a sync that is allowed to delete. */
+function tombstoneOne(commit: Commit, gate: Gate, entity: EntityName, keyText: string): boolean {
   const stored = commit.current.tables.get(entity)?.table.rowOf(keyText);
   if (stored === undefined || stored.deletedAt !== null) return false;
-  tombstoneRow(commit, below, entity, stored);
+  deleteRow(commit, gate, entity, stored, 'allowed');
   return true;
 }

@@ -13,18 +13,34 @@ const noRun = '' as RunId;
  * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's lock alone
  * is taken: its epoch and identity stay as they are.
  */
-export function reset(ledger: Ledger, connector: ConnectorName, what: ResetScope): ResetCounts {
+export async function reset(
+  ledger: Ledger,
+  connector: ConnectorName,
+  what: ResetScope,
+): Promise<ResetCounts> {
   const lock = lockConnector(ledger, connector);
   try {
-    return inTransaction(ledger, noRun, () => {
+    const mend = what.withData
+      ? (): void => undefined
+      : await ledger.store.findDamage(connector, entitiesOf(what), ledger.signal);
+    return await inTransaction(ledger, noRun, () => {
       const forgetting = prepareForgetting(ledger.db);
       return what.entity === null
-        ? resetConnector(ledger, forgetting, connector, what)
-        : resetEntity(ledger, forgetting, connector, what.entity, what);
+        ? resetConnector(ledger, forgetting, connector, { ...what, mend })
+        : resetEntity(ledger, forgetting, connector, what.entity, { ...what, mend });
     });
   } finally {
     lock.release();
   }
+}
+
+interface MendingReset extends ResetScope {
+  /** What is damaged, inside the transaction. */
+  readonly mend: () => void;
+}
+
+function entitiesOf({ entity, tables }: Pick<ResetScope, 'entity' | 'tables'>): readonly EntityName[] | null {
+  return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
 }
 
 function resetEntity(
@@ -32,7 +48,7 @@ function resetEntity(
   forgetting: Forgetting,
   connector: ConnectorName,
   entity: EntityName,
-  { tables, withData, now }: ResetScope,
+  { tables, withData, now, mend }: MendingReset,
 ): ResetCounts {
   const [walked] = tables;
   if (walked !== undefined && walked.entity !== entity) {
@@ -40,7 +56,8 @@ function resetEntity(
       `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
     );
   }
-  const entities = [...new Set([entity, ...tables.map((table) => table.entity)])];
+  const entities = entitiesOf({ entity, tables }) ?? [];
+  mend();
   if (!forgetting.isKnown(connector, entity)) {
     throw usage(
       `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
@@ -61,7 +78,7 @@ function resetConnector(
   ledger: Ledger,
   forgetting: Forgetting,
   connector: ConnectorName,
-  { withData, now }: ResetScope,
+  { withData, now, mend }: MendingReset,
 ): ResetCounts {
   if (ledger.connectors.identity(connector) === undefined) {
     throw usage(
@@ -69,6 +86,7 @@ function resetConnector(
     );
   }
   const entities = forgetting.entities(connector);
+  mend();
   const partitions = forgetting.readAgain(connector, entities, now);
   forgetting.dropWindows(connector);
   ledger.runs.forbidContinuing(connector);

@@ -1,0 +1,162 @@
+import type { Command } from 'commander';
+import type { Enter } from './command-context.ts';
+
+/** One word after the program's name: the line that `--help` shows, and where the rest of it is. */
+interface CommandEntry {
+  readonly name: string;
+  readonly description: string;
+  /** Gives the command its arguments, options and action. Its modules are loaded here, and only for the command that was asked for. */
+  readonly load: () => Promise<(command: Command, enter: Enter) => void>;
+}
+
+/** In the order of `--help`. */
+export const commands: readonly CommandEntry[] = [
+  {
+    name: 'demo',
+    description: 'Try it without an account: a local API with sample data, a sync, a database.',
+    load: async () => (await import('./demo.ts')).addDemo,
+  },
+  {
+    name: 'init',
+    description: 'Write a config file to start from; never overwrites one.',
+    load: async () => (await import('./init.ts')).addInit,
+  },
+  {
+    name: 'check',
+    description: 'Check config, definitions, credentials, connectors, sinks, disk and Redis: one line each.',
+    load: async () => (await import('./check.ts')).addCheck,
+  },
+  {
+    name: 'discover',
+    description:
+      'List the connectors behind the API; or the entities, fields, parents and parameters of one.',
+    load: async () => (await import('./discover.ts')).addDiscover,
+  },
+  {
+    name: 'definitions',
+    description: 'List the connector types that the API offers, and which of them this program can sync.',
+    load: async () => (await import('./definitions.ts')).addDefinitions,
+  },
+  {
+    name: 'connectors',
+    description: 'List, create and delete connectors behind the API.',
+    load: async () => (await import('./connectors.ts')).addConnectors,
+  },
+  {
+    name: 'workspaces',
+    description: 'List the workspaces of the organization.',
+    load: async () => (await import('./workspaces.ts')).addWorkspaces,
+  },
+  {
+    name: 'sync',
+    description: 'Read connectors into their sinks, resuming from the last run.',
+    load: async () => (await import('./sync.ts')).addSync,
+  },
+  {
+    name: 'status',
+    description: 'Show what is stored, when it was last read completely, the last run, failures, quarantine.',
+    load: async () => (await import('./status.ts')).addStatus,
+  },
+  {
+    name: 'runs',
+    description: 'List runs, newest first; or show the report of one.',
+    load: async () => (await import('./runs.ts')).addRuns,
+  },
+  {
+    name: 'explain',
+    description:
+      'Show the history of one record: when it was stored, by which run, and why the last sync read it or not.',
+    load: async () => (await import('./explain.ts')).addExplain,
+  },
+  {
+    name: 'audit',
+    description: 'Read an entity in full and list how the stored rows differ from it; changes nothing.',
+    load: async () => (await import('./audit.ts')).addAudit,
+  },
+  {
+    name: 'export',
+    description: 'Write the stored changes after a number, deletes included, as JSON lines or CSV.',
+    load: async () => (await import('./export.ts')).addExport,
+  },
+  {
+    name: 'backfill',
+    description: 'Read history in windows of time, newest first; leaves sync cursors unchanged.',
+    load: async () => (await import('./backfill.ts')).addBackfill,
+  },
+  {
+    name: 'refetch',
+    description: 'Read one record again and store it.',
+    load: async () => (await import('./refetch.ts')).addRefetch,
+  },
+  {
+    name: 'adopt',
+    description: 'Accept a changed address or connector id, after comparing a sample; deletes nothing.',
+    load: async () => (await import('./adopt.ts')).addAdopt,
+  },
+  {
+    name: 'reset',
+    description: 'Discard the saved progress of an entity or a whole connector; with --data its records too.',
+    load: async () => (await import('./reset.ts')).addReset,
+  },
+  {
+    name: 'undelete',
+    description: 'Take back the deletes of one run.',
+    load: async () => (await import('./undelete.ts')).addUndelete,
+  },
+  {
+    name: 'cancel',
+    description: 'Stop a run at its next page, in whatever process it is.',
+    load: async () => (await import('./cancel.ts')).addCancel,
+  },
+  {
+    name: 'list',
+    description: 'Print one live page of an entity, a record per line as JSON.',
+    load: async () => (await import('./read-records.ts')).addList,
+  },
+  {
+    name: 'get',
+    description: 'Print one live record as JSON.',
+    load: async () => (await import('./read-records.ts')).addGet,
+  },
+  {
+    name: 'download',
+    description: 'Download one file of a record to a file or to standard output.',
+    load: async () => (await import('./download.ts')).addDownload,
+  },
+  {
+    name: 'search',
+    description: "Find stored records by a filter; with --remote, those of the API's indexed store.",
+    load: async () => (await import('./search.ts')).addSearch,
+  },
+  {
+    name: 'serve',
+    description: 'Serve the Connector Execution API on this machine, with sample data.',
+    load: async () => (await import('./serve.ts')).addServe,
+  },
+  {
+    name: 'applications',
+    description: 'Manage the clients of the API that "connector-sync serve" serves: client ids and secrets.',
+    load: async () => (await import('./applications.ts')).addApplications,
+  },
+  {
+    name: 'worker',
+    description:
+      'Sync connectors on their schedules until stopped; needs Redis. Logs to stderr, see LOG_LEVEL.',
+    load: async () => (await import('./worker.ts')).addWorker,
+  },
+  {
+    name: 'schedule',
+    description: 'Show, pause and start scheduled runs.',
+    load: async () => (await import('./schedule.ts')).addSchedule,
+  },
+  {
+    name: 'schema',
+    description: 'Compare stored records with their definition.',
+    load: async () => (await import('./schema.ts')).addSchema,
+  },
+  {
+    name: 'config',
+    description: 'Show the config as understood, and its format.',
+    load: async () => (await import('./config.ts')).addConfig,
+  },
+];

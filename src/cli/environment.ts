@@ -1,0 +1,42 @@
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseEnv } from 'node:util';
+import { SyncError } from '../core/errors.ts';
+import { checkLogLevel } from '../telemetry/log-level.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The environment, filled up from `.env` in the working directory; what is set already wins. Throws CONFIG_INVALID for a file that cannot be read. */
+export function withDotEnv(
+  env: Environment,
+  cwd: string,
+): { readonly env: Environment; readonly warning: string | null } {
+  const file = join(cwd, '.env');
+  if (!existsSync(file)) return { env, warning: null };
+  const mode = statSync(file).mode & 0o777;
+  const isOpen = (mode & 0o044) !== 0 && process.platform !== 'win32';
+  return {
+    env: { ...parseEnv(readDotEnv(file)), ...env },
+    warning: isOpen
+      ? `Warning: ${file} can be read by others on this machine (mode ${mode.toString(8)}); where it holds credentials, run: chmod 600 .env`
+      : null,
+  };
+}
+
+function readDotEnv(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `${file} cannot be read (${reason}). Run this as the user whose file it is, or in another working directory.`,
+      { code: 'CONFIG_INVALID', recovery: 'stop', context: { file }, cause: error },
+    );
+  }
+}
+
+/** $LOG_LEVEL; null where it is not set. Throws USAGE for an unknown one. */
+export function logLevel(env: Environment): string | null {
+  const level = env['LOG_LEVEL'] ?? '';
+  return level === '' ? null : checkLogLevel(level);
+}

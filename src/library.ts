@@ -1,0 +1,249 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { openApp as openInnerApp } from './app.ts';
+import { chosenConnectors } from './cli/chosen-connectors.ts';
+import { entityTarget } from './cli/entity-target.ts';
+import { exportEnd, nothingStored } from './cli/export/export-end.ts';
+import { jsonlFormat } from './cli/export/jsonl-format.ts';
+import { openExistingRecords } from './cli/open-existing-records.ts';
+import { openRunBudgets, type RunBudgets } from './cli/open-run-budgets.ts';
+import { isUnavailable } from './cli/reach-queues.ts';
+import { usage } from './cli/usage-error.ts';
+import { systemClock } from './core/clock.ts';
+import { SyncError } from './core/errors.ts';
+import type { RunEvent } from './core/events.ts';
+import { readSettings, withParts } from './settings/load-settings.ts';
+import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
+import { openExistingHistory, statusOf } from './sinks/open-history.ts';
+import type { RecordReader } from './sinks/record-reader.ts';
+import type { RunReport } from './sinks/run-report.ts';
+import type {
+  App,
+  Change,
+  Changes,
+  ChangesOptions,
+  ConnectorStatus,
+  OpenOptions,
+  Progress,
+  SyncOptions,
+  SyncResult,
+} from './library-shapes.ts';
+
+export { SyncError };
+export type {
+  App,
+  Change,
+  Changes,
+  ChangesOptions,
+  ConnectorStatus,
+  OpenOptions,
+  Progress,
+  SyncOptions,
+  SyncResult,
+};
+/** What an app holds is no part of its shape: it may change with any version. */
+const settingsOf = new WeakMap<App, LocalSettings>();
+
+/**
+ * Reads and checks the config. Nothing is connected to and nothing is written before `sync`; the API's credentials may be missing
+ * until then. Rejects with `SyncError` CONFIG_INVALID (its message names every mistake) or DEFINITION_INVALID.
+ */
+export async function openApp({ config, env = process.env }: OpenOptions): Promise<App> {
+  const settings = typeof config === 'string' ? readFile(config, env) : readObject(config, env);
+  const app: App = { connectors: [...settings.connectors.keys()] };
+  settingsOf.set(app, settings);
+  return app;
+}
+
+/**
+ * Syncs connectors, one after another, each as `connector-sync sync` does, and resolves with a result for each that was begun.
+ * A failed connector does not keep the others from theirs: its result has an `error`. Rejects with `SyncError` USAGE for a name
+ * that the config does not have, and CONFIG_INVALID where credentials are missing. Aborting `signal` ends the run after what was
+ * fetched is stored, with the outcome `interrupted`; the next sync resumes it.
+ */
+export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
+  const settings = withParts(settingsIn(app), 'api', 'redis');
+  const connectors = chosenConnectors(settings, options.connectors ?? []);
+  const signal = options.signal ?? new AbortController().signal;
+  const results: SyncResult[] = [];
+  await using budgets = await sharedBudgets({ settings, clock: systemClock, onError: () => undefined });
+  await using inner = await openInnerApp({
+    settings,
+    clock: systemClock,
+    command: 'a program',
+    ...(budgets === null ? {} : { openBudget: budgets.openBudget }),
+  });
+  for (const connector of connectors) {
+    if (signal.aborted) break;
+    const onEvent = (event: RunEvent): void => {
+      const progress = progressOf(connector.name, event);
+      if (progress !== null) options.onProgress?.(progress);
+    };
+    try {
+      const run = { isFull: options.full ?? false };
+      const globs = { select: [], exclude: [] };
+      results.push(resultOf(await inner.sync(connector, { globs, onEvent, run, signal })));
+    } catch (error) {
+      if (!(error instanceof SyncError)) throw error;
+      results.push(notBegun(connector, error, signal.aborted));
+    }
+  }
+  return results;
+}
+
+/**
+ * What changed in an entity since a sequence number, in one state of the sink, whoever writes meanwhile. `target` is
+ * `<connector>/<entity>`. Needs no credentials. Rejects with `SyncError` USAGE for an unknown target and for a `since` that this
+ * sink never gave (load the entity again from 0), and SINK_FAILED or SINK_INCOMPATIBLE where the sink cannot be read. Dispose the
+ * result: until then the sink's file cannot shrink.
+ */
+export async function readChanges(
+  app: App,
+  target: string,
+  { since = 0, signal }: ChangesOptions = {},
+): Promise<Changes> {
+  if (!Number.isSafeInteger(since) || since < 0)
+    throw usage(`since: expected a whole number from 0, got ${since}.`);
+  const found = entityTarget(settingsIn(app), target);
+  const reader = openExistingRecords(found.connector.sink);
+  try {
+    const newest = reader?.newestSeq ?? 0;
+    if (since > newest)
+      throw usage(
+        `since ${since}: the sink has given numbers up to ${newest} only, so this one is of another sink. Load ${target} again from 0.`,
+      );
+    const end =
+      reader === null
+        ? nothingStored(found, since)
+        : exportEnd(found, reader, since, { upserts: 0, deletes: 0 });
+    const { sink, nextSeq, asOf, entities } = end;
+    return {
+      sink,
+      nextSeq,
+      asOf,
+      entities,
+      [Symbol.asyncIterator]: () => changesOf(reader, found, since, signal),
+      [Symbol.asyncDispose]: async () => reader?.[Symbol.dispose](),
+    };
+  } catch (error) {
+    reader?.[Symbol.dispose]();
+    throw error;
+  }
+}
+
+/** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
+export async function status(app: App): Promise<readonly ConnectorStatus[]> {
+  return chosenConnectors(settingsIn(app), []).map(({ name, sink }) => {
+    using history = openExistingHistory(sink);
+    const stored = history === null ? null : statusOf(history, name);
+    const last = stored?.lastRun ?? null;
+    return {
+      connector: name,
+      lastRun:
+        last === null
+          ? null
+          : { run: last.run, state: last.state, startedAt: last.startedAt, finishedAt: last.finishedAt },
+      entities: (stored?.entities ?? []).map(({ entity, rows, deleted, missing, due, quarantined }) => ({
+        entity,
+        rows,
+        deleted,
+        missing,
+        due,
+        quarantined,
+      })),
+    };
+  });
+}
+
+function readFile(config: string, env: NonNullable<OpenOptions['env']>): LocalSettings {
+  const file = resolve(config);
+  if (existsSync(file)) return readSettings({ file, env });
+  throw new SyncError(
+    `Expected a config file at ${file}, there is none. Write one with "connector-sync init".`,
+    {
+      code: 'CONFIG_INVALID',
+      recovery: 'stop',
+      context: { file },
+    },
+  );
+}
+
+/** JSON is YAML: the object takes the way of every config. Its relative paths start in the working directory. */
+function readObject(config: object, env: NonNullable<OpenOptions['env']>): LocalSettings {
+  return readSettings({ file: 'config object', text: JSON.stringify(config, null, 2), env });
+}
+
+function settingsIn(app: App): LocalSettings {
+  const settings = settingsOf.get(app);
+  if (settings !== undefined) return settings;
+  throw usage('Expected what openApp returned, got something else.');
+}
+
+/** Rates are shared with workers and terminals where the config names a Redis; one that is away leaves this process its own pace. */
+async function sharedBudgets(options: Parameters<typeof openRunBudgets>[0]): Promise<RunBudgets | null> {
+  if (!options.settings.redis.isConfigured) return null;
+  try {
+    return await openRunBudgets(options);
+  } catch (error) {
+    if (isUnavailable(error)) return null;
+    throw error;
+  }
+}
+
+function progressOf(connector: string, event: RunEvent): Progress | null {
+  if (event.kind === 'page-committed') {
+    const { entity, counts } = event;
+    const { fetched: read, inserted, updated } = counts;
+    return { kind: 'stored', connector, entity, read, written: inserted + updated };
+  }
+  if (event.kind === 'throttled') return { kind: 'waiting', connector, waitMs: event.waitMs };
+  if (event.kind !== 'call-retried') return null;
+  const { code, attempt, attempts, waitMs } = event;
+  return { kind: 'retrying', connector, code, attempt, attempts, waitMs };
+}
+
+function resultOf({ connector, run, outcome, entities, calls, error, resumeAt }: RunReport): SyncResult {
+  return {
+    connector,
+    run,
+    outcome,
+    calls,
+    resumeAt,
+    error: error === null ? null : { code: error.code, message: error.message },
+    entities: entities.map(({ entity, counts, deleted, withheld }) => ({
+      entity,
+      read: counts.fetched,
+      written: counts.inserted + counts.updated,
+      deleted,
+      withheld,
+    })),
+  };
+}
+
+function notBegun(
+  connector: ConnectorSettings,
+  { code, message }: SyncError,
+  isAborted: boolean,
+): SyncResult {
+  const outcome = isAborted ? 'interrupted' : 'failed';
+  const nothing = { run: null, calls: 0, resumeAt: null, entities: [] };
+  return { connector: connector.name, outcome, error: { code, message }, ...nothing };
+}
+
+async function* changesOf(
+  reader: RecordReader | null,
+  { connector, table: declared }: ReturnType<typeof entityTarget>,
+  since: number,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Change, void, undefined> {
+  const table = reader?.table(connector.name, declared.entity) ?? null;
+  if (reader === null || table === null) return;
+  const format = jsonlFormat(table);
+  for (const record of reader.changes(connector.name, table, since)) {
+    signal?.throwIfAborted();
+    const { seq, changedAt, isDeleted } = record;
+    // `as`: the text of a record is a JSON object, in the shape that `export` gives it.
+    const fields = JSON.parse(format.text(record)) as Record<string, unknown>;
+    yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record: fields };
+  }
+}

@@ -1,0 +1,96 @@
+import { join } from 'node:path';
+import type { ConnectorName } from '../../core/names.ts';
+import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
+import { openReadonlyDatabase } from '../ledger/open-database.ts';
+import { toSinkError } from '../ledger/sink-error.ts';
+import type { ListedFile } from './file-list.ts';
+import { entityDirectory } from './file-name.ts';
+import { findOtherContent, findWrongLength } from './find-damage.ts';
+
+/** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
+export function openJsonlClosedFiles(directory: string): ClosedFiles {
+  const ledger = join(directory, '_ledger.db');
+  const db = openReadonlyDatabase({ file: ledger, kind: 'jsonl' });
+
+  const list = (connector: ConnectorName): readonly ListedFile[] => {
+    // A file of an older version has no such column, until another process migrates it.
+    const hasHash = db.prepare("SELECT 1 FROM pragma_table_info('_sync_files') WHERE name = 'hash'").get();
+    return db
+      .prepare<[string], ListedFile>(
+        `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed,
+           ${hasHash === undefined ? 'NULL' : 'hash'} AS hash
+         FROM _sync_files WHERE connector = ? AND is_closed = 1 ORDER BY entity, epoch, number`,
+      )
+      .all(connector);
+  };
+
+  /** Without the files that another process has removed or cut (a reset) since they were listed. */
+  const confirmed = (connector: ConnectorName, found: readonly Found[]): readonly DamagedFile[] => {
+    if (found.length === 0) return [];
+    const now = new Set(list(connector).map(identityOf));
+    return found.filter(({ file }) => now.has(identityOf(file))).map(({ damage }) => damage);
+  };
+
+  const checked = (connector: ConnectorName, files: readonly ListedFile[], found: readonly Found[]) => ({
+    files: files.length,
+    withoutHash: files.filter(({ hash }) => hash === null).length,
+    damaged: confirmed(connector, found),
+  });
+
+  const lengths = (connector: ConnectorName): CheckedFiles => {
+    const files = list(connector);
+    const found = files.flatMap((file) => {
+      const damage = findWrongLength(entityDirectory(directory, connector, file.entity), file);
+      return damage === null ? [] : [{ file, damage }];
+    });
+    return checked(connector, files, found);
+  };
+
+  const contents = async (
+    connector: ConnectorName,
+    { signal, onProgress }: ContentsOptions,
+  ): Promise<CheckedFiles> => {
+    const files = list(connector);
+    const found: Found[] = [];
+    const allBytes = files.reduce((sum, { length }) => sum + length, 0);
+    let bytes = 0;
+    for (const [index, file] of files.entries()) {
+      signal.throwIfAborted();
+      const onRead = (read: number): void => {
+        bytes += read;
+        onProgress({ files: index, allFiles: files.length, bytes, allBytes });
+      };
+      const folder = entityDirectory(directory, connector, file.entity);
+      const damage = await findOtherContent(folder, file, { signal, onRead });
+      if (damage !== null) found.push({ file, damage });
+    }
+    return checked(connector, files, found);
+  };
+
+  return {
+    lengths: (connector) => {
+      try {
+        return lengths(connector);
+      } catch (error) {
+        throw toSinkError(error, ledger);
+      }
+    },
+    contents: async (connector, options) => {
+      try {
+        return await contents(connector, options);
+      } catch (error) {
+        throw options.signal.aborted ? error : toSinkError(error, ledger);
+      }
+    },
+    [Symbol.dispose]: () => void db.close(),
+  };
+}
+
+interface Found {
+  readonly file: ListedFile;
+  readonly damage: DamagedFile;
+}
+
+function identityOf({ entity, epoch, number, length, hash }: ListedFile): string {
+  return JSON.stringify([entity, epoch, number, length, hash]);
+}

@@ -1,0 +1,70 @@
+import type Database from 'better-sqlite3';
+import { instant, type Instant } from '../../../core/clock.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+
+/**
+ * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
+ * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
+ */
+export interface DayAccount {
+  /**
+   * Rows that were inserted or revived by the chain `origin`. Those of the chain that stores the entity's first rows are left out:
+   * the entity began with them, and on its first day they stand for its rows of 24 hours ago.
+   */
+  add(connector: ConnectorName, entity: EntityName, rows: number, at: { origin: number; now: Instant }): void;
+  /** Rows whose delete a guard let pass. What a person allowed is left out: it counts neither as deleted nor as there before. */
+  remove(connector: ConnectorName, entity: EntityName, rows: number, now: Instant): void;
+  within(connector: ConnectorName, entity: EntityName, now: Instant): DayChanges;
+  /** Drops what is older than the window. */
+  prune(connector: ConnectorName, now: Instant): void;
+}
+
+export interface DayChanges {
+  readonly added: number;
+  readonly deleted: number;
+}
+
+const dayMs = 24 * 60 * 60 * 1_000;
+/** `2026-03-01T10` */
+const hourLength = 13;
+
+export function prepareDayAccount(db: Database.Database): DayAccount {
+  const begin = db.prepare<[number, string, string]>(
+    'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',
+  );
+  const add = db.prepare<[string, number, string, string, number]>(
+    `INSERT INTO _sync_hours (connector, entity, hour, added, deleted)
+     SELECT connector, entity, ?, ?, 0 FROM _sync_tables WHERE connector = ? AND entity = ? AND first_origin <> ?
+     ON CONFLICT (connector, entity, hour) DO UPDATE SET added = added + excluded.added`,
+  );
+  const remove = db.prepare<[string, string, string, number]>(
+    `INSERT INTO _sync_hours (connector, entity, hour, added, deleted) VALUES (?, ?, ?, 0, ?)
+     ON CONFLICT (connector, entity, hour) DO UPDATE SET deleted = deleted + excluded.deleted`,
+  );
+  const within = db.prepare<[string, string, string], DayChanges>(
+    `SELECT coalesce(sum(added), 0) AS added, coalesce(sum(deleted), 0) AS deleted
+     FROM _sync_hours WHERE connector = ? AND entity = ? AND hour >= ?`,
+  );
+  const prune = db.prepare<[string, string]>('DELETE FROM _sync_hours WHERE connector = ? AND hour < ?');
+  return {
+    add: (connector, entity, rows, { origin, now }) => {
+      if (rows === 0) return;
+      begin.run(origin, connector, entity);
+      add.run(hourOf(now), rows, connector, entity, origin);
+    },
+    remove: (connector, entity, rows, now) => {
+      if (rows > 0) remove.run(connector, entity, hourOf(now), rows);
+    },
+    within: (connector, entity, now) =>
+      within.get(connector, entity, windowStart(now)) ?? { added: 0, deleted: 0 },
+    prune: (connector, now) => void prune.run(connector, windowStart(now)),
+  };
+}
+
+function hourOf(at: Instant): string {
+  return at.slice(0, hourLength);
+}
+
+function windowStart(now: Instant): string {
+  return hourOf(instant(Date.parse(now) - dayMs));
+}

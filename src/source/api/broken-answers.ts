@@ -1,0 +1,53 @@
+import { SyncError } from '../../core/errors.ts';
+import { orAborted } from './or-aborted.ts';
+
+/**
+ * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of another shape.
+ * Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others wait for its outcome.
+ * Once it has used up its attempts, each further call has one, until any of them gets an answer.
+ */
+export interface BrokenAnswers {
+  /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */
+  mayRepeat(call: object, signal: AbortSignal): Promise<boolean>;
+  /** Once for each call, with the error that its caller gets; null: it was answered. */
+  ended(call: object, error: unknown): void;
+}
+
+interface Repeating {
+  readonly call: object;
+  readonly outcome: Promise<void>;
+  readonly settle: () => void;
+}
+
+export function watchBrokenAnswers(): BrokenAnswers {
+  let repeating: Repeating | null = null;
+  let isBroken = false;
+  const settle = (isBrokenNow: boolean): void => {
+    isBroken = isBrokenNow;
+    repeating?.settle();
+    repeating = null;
+  };
+  return {
+    async mayRepeat(call, signal) {
+      if (repeating === null && !isBroken) repeating = startRepeating(call);
+      if (repeating !== null && repeating.call !== call) await orAborted(repeating.outcome, signal);
+      return !isBroken;
+    },
+    ended(call, error) {
+      // Whichever call it was: the entity does answer, and what is broken is something smaller.
+      if (error === null) settle(false);
+      else if (repeating?.call === call) settle(isBrokenAnswer(error));
+    },
+  };
+}
+
+/** The service answered, with success, and not with what the API promises: no overload and no lost connection. */
+export function isBrokenAnswer(error: unknown): boolean {
+  return error instanceof SyncError && error.code === 'BODY_INVALID' && error.recovery === 'retry';
+}
+
+function startRepeating(call: object): Repeating {
+  let settle = (): void => undefined;
+  const outcome = new Promise<void>((resolve) => (settle = resolve));
+  return { call, outcome, settle };
+}

@@ -1,0 +1,157 @@
+import { cpSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
+
+let world: CliWorld;
+let lake: string;
+let sound: string;
+
+beforeAll(async () => {
+  world = await openCliWorld({ sink: 'jsonl' });
+  await world.json('sync');
+  lake = join(world.folder, 'main');
+  sound = join(world.folder, 'sound');
+  cpSync(lake, sound, { recursive: true });
+});
+
+afterAll(() => world[Symbol.asyncDispose]());
+
+beforeEach(() => {
+  rmSync(lake, { recursive: true });
+  cpSync(sound, lake, { recursive: true });
+});
+
+function fileOf(entity: string): string {
+  const folder = join(lake, 'newsletter', entity);
+  return join(folder, String(readdirSync(folder)[0]));
+}
+
+const advice =
+  /Restore it from a backup and sync again\. Without a backup: `(npx )?connector-sync reset newsletter --yes`/;
+const flip = (file: string): void => {
+  const bytes = readFileSync(file);
+  writeFileSync(file, bytes.fill('x', 20, 21));
+};
+
+describe('a closed JSONL file', () => {
+  it.each([
+    ['is gone', (file: string) => rmSync(file), 'it is not there'],
+    ['is too short', (file: string) => truncateSync(file, 10), 'it holds 10'],
+  ])('that %s is named by status, check and sync, which end with 1', async (_how, damage, found) => {
+    const [file, other] = [fileOf('lists'), fileOf('campaigns')];
+    const bytes = readFileSync(file).length;
+    damage(file);
+    rmSync(other);
+    const text = `${file} should hold ${bytes} bytes of stored changes, but ${found}`;
+
+    const status = await world.cli('status');
+    expect(status.stdout).toContain(`  ! ${text}\n`);
+    expect(status.stdout).toContain(`  ! ${other} should hold`);
+    expect(status.stdout).toMatch(advice);
+    expect(status.stdout.match(/Restore/g)).toHaveLength(1);
+    expect(status.code).toBe(1);
+    expect((await world.cli('status', 'wiki')).code).toBe(0);
+    const [document] = jsonLines(await world.cli('status', 'newsletter', '--json'));
+    expect(document).toMatchObject({
+      connectors: [
+        {
+          damagedFiles: [
+            { path: other, found: null },
+            { path: file, length: bytes },
+          ],
+        },
+      ],
+    });
+
+    const check = await world.cli('check');
+    expect(check.stdout).toContain(`✗ files of newsletter: ${text}\n`);
+    expect(check.stdout).toMatch(/✗ files of newsletter: 2 of \d+ closed files damaged\. Restore it/);
+    expect(check.stdout).toMatch(/✓ files of wiki: \d+ closed files, length as stored\n/);
+    expect(check.code).toBe(1);
+
+    const sync = await world.cli('sync', 'newsletter');
+    expect(sync.stderr + sync.stdout).toMatch(advice);
+    expect(sync.code).toBe(1);
+  });
+
+  it('with other content of the same length is found by check --deep, and what it advises brings the lines back', async () => {
+    const file = fileOf('lists');
+    const [text, { length }] = [readFileSync(file, 'utf8'), readFileSync(file)];
+    flip(file);
+    const shallow = await world.cli('check');
+    expect([shallow.code, shallow.stdout]).toEqual([0, expect.stringContaining('length as stored')]);
+    const deep = await world.cli('check', '--deep');
+    expect(deep.stdout).toContain(
+      `✗ files of newsletter: ${file} should hold ${length} bytes of stored changes, but its content has changed\n`,
+    );
+    expect(deep.stdout).toMatch(advice);
+    expect(deep.stdout).toMatch(/✓ files of wiki: \d+ closed files, content as stored\n/);
+    expect(deep.code).toBe(1);
+
+    expect((await world.cli('reset', 'newsletter', '--yes')).code).toBe(0);
+    expect((await world.cli('sync', 'newsletter')).code).toBe(0);
+    expect((await world.cli('check', '--deep')).code).toBe(0);
+    const ids = (lines: string): readonly unknown[] =>
+      lines.split('\n').flatMap((line) => (line === '' ? [] : [(JSON.parse(line) as { id: unknown }).id]));
+    const folder = join(lake, 'newsletter', 'lists');
+    const after = readdirSync(folder).filter((name) => name.endsWith('.jsonl'));
+    const stored = after.flatMap((name) => ids(readFileSync(join(folder, name), 'utf8')));
+    expect([stored.length, new Set(stored)]).toEqual([ids(text).length, new Set(ids(text))]);
+  });
+
+  it('that an earlier version closed without a hash is compared by its length alone, and check --deep says so', async () => {
+    const db = new Database(join(lake, '_ledger.db'));
+    db.exec("UPDATE _sync_files SET hash = NULL WHERE connector = 'newsletter' AND entity = 'lists'");
+    db.close();
+    flip(fileOf('lists'));
+    const { code, stdout } = await world.cli('check', '--deep');
+    expect(stdout).toMatch(
+      /✓ files of newsletter: \d+ closed files, content as stored; of 1 only the length: an earlier version closed them and recorded no hash\n/,
+    );
+    expect(code).toBe(0);
+  });
+});
+
+it('check --deep reads a large file in pieces, says how far it is, and ends at Ctrl-C', async () => {
+  const file = fileOf('lists');
+  const bytes = 1024 ** 4;
+  // A hole: it takes no room, and no disk reads it in the time of a test.
+  truncateSync(file, bytes);
+  const db = new Database(join(lake, '_ledger.db'));
+  db.prepare("UPDATE _sync_files SET length = ? WHERE connector = 'newsletter' AND entity = 'lists'").run(
+    bytes,
+  );
+  db.close();
+  const running = startCli(['check', '--deep', '--config', world.config], {
+    cwd: world.folder,
+    env: world.env,
+  });
+  await running.until('newsletter: ');
+  await running.until('closed files compared, ');
+  running.child.kill('SIGINT');
+  const { code, stderr } = await running.result;
+  expect(stderr).toMatch(/newsletter: \d+ of \d+ closed files compared, [\d,]+ of [\d,]+ MiB\n/);
+  expect(code).toBe(130);
+});
+
+it('check --deep says of a sink without such files that there is nothing to compare', async () => {
+  const config = join(world.folder, 'sqlite.yaml');
+  writeFileSync(
+    config,
+    readFileSync(world.config, 'utf8').replace(
+      'type: jsonl, directory: ./main',
+      'type: sqlite, path: ./main.db',
+    ),
+  );
+  const { code, stdout } = await callCli(['check', '--deep', '--config', config], {
+    cwd: world.folder,
+    env: world.env,
+  });
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringContaining('- files of main: this sink closes none, so there are no hashes\n'),
+  ]);
+});

@@ -1,0 +1,179 @@
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { callCli, jsonLines, startScript, type CliResult, type RunningCli } from '../support/run-cli.ts';
+
+interface Gate extends AsyncDisposable {
+  readonly url: string;
+  /** Calls of this connector wait from now on. */
+  hold(connectorId: string): void;
+  release(): void;
+}
+
+// Several processes beside each other, on machines that have more to do.
+vi.setConfig({ testTimeout: 90_000 });
+
+let folder: CliFolder;
+let service: Service;
+let gate: Gate;
+let config: string;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+  service = await startCliService();
+  gate = await openGate(service.url);
+  config = await writeCliConfig(folder, gate.url);
+});
+
+afterEach(async () => {
+  await gate[Symbol.asyncDispose]();
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+it('resumes the connector in which it was interrupted, and reads the finished one no second time', async () => {
+  gate.hold('c-wiki');
+  const running = start();
+  await running.until('"kind":"run-started","connector":"wiki"');
+  running.child.kill('SIGINT');
+  const interrupted = await running.result;
+  gate.release();
+  expect(interrupted.code).toBe(130);
+  expect(outlineOf(interrupted)).toEqual(['newsletter ok', 'wiki interrupted']);
+
+  const again = await sync();
+  expect(again.code).toBe(0);
+  expect(outlineOf(again)).toEqual(['wiki ok', 'newsletter skipped: done-before-interruption']);
+  expect(jsonLines(again)[0]).toMatchObject({ continues: runOf(interrupted) });
+  expect(outlineOf(await sync())).toEqual(['newsletter ok', 'wiki ok']);
+});
+
+it('skips what it had finished only for the same flags, soon, and where it is not named alone', async () => {
+  const both = ['newsletter ok', 'wiki ok'];
+  const cutWiki = (more = ''): void => {
+    const db = new Database(join(folder.path, 'main.db'));
+    db.exec(`UPDATE _sync_runs SET state = 'interrupted'${more}
+      WHERE number = (SELECT max(number) FROM _sync_runs WHERE connector = 'wiki')`);
+    db.close();
+  };
+  expect(outlineOf(await sync())).toEqual(both);
+  cutWiki();
+  expect(outlineOf(await sync('--full'))).toEqual(both);
+  cutWiki(", finished_at = strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 minutes')");
+  expect(outlineOf(await sync('--full'))).toEqual(both);
+  cutWiki();
+  expect(outlineOf(await sync('newsletter', '--full'))).toEqual(['newsletter ok']);
+});
+
+it('shares the work with another one at the same time: both end with 0, and each connector is read once', async () => {
+  gate.hold('c-news');
+  const one = start();
+  await one.until('"kind":"run-started","connector":"newsletter"');
+  const other = start();
+  await other.until('"kind":"run-report","connector":"wiki"');
+  gate.release();
+  const [first, second] = await Promise.all([one.result, other.result]);
+  expect([first.code, second.code]).toEqual([0, 0]);
+  expect(outlineOf(first)).toEqual(['newsletter ok', 'wiki skipped: done-by-another-sync']);
+  expect(outlineOf(second)).toEqual([
+    'newsletter waiting',
+    'wiki ok',
+    'newsletter skipped: done-by-another-sync',
+  ]);
+});
+
+it('takes over what another one leaves unfinished, and stops waiting on Ctrl-C', async () => {
+  gate.hold('c-news');
+  const one = start();
+  await one.until('"kind":"run-started","connector":"newsletter"');
+  const [other, third] = [start(), start('--full')];
+  await Promise.all([other, third].map((waiting) => waiting.until('"kind":"run-waiting"')));
+  third.child.kill('SIGINT');
+  expect((await third.result).code).toBe(130);
+  one.child.kill('SIGKILL');
+  await one.result;
+  gate.release();
+  const taken = await other.result;
+  expect(taken.code).toBe(0);
+  expect(outlineOf(taken)).toContain('newsletter ok');
+});
+
+function start(...args: string[]): RunningCli {
+  const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
+  const all = [built, 'sync', '--json', '--config', config, ...args];
+  return startScript(all, folder.path, { SECRET: cliSecret });
+}
+
+function sync(...args: string[]): Promise<CliResult> {
+  return callCli(['sync', '--json', '--config', config, ...args], {
+    cwd: folder.path,
+    env: { SECRET: cliSecret },
+  });
+}
+
+function runOf(result: CliResult): unknown {
+  const report = jsonLines(result).at(-1)?.['report'];
+  return typeof report === 'object' && report !== null && 'run' in report ? report.run : null;
+}
+
+/** What became of each connector, in order. */
+function outlineOf(result: CliResult): readonly string[] {
+  return jsonLines(result).flatMap((line) => {
+    const { kind, connector, because, report } = line;
+    if (kind === 'run-skipped') return [`${String(connector)} skipped: ${String(because)}`];
+    if (kind === 'run-waiting') return [`${String(connector)} waiting`];
+    return kind === 'run-report'
+      ? [`${String(connector)} ${String((report as Record<string, unknown>)['outcome'])}`]
+      : [];
+  });
+}
+
+/** Passes everything on to the service, but the calls of a connector that is held. */
+async function openGate(serviceUrl: string): Promise<Gate> {
+  let heldId: string | null = null;
+  const waiting: (() => void)[] = [];
+  const server = createServer((incoming, outgoing) => {
+    const pass = (): void => {
+      const target = new URL(incoming.url ?? '/', serviceUrl);
+      const { method, headers } = incoming;
+      const onward = request(target, { method, headers: { ...headers, host: target.host } }, (answer) => {
+        outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(outgoing);
+      });
+      onward.on('error', () => outgoing.destroy());
+      incoming.pipe(onward);
+    };
+    if (heldId !== null && incoming.url?.includes(`${heldId}/execute`) === true) waiting.push(pass);
+    else pass();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const release = (): void => {
+    heldId = null;
+    for (const pass of waiting.splice(0)) pass();
+  };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    hold: (connectorId) => {
+      heldId = connectorId;
+    },
+    release,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

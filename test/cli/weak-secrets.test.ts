@@ -1,0 +1,76 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { Service } from '../../src/service/start-service.ts';
+import {
+  cliSecret,
+  makeCliFolder,
+  startCliService,
+  writeCliConfig,
+  type CliFolder,
+} from '../support/cli-config.ts';
+import { callCli, type CliResult } from '../support/run-cli.ts';
+
+let folder: CliFolder;
+let service: Service;
+let config: string;
+
+beforeAll(async () => {
+  folder = await makeCliFolder();
+  service = await startCliService();
+  config = await writeCliConfig(folder, service.url);
+});
+
+afterAll(async () => {
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+function check(secret: string, file = config): Promise<CliResult> {
+  return callCli(['check', '--config', file], { cwd: folder.path, env: { SECRET: secret } });
+}
+
+it.each(['wrong', 'secret', 'check', 'mine'])(
+  'check shows the answer to the secret %j whole, and warns of it',
+  async (secret) => {
+    const { code, stdout } = await check(secret);
+    expect(code).toBe(4);
+    expect(stdout).toMatch(
+      /"The client id or the client secret is wrong\.; unauthorized"; check api\.clientId and api\.clientSecret$/m,
+    );
+    expect(stdout).toMatch(/^! client secret: it is short or an ordinary word/m);
+  },
+);
+
+it('check says nothing of a secret that is long enough', async () => {
+  const { code, stdout } = await check(cliSecret);
+  expect(code).toBe(0);
+  expect(stdout).not.toContain('! client secret');
+});
+
+it('check names a wrong path of the base URL, and not the credentials', async () => {
+  const file = join(folder.path, 'wrong-path.yaml');
+  await writeFile(
+    file,
+    `api: { baseUrl: "${service.url}/wrong", clientId: local, clientSecret: "\${SECRET}" }
+sinks: { main: { type: sqlite, path: ./main.db } }
+connectors: { newsletter: { definition: email-marketing, id: c-news, sink: main } }
+`,
+  );
+  const { code, stdout } = await check(cliSecret, file);
+  expect(code).toBe(2);
+  expect(stdout).toContain('there is no token endpoint here: check the path in api.baseUrl');
+  expect(stdout).not.toMatch(/api\.clientSecret|Bearer \[/);
+});
+
+it.each(['mine', 'password', '1234567'])(
+  'serve refuses %j as a secret, and says what it takes',
+  async (secret) => {
+    const env = { CONNECTOR_SYNC_CLIENT_ID: 'local', CONNECTOR_SYNC_CLIENT_SECRET: secret };
+    const { code, stderr } = await callCli(['serve', '--port', '0', '--size', 'tiny'], {
+      cwd: folder.path,
+      env,
+    });
+    expect([code, stderr]).toEqual([2, expect.stringContaining('expected at least 8 characters')]);
+  },
+);

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { hideSecrets, isWeakSecret } from '../../src/core/hide-secrets.ts';
+
+const sentences = [
+  'The client id or the client secret is wrong.',
+  'Expected the header Authorization: Bearer <token>; ask for a token first.',
+  'get an application token was answered with 401; check api.clientId and api.clientSecret',
+  '{"token":null,"password":"","error":{"code":"AUTH_FAILED","message":"1234 of 12 rows"}}',
+];
+
+describe('hiding secrets', () => {
+  it.each(['me', 'mine', 'secret', 'token', 'password', 'wrong', 'client', '1234', '12', 'a', ''])(
+    'leaves sentences whole where the secret is %j',
+    (secret) => {
+      for (const sentence of sentences) expect(hideSecrets(sentence, [secret])).toBe(sentence);
+    },
+  );
+
+  it.each([
+    ['{"client_secret":"mine"}', '{"client_secret":"[secret]"}'],
+    [String.raw`"{\"client_secret\": \"mine\"}"`, String.raw`"{\"client_secret\": \"[secret]\"}"`],
+    ['client_id=a&client_secret=mine&b', 'client_id=a&client_secret=[secret]&b'],
+    ["PASSWORD: 'mine'", "PASSWORD: '[secret]'"],
+    ['redis://user:mine@host', 'redis://user:[secret]@host'],
+    ['redis://:mine@host', 'redis://:[secret]@host'],
+  ])('hides a word where it is given as a secret: %s', (text, clean) => {
+    expect(hideSecrets(text, ['mine'])).toBe(clean);
+  });
+
+  it('hides a short secret with a digit or a sign where it stands by itself', () => {
+    expect(hideSecrets('p4ss, xp4ssx, "p4ss".', ['p4ss'])).toBe('[secret], xp4ssx, "[secret]".');
+    expect(hideSecrets('a$(b) and a$(b)', ['a$(b)'])).toBe('[secret] and [secret]');
+  });
+
+  it('takes every sign of a short secret as it is written', () => {
+    const signs = Array.from({ length: 95 }, (_, index) => String.fromCharCode(32 + index));
+    for (const sign of signs) {
+      const secret = `a${sign}1b`;
+      expect(hideSecrets(`x ${secret} y`, [secret])).toBe('x [secret] y');
+    }
+  });
+
+  it('hides every other secret wherever it stands, the longest first', () => {
+    const secrets = ['s3cret-of-9', 's3cret-of-9-and-more', 'correcthorsebattery'];
+    const text = 'xs3cret-of-9-and-morex ys3cret-of-9y correcthorsebatterystaple';
+    expect(hideSecrets(text, secrets)).toBe('x[secret]x y[secret]y [secret]staple');
+  });
+});
+
+describe('a weak secret', () => {
+  it.each(['', 'me', 'mine', 'password', 'changeme', 'p4ssw0r', '12345678'.slice(0, 7)])(
+    'is %j',
+    (secret) => {
+      expect(isWeakSecret(secret)).toBe(true);
+    },
+  );
+
+  it.each(['only-for-trying-out', 'p4ssw0rd', 'correcthorsebattery', '12345678'])('is not %j', (secret) => {
+    expect(isWeakSecret(secret)).toBe(false);
+  });
+});

@@ -1,0 +1,137 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import {
+  blocksOf,
+  callsOf,
+  documents,
+  guides,
+  parseCall,
+  unrunCommands,
+} from './support/document-commands.ts';
+import { runDocument, type DocumentRun } from './support/run-document.ts';
+
+const missing = ['bash', 'curl', 'git'].filter((tool) => !isThere(tool));
+const guidesWithCommands = guides.filter((guide) => blocksOf(guide, 'sh').length > 0);
+
+describe.skipIf(missing.length > 0)(
+  `the commands of the guides (${missing.join(', ') || 'bash, curl, git'})`,
+  () => {
+    it.each(guidesWithCommands)(
+      '%s runs from an empty folder, shows what it prints, and leaves git clean',
+      async (guide) => {
+        using run = await runDocument(guide);
+        if (run.code !== 0) expect.fail(`exit code ${run.code}: ${run.stderr}`);
+        const printed = new Set(run.steps.flatMap((step) => step.split('\n')).map(shape));
+        const quoted = blocksOf(guide, 'text')
+          .flatMap((block) => block.split('\n'))
+          .map(shape);
+        expect(quoted.filter((line) => line !== '' && line !== '...' && !printed.has(line))).toEqual([]);
+        const status = execFileSync('git', ['status', '--porcelain'], { cwd: run.folder, encoding: 'utf8' });
+        expect(status).toBe('A  .gitignore\n');
+        if (guide.endsWith('/serving.md')) expectServedAnswers(run);
+      },
+      120_000,
+    );
+  },
+);
+
+describe('the commands of all documents', () => {
+  const calls = documents.flatMap((document) => callsOf(document).map((call) => [document, call] as const));
+
+  it('are many', () => {
+    expect(calls.length).toBeGreaterThan(100);
+  });
+
+  it.each(calls)('%s names a command that the program has: %s', async (_, call) => {
+    await expect(parseCall(call)).resolves.toBeUndefined();
+  });
+
+  it('would not pass with a flag that the program does not have', async () => {
+    await expect(parseCall('sync --ful')).rejects.toThrow('--ful');
+    await expect(parseCall('schedule paus newsletter')).rejects.toThrow('paus');
+  });
+
+  it('are all run, but for those that are listed with a reason', () => {
+    const lines = guides.flatMap((guide) => blocksOf(guide, 'sh')).flatMap((block) => block.split('\n'));
+    expect(unrunCommands.filter(({ line }) => !lines.includes(line))).toEqual([]);
+  });
+});
+
+describe('README.md', () => {
+  it('has at most 900 words', () => {
+    expect(readFileSync('README.md', 'utf8').split(/\s+/).length).toBeLessThanOrEqual(900);
+  });
+});
+
+describe('links between documents', () => {
+  it.each(documents)('%s links only to what exists', (document) => {
+    const links = [...readFileSync(document, 'utf8').matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)]*))?\)/g)];
+    const broken = links.filter(([, path = '', anchor]) => {
+      const target = path === '' ? document : join(document, '..', path);
+      if (statSync(target, { throwIfNoEntry: false }) === undefined) return true;
+      return anchor !== undefined && !anchorsOf(target).includes(anchor);
+    });
+    expect(broken.map(([link]) => link)).toEqual([]);
+  });
+});
+
+/** What differs from run to run is left out: ids of runs, times, numbers, and the spaces that they shift. */
+function shape(line: string): string {
+  return line
+    .replaceAll(/\d{8}T\d{9}Z-[0-9a-f]{8}/g, 'RUN')
+    .replaceAll(/[\d.,]+ (ms|s|min)\b/g, 'TIME')
+    .replaceAll(/\d[\d,.]*/g, 'N')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
+}
+
+function expectServedAnswers({ steps, folder, stderr }: DocumentRun): void {
+  const answers = steps.map((step) =>
+    step
+      .split('\n')
+      .flatMap((line) => (line.startsWith('{') ? [JSON.parse(line) as Record<string, unknown>] : [])),
+  );
+  const [, , types, live, found, deleted] = answers;
+  expect(types).toMatchObject([{ definitions: [{ name: 'Document library' }] }]);
+  const [refused, listed, got] = live ?? [];
+  expect(refused).toMatchObject({ errors: [{ error_code: 'context_store_not_ready' }] });
+  const { result } = listed as { result: readonly object[] };
+  expect(result).toHaveLength(2);
+  expect(listed).toMatchObject({ status: 'success', connector_metadata: { has_next_page: true } });
+  expect(got).toMatchObject({ status: 'success', result: result[0] });
+  const page = found?.[0] as { result: { data: readonly { word_count: number }[] } } | undefined;
+  const counts = (page?.result.data ?? []).map(({ word_count }) => word_count);
+  expect(counts).toHaveLength(3);
+  expect(counts).toEqual(counts.toSorted((left, right) => right - left));
+  expect(page?.result).toMatchObject({ meta: { has_more: true } });
+  expect(deleted).toMatchObject([{ job_id: expect.any(String) as string }]);
+  expect(statSync(join(folder, 'attachment.bin')).size).toBeGreaterThan(0);
+  // The one file that the guide writes it to is the only place of a credential.
+  expect(steps.join('') + stderr).not.toContain('any text will do');
+  const holding = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    const file = join(folder, name);
+    return statSync(file).isFile() && readFileSync(file, 'latin1').includes('any text will do');
+  });
+  expect(holding).toEqual(['library.json']);
+}
+
+/** As GitHub makes them from headings. */
+function anchorsOf(document: string): readonly string[] {
+  return [...readFileSync(document, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\d _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+function isThere(tool: string): boolean {
+  try {
+    execFileSync('sh', ['-c', 'command -v "$1"', 'sh', tool], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false; // Not found: the title says what is missing.
+  }
+}

@@ -1,0 +1,178 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
+import { timeMs } from '../../src/engine/prepare/change-span.ts';
+import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
+import { startHostileServer } from '../support/hostile-server.ts';
+import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
+import { success } from '../support/hostile/replies.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { sampleSinks } from '../support/sample-sinks.ts';
+import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+
+const mailing = builtInDefinition('email-marketing');
+const notes = builtInDefinition('workspace-notes');
+/** A sync that goes on for longer is broken off: without a bound it would never end. */
+const mostCalls = 3_000;
+let folder: string;
+
+beforeEach(() => {
+  folder = mkdtempSync(path.join(tmpdir(), 'endless-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const member = (index: number): JsonObject => ({
+  id: `member-${index}`,
+  email_address: `someone${index}@example.test`,
+  last_changed: new Date(Date.UTC(2024, 0, 1) + index * 1000).toISOString(),
+});
+
+type Sync = (isFull?: boolean) => Promise<{ report: RunReport; calls: number }>;
+
+/** Two lists of 600 members; `last` stands behind the first one's members, other bytes in every answer. */
+async function withMembers(last: (answer: number) => JsonObject, work: (sync: Sync) => Promise<void>) {
+  const rows = Array.from({ length: 600 }, (_, index) => member(index));
+  let isBent = false;
+  let answers = 0;
+  const respond = (call: HostileCall): Reply => {
+    const start = Number(call.params['offset']);
+    if (call.entity === 'lists') return success([{ id: 'bent' }, { id: 'good' }].slice(start), { links: [] });
+    answers += 1;
+    const shown = isBent && call.params['list_id'] === 'bent' ? [...rows, last(answers)] : rows;
+    const sinceMs = timeMs(call.params['since_last_changed'] ?? null) ?? 0;
+    const found = shown.filter((row) => (timeMs(row['last_changed'] ?? null) ?? 0) >= sinceMs);
+    return success(found.slice(start, start + 200), { links: [] });
+  };
+  await using server = await startHostileServer({
+    connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
+    respond,
+  });
+  const sync: Sync = async (isFull = false) => {
+    const before = server.calls.length;
+    const report = await syncOnce({
+      baseUrl: server.baseUrl,
+      definition: mailing,
+      connectorId: 'c1',
+      sink: sampleSinks.sqlite.options(folder),
+      entities: chosenEntities(mailing, ['lists', 'list_members']),
+      clock: instantClock(),
+      run: { isFull, maxCalls: mostCalls },
+    });
+    return { report, calls: server.calls.length - before };
+  };
+  expect(await sync()).toMatchObject({ report: { outcome: 'ok' } });
+  isBent = true;
+  await work(sync);
+}
+
+function storedMembers(): number {
+  return sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, 'list_members').table).size;
+}
+
+/** That a listing of few records has one in quarantine is another matter. */
+function ofWalks({ failures }: RunReport): readonly FailureReport[] {
+  return failures.filter(({ code }) => code !== 'QUARANTINE_LIMIT');
+}
+
+function isEndless({ entity, params, code, message }: FailureReport): boolean {
+  expect({ entity, params, code, message }).toMatchObject({
+    entity: 'list_members',
+    params: { list_id: 'bent' },
+    code: 'PAGING_BROKEN',
+    message: expect.stringMatching(/^expected each page to lead .*what was read is kept/) as string,
+  });
+  return true;
+}
+
+const changedLast = { last_changed: '2025-01-01T00:00:00.000Z' };
+
+describe('a listing whose last record differs in every answer', () => {
+  it('is read to its end where only ignored fields of a refused record differ, in full and by its changes', async () => {
+    const nameless = (answer: number): JsonObject => ({
+      email_address: 'nameless@example.test',
+      ...changedLast,
+      _links: [{ rel: 'self', href: `https://example.test/?token=${answer}` }],
+    });
+    await withMembers(nameless, async (sync) => {
+      for (const isFull of [false, true]) {
+        const { report, calls } = await sync(isFull);
+        expect({ isFull, failures: ofWalks(report) }).toEqual({ isFull, failures: [] });
+        expect(calls).toBeLessThan(25);
+      }
+    });
+  });
+
+  it.each<[string, (answer: number) => JsonObject]>([
+    ['another text without an id', (answer) => ({ full_name: `text ${answer}`, ...changedLast })],
+    ['another content', (answer) => ({ id: 'last', full_name: `text ${answer}`, ...changedLast })],
+  ])('ends as a failed walk beside the others, and what was read is kept: %s', async (_title, last) => {
+    await withMembers(last, async (sync) => {
+      // By its changes, the little that has changed may come in one page.
+      const { report: ofChanges } = await sync();
+      expect(ofWalks(ofChanges).every(isEndless)).toBe(true);
+      const { report, calls } = await sync(true);
+      expect({ outcome: report.outcome, failures: ofWalks(report).map(isEndless) }).toEqual({
+        outcome: 'degraded',
+        failures: [true],
+      });
+      expect(calls).toBeLessThan(mostCalls);
+      expect(storedMembers()).toBeGreaterThanOrEqual(1_200);
+    });
+  });
+});
+
+describe('a listing of page tokens that never ends', () => {
+  it.each([
+    ['the same blocks again, with other contents', (answer: number) => blocks(0, answer)],
+    ['pages in turn', (answer: number) => blocks((answer % 5) * 40, answer)],
+  ])('ends as a failed walk of its page, and other pages are read: %s', async (_title, page) => {
+    let answers = 0;
+    await using server = await startHostileServer({
+      connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
+      respond: (call) => {
+        const end = { has_more: false, next_cursor: null };
+        if (call.entity === 'pages')
+          return success(
+            ['bent', 'good'].map((id) => ({
+              object: 'page',
+              id,
+              last_edited_time: '2026-01-01T00:00:00.000Z',
+            })),
+            end,
+          );
+        if (call.params['block_id'] !== 'bent') return success(blocks(1_000, 0), end);
+        answers += 1;
+        return success(page(answers), { has_more: true, next_cursor: `token-${answers}` });
+      },
+    });
+    const report = await syncOnce({
+      baseUrl: server.baseUrl,
+      definition: notes,
+      connectorId: 'c1',
+      sink: sampleSinks.sqlite.options(folder),
+      entities: chosenEntities(notes, ['pages', 'blocks']),
+      clock: instantClock(),
+      run: { maxCalls: mostCalls },
+    });
+    expect(report).toMatchObject({
+      outcome: 'degraded',
+      failures: [{ entity: 'blocks', params: { block_id: 'bent' }, code: 'PAGING_BROKEN' }],
+    });
+    const stored = sampleSinks.sqlite.rows(folder, notes.name, entityNamed(notes, 'blocks').table);
+    expect([...stored.keys()].filter((key) => /block-1\d{3}/.test(key))).toHaveLength(40);
+  });
+});
+
+function blocks(from: number, version: number): readonly JsonObject[] {
+  return Array.from({ length: 40 }, (_, index) => ({
+    object: 'block',
+    id: `block-${from + index}`,
+    type: 'paragraph',
+    has_children: false,
+    paragraph: { text: `version ${version}` },
+  }));
+}

@@ -1,0 +1,229 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { EntityName } from '../../../src/core/names.ts';
+import type { PreparedRecord } from '../../../src/core/records.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { CommittedPage, Lease, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import {
+  counts,
+  entityReport,
+  identity,
+  manualClock,
+  member,
+  members,
+  membersTable,
+  onlyPartition,
+  opens,
+  opensTable,
+  page,
+  reading,
+  record,
+  report,
+  rootOf,
+  sealed,
+  type Started,
+} from '../../contracts/sink/fixture.ts';
+
+let folder = '';
+const sinks: Sink[] = [];
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'lost-lines-'));
+});
+afterEach(async () => {
+  for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
+  rmSync(folder, { recursive: true });
+});
+
+async function open(): Promise<Sink> {
+  const options = { type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' } as const;
+  const sink = await openSink(options, { clock: manualClock() });
+  sinks.push(sink);
+  return sink;
+}
+
+function plan(run: string): RunPlan {
+  return {
+    run: run as Started['run'],
+    kind: 'sync',
+    window: '',
+    backfill: '',
+    startedAt: '2026-03-01T10:00:00.000Z',
+    isFull: false,
+    isBudgeted: false,
+    reading: new Map([[members, reading()]]),
+    keeps: [],
+    keepPartitionsSince: '2026-01-01T00:00:00.000Z',
+    tables: [membersTable, opensTable],
+    entities: [members],
+    roots: [rootOf(members)],
+    choices: '',
+    leaves: [],
+    continueAfter: '2026-01-01T00:00:00.000Z',
+  };
+}
+
+const openOf = (id: string): PreparedRecord => record(opensTable, { id, at: '10:00' });
+
+/** One page with these members, and a row made of each of them that is never replaced. */
+async function store(sink: Sink, lease: Lease, run: string, ids: readonly string[]): Promise<CommittedPage> {
+  await sink.startRun(lease, plan(run));
+  const { id } = await onlyPartition(sink, lease);
+  const records = ids.map((one) => member(one));
+  const rows = [
+    { entity: members, records },
+    { entity: opens, records: ids.map(openOf) },
+  ];
+  const started: Started = { lease, run: run as Started['run'] };
+  const [committed] = await sink.commit(started.lease, [page(started, id, records, { rows, seal: sealed })]);
+  if (committed === undefined) throw new Error('one page was committed');
+  return committed;
+}
+
+/** A process that is killed in the middle of its run, with the lines of three members and three opens. */
+async function killed(): Promise<void> {
+  const sink = await open();
+  await store(sink, await sink.acquire(identity()), 'r1', ['1', '2', '3']);
+  await sink[Symbol.asyncDispose]();
+}
+
+const fileOf = (entity: EntityName, name: string): string => join(folder, 'news', entity, name);
+const idsIn = (entity: EntityName, name: string): readonly unknown[] =>
+  readFileSync(fileOf(entity, name), 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => (JSON.parse(line) as { id: unknown }).id);
+
+test.each([
+  ['cut in half', (file: string) => truncateSync(file, Math.floor(readFileSync(file).length / 2)), ['1']],
+  [
+    'written in the wrong order, with a hole in the middle',
+    (file: string) => {
+      const bytes = readFileSync(file);
+      const second = bytes.indexOf(10) + 1;
+      writeFileSync(file, bytes.fill(0, second + 9, second + 20));
+    },
+    ['1'],
+  ],
+  [
+    'overwritten with other text of the same length',
+    (file: string) => writeFileSync(file, readFileSync(file, 'utf8').replace('"id":"2"', '"id":"7"')),
+    null,
+  ],
+] as const)(
+  'lines of a file that was %s come back, of rows that are never replaced too',
+  async (_how, damage, kept) => {
+    await killed();
+    for (const entity of [members, opens]) damage(fileOf(entity, '1-1.jsonl.open'));
+    const sink = await open();
+    const lease = await sink.acquire(identity());
+    const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
+    const updated = 3 - (kept?.length ?? 0);
+    const expected = counts({ fetched: 3, updated, unchanged: 3 - updated });
+    expect(stored).toEqual([members, opens].map((entity) => ({ entity, counts: expected })));
+    for (const entity of [members, opens]) {
+      expect(kept === null ? [] : idsIn(entity, '1-1.jsonl')).toEqual(kept ?? []);
+      expect(existsSync(fileOf(entity, '1-1.jsonl.open.damaged'))).toBe(kept === null);
+      expect(idsIn(entity, '2-1.jsonl.open')).toEqual(['1', '2', '3'].slice(kept?.length ?? 0));
+    }
+    expect(await sink.lostRows(lease)).toEqual([]);
+  },
+);
+
+test('lost lines whose records are not met again are counted until a run that has read everything ends', async () => {
+  await killed();
+  truncateSync(fileOf(opens, '1-1.jsonl.open'), 0);
+  const sink = await open();
+  const lease = await sink.acquire(identity());
+  const fetched = { fetched: 2, unchanged: 2 };
+  await store(sink, lease, 'r2', ['1', '2']);
+  expect(await sink.lostRows(lease)).toEqual([{ entity: opens, rows: 1 }]);
+  const ended = (run: string, isWhole: boolean, more: object) =>
+    sink.finish(
+      lease,
+      run as Started['run'],
+      report(
+        { lease, run: run as Started['run'] },
+        {
+          entities: [entityReport(members, fetched), entityReport(opens, { fetched: 2, ...more })].map(
+            (one) => ({ ...one, isWhole }),
+          ),
+        },
+      ),
+    );
+  await ended('r2', false, { updated: 2 });
+  await store(sink, lease, 'r3', ['1', '2']);
+  expect(await sink.lostRows(lease), 'not everything was read').toEqual([{ entity: opens, rows: 1 }]);
+  await ended('r3', true, { unchanged: 2 });
+  const { counts: stored } = await store(sink, lease, 'r4', ['1', '2', '3']);
+  expect(await sink.lostRows(lease)).toEqual([]);
+  expect(stored[1]).toEqual({ entity: opens, counts: counts({ fetched: 3, updated: 1, unchanged: 2 }) });
+  const lines = readdirSync(join(folder, 'news', opens)).flatMap((name) => idsIn(opens, name));
+  expect(new Set(lines)).toEqual(new Set(['1', '2', '3']));
+});
+
+/** A run that has ended: its files are closed. */
+async function ended(): Promise<void> {
+  const sink = await open();
+  const lease = await sink.acquire(identity());
+  await store(sink, lease, 'r1', ['1', '2', '3']);
+  const inserted = { fetched: 3, inserted: 3 };
+  const entities = [entityReport(members, inserted), entityReport(opens, inserted)];
+  const run = 'r1' as Started['run'];
+  await sink.finish(lease, run, report({ lease, run }, { entities }));
+  await sink[Symbol.asyncDispose]();
+}
+
+test.each([
+  ['is gone', (file: string) => rmSync(file), 'it is not there', []],
+  [
+    'is too short',
+    (file: string) => truncateSync(file, readFileSync(file).length - 10),
+    'it holds',
+    ['1', '2'],
+  ],
+  [
+    'is too long',
+    (file: string) => writeFileSync(file, 'notes\n', { flag: 'a' }),
+    'it holds',
+    ['1', '2', '3'],
+  ],
+  ['is another one', (file: string) => writeFileSync(file, 'notes\n'), 'it holds', []],
+] as const)(
+  'a closed file that %s stops a sync by its name, and what the message advises brings every line back',
+  async (_how, damage, found, kept) => {
+    await ended();
+    const file = fileOf(opens, '1-1.jsonl');
+    const bytes = readFileSync(file).length;
+    damage(file);
+    const sink = await open();
+    const failure: unknown = await sink.acquire(identity()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'SINK_DAMAGED', context: { file, files: 1 } });
+    expect(String(failure)).toContain(`${file} should hold ${bytes} bytes of stored changes, but ${found}`);
+    expect(String(failure)).toContain('Restore it from a backup and sync again.');
+    expect(String(failure)).toContain('connector-sync reset news --yes');
+    const scope = { entity: null, tables: [], withData: false, now: '2026-03-02T10:00:00.000Z' };
+    await sink.repair.reset(identity().connector, scope);
+    const lease = await sink.acquire(identity());
+    expect(kept.length === 0 ? [] : idsIn(opens, '1-1.jsonl')).toEqual(kept);
+    const { counts: stored } = await store(sink, lease, 'r2', ['1', '2', '3']);
+    const updated = 3 - kept.length;
+    expect(stored).toEqual([
+      { entity: members, counts: counts({ fetched: 3, unchanged: 3 }) },
+      { entity: opens, counts: counts({ fetched: 3, updated, unchanged: 3 - updated }) },
+    ]);
+    const lines = readdirSync(join(folder, 'news', opens))
+      .filter((name) => !name.endsWith('.damaged'))
+      .flatMap((name) => idsIn(opens, name));
+    expect(new Set(lines)).toEqual(new Set(['1', '2', '3']));
+  },
+);

@@ -1,0 +1,173 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock, type Clock } from '../../../src/core/clock.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import { identity, member, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
+import { useBench } from '../../contracts/sink/use-bench.ts';
+
+const cleanups: (() => void)[] = [];
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'locked-'));
+});
+afterEach(() => {
+  for (const cleanup of cleanups.splice(0).reverse()) cleanup();
+  rmSync(folder, { recursive: true });
+});
+
+const kinds = {
+  sqlite: (at: string): SinkOptions => ({
+    type: 'sqlite',
+    name: 'a',
+    path: join(at, 'a.db'),
+    durability: 'full',
+  }),
+  jsonl: (at: string): SinkOptions => ({ type: 'jsonl', name: 'a', directory: at, durability: 'full' }),
+};
+const fileOf = { sqlite: (at: string) => join(at, 'a.db'), jsonl: (at: string) => join(at, '_ledger.db') };
+const why = { since: new Date(0).toISOString(), reason: 'too expensive' };
+
+describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
+  /** As a database browser does: a write transaction that is left open. */
+  function hold(): Database.Database {
+    const other = new Database(fileOf[type](folder));
+    cleanups.push(() => other.close());
+    other.exec('BEGIN IMMEDIATE');
+    return other;
+  }
+
+  async function open(
+    more: { clock?: Clock; signal?: AbortSignal; lockTimeoutMs?: number } = {},
+  ): Promise<Sink> {
+    const { clock = systemClock, signal, lockTimeoutMs } = more;
+    const options = { ...kinds[type](folder), ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }) };
+    return await openSink(options, { clock, ...(signal === undefined ? {} : { signal }) });
+  }
+
+  /** Ends the other program's transaction at the third pause of the wait. */
+  function releasing(release: () => void): Clock {
+    let pauses = 0;
+    return {
+      now: () => systemClock.now(),
+      sleep: (ms, signal) => {
+        pauses += 1;
+        if (pauses === 3) release();
+        return systemClock.sleep(ms, signal);
+      },
+    };
+  }
+
+  test('waits for the write lock that another program holds, and the process works on meanwhile', async () => {
+    let held: Database.Database | null = null;
+    await using sink = await open({ clock: releasing(() => held?.exec('COMMIT')) });
+    held = hold();
+    await sink.pause(news, why);
+    expect(sink.history.pauses()).toMatchObject([{ connector: news }]);
+  });
+
+  test('waits for it when it is opened for the first time, too', async () => {
+    const held = hold();
+    await using sink = await open({ clock: releasing(() => held.close()) });
+    expect(sink.history.connectors()).toEqual([]);
+  });
+
+  test('gives up after its lockTimeout, names the file and what may hold it, and has changed nothing', async () => {
+    await using sink = await open({ lockTimeoutMs: 1 });
+    hold();
+    const failure: unknown = await sink.acquire(identity()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({
+      code: 'SINK_FAILED',
+      recovery: 'retry',
+      context: { cause: 'SQLITE_BUSY' },
+    });
+    expect(String(failure)).toContain(
+      `${fileOf[type](folder)} could not be written: another program holds its write lock`,
+    );
+    expect(String(failure)).toContain(
+      'a database browser or a sqlite3 shell with an open transaction, a backup',
+    );
+    for (const cleanup of cleanups.splice(0)) cleanup();
+    await (await sink.acquire(identity()))[Symbol.asyncDispose]();
+  });
+
+  test('ends a wait with the reason of its signal', async () => {
+    const stop = new AbortController();
+    const clock = releasing(() => stop.abort(new Error('Ctrl-C')));
+    await using sink = await open({ clock, signal: stop.signal });
+    hold();
+    await expect(sink.acquire(identity())).rejects.toThrow('Ctrl-C');
+  });
+
+  test('on a disk that is mounted read-only says so, with the path', async ({ skip }) => {
+    const at = join(folder, 'disk');
+    mkdirSync(at);
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'none', at], { stdio: 'ignore' });
+    } catch {
+      skip('mounting needs root');
+    }
+    cleanups.push(() => execFileSync('umount', [at]));
+    const remount = (how: string) => execFileSync('mount', ['-o', `remount,${how}`, at]);
+    const told = async (options: SinkOptions): Promise<string> => {
+      const sink = await openSink(options, { clock: systemClock }).catch(String);
+      if (typeof sink === 'string') return sink;
+      await sink[Symbol.asyncDispose]();
+      return 'opened';
+    };
+    remount('ro');
+    expect(await told(kinds[type](at)), 'nothing there yet').toContain(`${fileOf[type](at)} is read-only`);
+    remount('rw');
+    expect(await told(kinds[type](at))).toBe('opened');
+    remount('ro');
+    expect(await told(kinds[type](at)), 'after a good one').toContain(`${fileOf[type](at)} is read-only`);
+  });
+
+  test('whose file may not be changed says so, with the path', async ({ skip }) => {
+    await (await open())[Symbol.asyncDispose]();
+    const file = fileOf[type](folder);
+    try {
+      execFileSync('chattr', ['+i', file], { stdio: 'ignore' });
+    } catch {
+      skip('setting the immutable flag needs root and a file system that has it');
+    }
+    cleanups.push(() => execFileSync('chattr', ['-i', file]));
+    expect(await open().catch(String)).toMatch(
+      /(is read-only|may not be written by this user) \(.*then sync again/s,
+    );
+  });
+});
+
+describe('a commit that waits', () => {
+  const bench = useBench({
+    options: (at) => kinds.jsonl(at),
+    ledgerFile: fileOf.jsonl,
+    readRows: () => [],
+    readChanges: () => [],
+  });
+
+  test('stores its page once when the lock is free', async () => {
+    const options = kinds.jsonl(bench().folder);
+    let held: Database.Database | null = null;
+    let pauses = 0;
+    const clock: Clock = {
+      now: () => bench().clock.now(),
+      sleep: async () => {
+        pauses += 1;
+        if (pauses === 2) held?.close();
+      },
+    };
+    await using sink = await openSink(options, { clock });
+    const started = await bench().begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    held = new Database(fileOf.jsonl(bench().folder));
+    held.exec('BEGIN IMMEDIATE');
+    const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
+    expect([pauses, committed?.counts[0]?.counts.inserted]).toEqual([2, 1]);
+  });
+});

@@ -1,0 +1,56 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+
+const source = path.resolve('src');
+
+/** Files of `src` with a line that matches, by path, with how many of their lines do. */
+function linesWith(pattern: RegExp): Readonly<Record<string, number>> {
+  const found: Record<string, number> = {};
+  for (const entry of readdirSync(source, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (!entry.endsWith('.ts')) continue;
+    const lines = readFileSync(path.join(source, entry), 'utf8').split('\n');
+    const count = lines.filter((line) => pattern.test(line) && !/^\s*(\/\/|\/?\*)/.test(line)).length;
+    if (count > 0) found[entry.split(path.sep).join('/')] = count;
+  }
+  return found;
+}
+
+/**
+ * A new line in one of these lists is a new way to a delete: it must pass `deleteRow` with a permission that the guards or a person
+ * gave, and be added here knowingly.
+ */
+it('marks a row as deleted by one statement of each sink, which the gate alone calls', () => {
+  expect(linesWith(/\b_?deleted_at\s*=\s*(\?|:|excluded|'|CASE|iif)/i)).toEqual({
+    'sinks/jsonl/key-table.ts': 1,
+    'sinks/sqlite/table-sql.ts': 1,
+  });
+  expect(linesWith(/\.tombstone\((row|number)\b|table\.tombstone\(/)).toEqual({
+    'sinks/ledger/deletes/gate.ts': 1,
+  });
+});
+
+it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record', () => {
+  expect(linesWith(/(?<!function )\bdeleteRow\(/)).toEqual({
+    'sinks/ledger/deletes/delete-missing.ts': 1,
+    'sinks/ledger/deletes/orphans.ts': 2,
+    'sinks/ledger/repair/ledger-repair.ts': 1,
+  });
+  expect(linesWith(/deleteRow\(.*'judged'/)).toEqual({ 'sinks/ledger/deletes/delete-missing.ts': 1 });
+  expect(linesWith(/deleteRow\(.*'along'/)).toEqual({ 'sinks/ledger/deletes/orphans.ts': 2 });
+  expect(linesWith(/deleteRow\(.*'allowed'/)).toEqual({
+    'sinks/ledger/deletes/delete-missing.ts': 1,
+    'sinks/ledger/repair/ledger-repair.ts': 1,
+  });
+});
+
+it('asks for deletes only where the guards have judged, and where a person named a record with --allow-deletes', () => {
+  expect(linesWith(/deletes\.tombstone\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
+  expect(linesWith(/deletes\.tombstoneOrphans\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
+  expect(linesWith(/repair\.tombstoneRecord\(/)).toEqual({ 'cli/refetch.ts': 1 });
+});
+
+it('lets deletes pass unasked only where a person said so, and in stores that are made from other records', () => {
+  expect(linesWith(/deletes\.allow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
+  expect(linesWith(/allowDeletes: true/)).toEqual({ 'service/store/sync-store.ts': 1 });
+});
