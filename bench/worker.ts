@@ -1,0 +1,224 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { cpus, loadavg, tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import { freePort, startRedis } from '../test/support/redis.ts';
+import { measureCommand, startMeasuredWorker, type MeasuredWorker } from './worker/measured-process.ts';
+import { connectorName, sinkName, writeConfig, type BenchConfig } from './worker/write-config.ts';
+
+/**
+ * A worker of so many connectors over so many sinks: start, idling, a run of each, metrics, commands, a Redis that lost its
+ * memory, and how late scheduled runs start. `npm run bench:worker -- <connectors> <sinks>`. Linux alone. A private Redis, and
+ * a service of its own process that answers after 20 ms.
+ */
+const connectors = Number(process.argv[2] ?? 1000);
+const sinks = Number(process.argv[3] ?? 10);
+const idleMs = 70_000;
+const frequent = Math.min(connectors, 100);
+const mostMs = 15 * 60_000;
+const prefix = 'connector-sync';
+const rows: (readonly [string, string])[] = [];
+
+function tell(what: string, value: string): void {
+  rows.push([what, value]);
+  process.stderr.write(`${what}: ${value}\n`);
+}
+
+const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
+const api = await startApi();
+await using redis = await startRedis();
+const client = new Redis(redis.url, { maxRetriesPerRequest: null });
+const workers: MeasuredWorker[] = [];
+try {
+  await measure();
+} finally {
+  for (const worker of workers) await worker.stop();
+  client.disconnect();
+  api.child.kill();
+  rmSync(folder, { recursive: true, force: true });
+}
+const width = Math.max(...rows.map(([what]) => what.length));
+process.stdout.write(
+  [
+    `${connectors} connectors, ${sinks} sinks; Node.js ${process.versions.node}, ${cpus().length} cores, load ${(loadavg()[0] ?? 0).toFixed(1)}`,
+    ...rows.map(([what, value]) => `${what.padEnd(width)}  ${value}`),
+    '',
+  ].join('\n'),
+);
+
+async function measure(): Promise<void> {
+  const config: BenchConfig = { folder, apiUrl: api.url, redisUrl: redis.url, connectors, sinks };
+  const file = writeConfig(config, 0);
+  tell('config', `${(statSync(file).size / 1e6).toFixed(2)} MB`);
+  const port = await freePort();
+  const worker = await startWorker(file, port, 'start to ready');
+  await pause(10_000);
+  const before = worker.figures();
+  await pause(idleMs);
+  const idle = worker.figures();
+  tell('idle memory', `${idle.rssMiB} MiB, at most ${idle.peakMiB} MiB`);
+  tell('idle processor time', `${((100_000 * (idle.cpuS - before.cpuS)) / idleMs).toFixed(1)} %`);
+
+  const queues = await openSyncQueues();
+  await runEach(queues, worker);
+  await scrape(port);
+  await commands(file);
+  await forgetEverything();
+  await closeAll(queues);
+  await worker.stop();
+  workers.length = 0;
+
+  const again = await startWorker(writeConfig(config, frequent), port, 'start to ready, schedules there');
+  await slots();
+  const { rssMiB, peakMiB } = again.figures();
+  tell('memory at the end', `${rssMiB} MiB, at most ${peakMiB} MiB`);
+}
+
+async function startWorker(config: string, port: number, what: string): Promise<MeasuredWorker> {
+  const worker = await startMeasuredWorker(config, port);
+  workers.push(worker);
+  tell(
+    what,
+    `${seconds(worker.readyMs - worker.startedMs)}, processor ${worker.figures().cpuS.toFixed(1)} s`,
+  );
+  return worker;
+}
+
+async function openSyncQueues(): Promise<readonly Queue[]> {
+  const ids = await Promise.all(
+    Array.from({ length: sinks }, async (_, index) => {
+      const registered: unknown = JSON.parse(
+        (await client.hget(`${prefix}:sinks`, sinkName(index))) ?? 'null',
+      );
+      return typeof registered === 'object' && registered !== null && 'id' in registered
+        ? String(registered.id)
+        : '';
+    }),
+  );
+  return ids.map((id) => new Queue(`syncs-${id}`, { connection: client, prefix }));
+}
+
+async function closeAll(queues: readonly Queue[]): Promise<void> {
+  for (const queue of queues) await queue.close();
+}
+
+/** As `schedule run` asks for them. */
+async function runEach(queues: readonly Queue[], worker: MeasuredWorker): Promise<void> {
+  const startedMs = Date.now();
+  const before = worker.figures().cpuS;
+  const added = queues.map((queue, sink) =>
+    queue.addBulk(
+      Array.from({ length: Math.ceil((connectors - sink) / sinks) }, (_, index) => {
+        const connector = connectorName(sink + index * sinks);
+        return {
+          name: 'sync',
+          data: { connector, kind: 'sync', reason: 'manual', due: null },
+          opts: { attempts: 5, deduplication: { id: connector }, removeOnComplete: { count: 500 } },
+        };
+      }),
+    ),
+  );
+  await Promise.all(added);
+  for (let open = connectors; open > 0;) {
+    await pause(500);
+    const counts = await Promise.all(
+      queues.map((queue) => queue.getJobCounts('waiting', 'active', 'delayed')),
+    );
+    open = counts.reduce((sum, one) => sum + Object.values(one).reduce((all, jobs) => all + jobs, 0), 0);
+    if (Date.now() - startedMs > mostMs) break;
+  }
+  const tookMs = Date.now() - startedMs;
+  const failed = await Promise.all(queues.map((queue) => queue.getFailedCount()));
+  const { rssMiB, peakMiB, cpuS } = worker.figures();
+  tell(
+    'a run of each',
+    `${seconds(tookMs)}, processor ${(cpuS - before).toFixed(1)} s, ${failed.reduce((sum, one) => sum + one, 0)} failed`,
+  );
+  tell('runs per minute', ((connectors * 60_000) / tookMs).toFixed(0));
+  tell('memory after them', `${rssMiB} MiB, at most ${peakMiB} MiB`);
+}
+
+async function scrape(port: number): Promise<void> {
+  for (const turn of ['/metrics', '/metrics again']) {
+    const startedMs = performance.now();
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { signal: AbortSignal.timeout(mostMs) });
+    const text = await answer.text();
+    const series = text.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length;
+    const paused = text
+      .split('\n')
+      .filter((line) => line.startsWith('connector_sync_connector_paused{')).length;
+    tell(
+      turn,
+      `${(text.length / 1e6).toFixed(1)} MB, ${series} series, ${seconds(performance.now() - startedMs)}, ${paused} connectors named`,
+    );
+  }
+}
+
+async function commands(config: string): Promise<void> {
+  for (const args of [['status'], ['check'], ['schedule', 'list']]) {
+    const { code, wallS, cpuS, outputBytes, error } = await measureCommand(
+      [...args, '--config', config],
+      mostMs,
+    );
+    const how = code === 0 ? '' : `, ended with ${code ?? 'a signal'}: ${error.slice(-200)}`;
+    tell(
+      args.join(' '),
+      `${wallS.toFixed(1)} s, processor ${cpuS.toFixed(1)} s, ${(outputBytes / 1e6).toFixed(2)} MB${how}`,
+    );
+  }
+}
+
+async function forgetEverything(): Promise<void> {
+  await client.flushall();
+  const startedMs = Date.now();
+  while ((await client.zcard(`${prefix}:ticks:repeat`)) < connectors) {
+    if (Date.now() - startedMs > mostMs) break;
+    await pause(100);
+  }
+  const back = await client.zcard(`${prefix}:ticks:repeat`);
+  tell('FLUSHALL to schedules back', `${seconds(Date.now() - startedMs)}, ${back} of ${connectors}`);
+}
+
+/** Some connectors run every 30 s, each at a second of its own; their first runs, all due at once, are left out. */
+async function slots(): Promise<void> {
+  const queues = await openSyncQueues();
+  await pause(45_000);
+  const fromMs = Date.now();
+  await pause(60_000);
+  const lags: number[] = [];
+  for (const queue of queues)
+    for (const { data, processedOn = 0 } of await queue.getCompleted(0, -1)) {
+      const due: unknown = data.due;
+      if (typeof due === 'number' && due >= fromMs) lags.push(Math.max(0, processedOn - due));
+    }
+  lags.sort((left, right) => left - right);
+  const at = (share: number): string => seconds(lags[Math.floor(share * (lags.length - 1))] ?? Number.NaN);
+  tell('slot to start', `p50 ${at(0.5)}, p99 ${at(0.99)} (${lags.length} runs)`);
+  await closeAll(queues);
+}
+
+async function startApi(): Promise<{
+  readonly child: ReturnType<typeof spawn>;
+  readonly url: string;
+}> {
+  const script = fileURLToPath(new URL('./worker/stub-api.ts', import.meta.url));
+  const child = spawn(process.execPath, ['--import', 'tsx', script, String(connectors)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [port] = await once(child.stdout.setEncoding('utf8'), 'data');
+  return { child, url: `http://127.0.0.1:${String(port).trim()}` };
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

@@ -1,0 +1,94 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+
+const main = new URL('../../dist/main.js', import.meta.url).pathname;
+/** Of /proc/<pid>/stat. */
+const ticksPerSecond = 100;
+
+export interface Figures {
+  readonly rssMiB: number;
+  readonly peakMiB: number;
+  readonly cpuS: number;
+}
+
+export interface MeasuredWorker {
+  readonly startedMs: number;
+  readonly readyMs: number;
+  figures(): Figures;
+  stop(): Promise<void>;
+}
+
+/** `connector-sync worker` from the built program; resolves when it is ready for scheduled runs. */
+export async function startMeasuredWorker(config: string, port: number): Promise<MeasuredWorker> {
+  const startedMs = Date.now();
+  const child = spawn(process.execPath, [main, 'worker', '--http', `127.0.0.1:${port}`, '--config', config], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  const ended = once(child, 'close');
+  const lines = createInterface({ input: child.stderr });
+  const lastLines: string[] = [];
+  await new Promise<void>((resolve, reject) => {
+    lines.on('line', (line) => {
+      lastLines.push(line);
+      lastLines.splice(0, lastLines.length - 5);
+      if (line.includes('"ready for scheduled runs"')) resolve();
+    });
+    void ended.then(() => reject(new Error(`the worker ended: ${lastLines.join('\n').slice(0, 2000)}`)));
+  });
+  const readyMs = Date.now();
+  return {
+    startedMs,
+    readyMs,
+    figures: () => figuresOf(child),
+    stop: async () => {
+      child.kill('SIGTERM');
+      await ended;
+    },
+  };
+}
+
+/** Linux alone: reads /proc. */
+function figuresOf({ pid = 0 }: ChildProcess): Figures {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  const mebibytes = (name: string): number =>
+    Math.round(Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) / 1024);
+  // The name of the program may hold blanks: fields are counted behind it.
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
+  const cpuS = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
+  return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM'), cpuS };
+}
+
+export interface MeasuredCommand {
+  readonly code: number | null;
+  readonly wallS: number;
+  readonly cpuS: number;
+  readonly outputBytes: number;
+  readonly error: string;
+}
+
+const tellUsage = `data:text/javascript,${encodeURIComponent(
+  `process.on('exit', () => { const { user, system } = process.cpuUsage(); process.getBuiltinModule('fs').writeSync(2, '\\ncpu ' + (user + system) / 1e6 + '\\n'); });`,
+)}`;
+
+/** A command of the built program, to its end or for so long. */
+export async function measureCommand(args: readonly string[], mostMs: number): Promise<MeasuredCommand> {
+  const startedMs = performance.now();
+  const child = spawn(process.execPath, ['--import', tellUsage, main, ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: mostMs,
+  });
+  let outputBytes = 0;
+  let error = '';
+  child.stdout.on('data', (chunk: Buffer) => (outputBytes += chunk.length));
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (error = (error + text).slice(-4000)));
+  const [code] = await once(child, 'close');
+  return {
+    code: typeof code === 'number' ? code : null,
+    wallS: (performance.now() - startedMs) / 1000,
+    cpuS: Number(/\ncpu ([\d.]+)\n$/.exec(error)?.[1] ?? Number.NaN),
+    outputBytes,
+    error: error.replace(/\ncpu [\d.]+\n$/, ''),
+  };
+}
