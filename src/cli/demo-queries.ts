@@ -22,7 +22,7 @@ export const demoQueries: readonly DemoQuery[] = [
        sum(events.action = 'click') AS clicks
   FROM newsletter__email_activity_events AS events
   JOIN newsletter__campaigns AS campaigns ON campaigns.id = events.campaign_id
- WHERE campaigns._deleted_at IS NULL
+ WHERE campaigns._deleted_at IS NULL AND events._deleted_at IS NULL
  GROUP BY campaigns.id ORDER BY opens DESC, campaigns.id LIMIT 3`,
   },
   {

@@ -23,16 +23,18 @@ export function totalsText(
       : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
   return [
     `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
-    `${verdict}, all in ${duration(ms)}.`,
+    `${verdict}, in ${duration(ms)} from start to end.`,
     'Pages overlap on purpose, so that no record slips between two of them: a record',
     'that came twice counts as duplicate. _extra keeps values that have no column.',
     'A listing is one list that the API was asked for, such as the members of one',
-    'mailing list; complete says whether every listing was read to its end.',
+    'mailing list; complete: yes means that each one asked for was read to its end.',
     ...(first.length === 0
       ? []
       : [
           `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
-          'what has changed, this run asked for changes only; the rest it read and compared.',
+          'what has changed, this run asked for changes only; deletes there show at the',
+          'next complete read. What lies below unchanged pages was left out, the rest',
+          'was read and compared. A record that seems deleted costs a call of its own.',
         ]),
   ];
 }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
@@ -74,10 +75,11 @@ async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitC
   const startedMs = clock.now();
   const directory = resolve(context.cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
+  const isFirst = !existsSync(join(directory, demoDatabase));
   terminal.note('Starting a local API with sample data ...');
   await using service = await startDemoService(flags.port, secret, revision);
   terminal.print(
-    `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, as ${counted(revision, 'day')} of changes left it`}. Reading all of it:\n`,
+    `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
   );
   const { reports, first } = await syncAll(context, directory, service, secret);
   if (context.signal.aborted) {
@@ -164,7 +166,7 @@ function nextSteps(
   const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
   const steps = [
     ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
-    ['Show what is stored, and when it was last read completely:', `${program} status --config ${config}`],
+    ['Show what is stored, and when all of it was last read:', `${program} status --config ${config}`],
     ['Run it again: nothing has changed, so nothing is written:', again],
     ...(revision < maxSampleRevision
       ? [['A day later: some records are new, changed or deleted:', `${demo} --revision ${revision + 1}`]]

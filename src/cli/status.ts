@@ -93,7 +93,7 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
   const last =
     lastRun === null
       ? 'no run yet'
-      : `last run ${lastRun.state}, ${lastRun.finishedAt ?? `since ${lastRun.startedAt}`} (${lastRun.run})`;
+      : `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run})`;
   const rows = status.entities.map((entity) => [
     entity.entity,
     count(entity.rows),
@@ -103,11 +103,11 @@ function statusText(shown: ShownStatus, program: string, width: number | null): 
     count(entity.due),
     entity.quarantined === 0 ? '' : count(entity.quarantined),
     // Rows exploded out of another entity's records have no walks of their own.
-    entity.lastSealedAt === null
+    entity.lastCompleteReadAt === null
       ? entity.partitions === 0
         ? ''
         : 'never'
-      : toTheMinute(entity.lastSealedAt),
+      : toTheMinute(entity.lastCompleteReadAt),
   ]);
   return [
     ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
@@ -192,7 +192,7 @@ const columns = [
   { title: 'deleted', align: 'right' },
   { title: 'look deleted', align: 'right' },
   { title: 'listings', align: 'right' },
-  { title: 'still to read', align: 'right' },
+  { title: 'left to read', align: 'right' },
   { title: 'quarantined', align: 'right' },
   { title: 'last complete read', align: 'left' },
 ] as const;

@@ -124,7 +124,10 @@ export interface EntityStatus {
   readonly partitions: number;
   readonly due: number;
   readonly quarantined: number;
+  /** When a listing of the entity was last read to its end, in full or for changes only. */
   readonly lastSealedAt: Instant | null;
+  /** Since when each listing that was ever read in full has been read in full; null where none was. */
+  readonly lastCompleteReadAt: Instant | null;
   /** Null where no record of the entity has had a file. */
   readonly files: FileStatus | null;
 }

@@ -17,6 +17,7 @@ const known = (entity: string, rows: number, partitions: number): EntityStatus =
   due: 0,
   quarantined: 0,
   lastSealedAt: at,
+  lastCompleteReadAt: at,
   files: null,
 });
 

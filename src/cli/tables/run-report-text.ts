@@ -82,8 +82,8 @@ function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
   return [
     counted(calls, 'call'),
     counted(retries, 'retry', 'retries'),
-    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} (summed)`] : []),
-    `${count(Math.round(bytes / 1024))} KiB`,
+    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} over all calls`] : []),
+    `${count(Math.round(bytes / 1024))} KiB received`,
   ].join(', ');
 }
 
@@ -100,7 +100,7 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     listings === 0 ? '' : count(listings),
     isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
-    isQuiet ? 'nothing new to read' : notes(entity),
+    isQuiet ? 'nothing new to read' : hasListings ? notes(entity) : notesOfElements(entity),
   ];
 }
 
@@ -143,17 +143,34 @@ function notes({ counts, ...entity }: EntityReport): string {
   const { extraFields } = entity;
   const facts: readonly (readonly [number, string])[] = [
     [entity.setAside, 'failed'],
-    [entity.incremental, 'incremental'],
     [entity.withdrawn, 'missed an existing record, to be read again'],
     [entity.unordered, 'without a stable order'],
     [counts.quarantined, 'quarantined'],
     [counts.filtered, 'filtered'],
     // Of each record each field that has no column: not how many fields there are, which `schema diff` shows.
-    [extraFields, `${extraFields === 1 ? 'value' : 'values'} in _extra`],
+    [extraFields, `${extraFields === 1 ? 'value' : 'values'} kept in _extra`],
     [entity.depthLimited, 'below the depth limit'],
     [entity.foreign, 'already stored under another parent'],
   ];
-  return facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : [])).join(', ');
+  const noted = facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : []));
+  return [...changesOnly(entity), ...noted].join(', ');
+}
+
+/** Where all were read so, the column `complete` has said it. */
+function changesOnly({
+  incremental,
+  proofs,
+}: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
+  const listings = Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
+  return incremental > 0 && incremental < listings
+    ? [`changes only for ${count(incremental)} of ${counted(listings, 'listing')}`]
+    : [];
+}
+
+function notesOfElements(entity: EntityReport): string {
+  return entity.counts.fetched === 0
+    ? notes(entity)
+    : ['from the rows above', notes(entity)].filter(Boolean).join(', ');
 }
 
 function fileLines({ files }: RunReport): readonly string[] {

@@ -10,7 +10,8 @@ export function entityStatusSql(version: number): string {
   const knowsDeletes = version >= firstWithDeletes;
   return `
 WITH walked AS (
-  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at
+  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
+    ${knowsDeletes ? lastFullRead : 'min(sealed_at)'} AS last_complete_read_at
   FROM _sync_partitions NOT INDEXED WHERE tree IS NULL ${knowsDeletes ? "AND backfill = '' AND gone = 0" : ''}
   GROUP BY connector, entity
 ), refused AS (
@@ -24,11 +25,15 @@ WITH walked AS (
 SELECT connector, entity, coalesce(rows${knowsDeletes ? ' - deleted' : ''}, 0) AS rows,
   ${knowsDeletes ? 'coalesce(deleted, 0)' : '0'} AS deleted, coalesce(missing, 0) AS missing,
   coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
-  coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt
+  coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt,
+  last_complete_read_at AS lastCompleteReadAt
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN _sync_tables USING (connector, entity)
 ORDER BY connector, entity`;
 }
+
+/** `full_at` is of the run's start, and null while deletes are withheld: the read itself is what counts here. */
+const lastFullRead = "min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE full_at END)";
 
 /** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
 const missedRows = `SELECT m.connector, m.entity, count(*) AS missing

@@ -25,7 +25,7 @@ describe('the text of a run', () => {
     const lines = runReportText(report({ setAside: 12, unordered: 3, extraFields: 7 }), 80);
     expect(lines[1]).not.toContain('notes');
     expect(lines[2]).toMatch(/^ {2}email_activity_events /);
-    expect(lines[3]).toBe('      12 failed, 3 without a stable order, 7 values in _extra');
+    expect(lines[3]).toBe('      12 failed, 3 without a stable order, 7 values kept in _extra');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
@@ -33,7 +33,7 @@ describe('the text of a run', () => {
     const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
     const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
     const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80, { isVerbose: true });
-    expect(lines[3]).toBe('      changes only (single, keyset); 5 incremental');
+    expect(lines[3]).toBe('      changes only (single, keyset); changes only for 5 of 6 listings');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
@@ -43,7 +43,7 @@ describe('the text of a run', () => {
     expect(lines.slice(1, 4)).toEqual([
       '  email_activity_events: read 3,340, inserted 34, updated 13, unchanged 3,223,',
       '      duplicate 70, deleted 27, pages 12, listings 12, changes only,',
-      '      5 incremental',
+      '      changes only for 5 of 12 listings',
     ]);
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
@@ -65,7 +65,7 @@ describe('the text of a run', () => {
 
   it('counts one as one, and says that waits are a sum over parallel calls', () => {
     expect(runReportText(report(), null).at(-1)).toBe(
-      '  1 call, 2 retries, rate-limit wait 46.0 s (summed), 1 KiB',
+      '  1 call, 2 retries, rate-limit wait 46.0 s over all calls, 1 KiB received',
     );
   });
 
