@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { z } from 'zod';
+import * as z from 'zod';
 import { defaultTimings } from '../src/jobs/worker-timings.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { schemaSql } from '../src/sinks/ledger/schema.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { strictObject } from './schema-problems.ts';
 
 const fieldType = z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']);

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
 import type { YamlFile, YamlPath } from './read-yaml.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 
 /** Of the keys that a walk has met it keeps so many: those with the smallest hashes. */
 const sampleSize = 100;

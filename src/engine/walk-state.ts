@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Position } from '../sinks/partition.ts';
 import type { SourcePage } from '../source/source.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';

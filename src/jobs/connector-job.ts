@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../core/errors.ts';
 import { isConnectorName, type ConnectorName } from '../core/names.ts';
 

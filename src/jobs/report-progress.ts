@@ -1,5 +1,5 @@
 import type { Job, Queue } from 'bullmq';
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant, type Clock } from '../core/clock.ts';
 import type { OnRunEvent, RunEvent } from '../core/events.ts';
 

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import type { Redis } from 'ioredis';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';

@@ -3,7 +3,7 @@ import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { FastifyAdapter } from '@bull-board/fastify';
 import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JobLog } from '../jobs/job-log.ts';
 import { syncsQueue } from '../jobs/queue-names.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';

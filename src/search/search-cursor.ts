@@ -1,5 +1,5 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import { writeJson } from '../sinks/ledger/json-text.ts';
 import { searchLimits } from './search-limits.ts';
 import type { SearchIndex } from './search-index.ts';

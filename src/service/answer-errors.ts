@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance } from 'fastify';
-import type { z } from 'zod';
+import type * as z from 'zod';
 import { SyncError } from '../core/errors.ts';
 import { ApiError } from './api-error.ts';
 

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { strictObject } from '../definitions/schema-problems.ts';
 
 const duration = z.string().meta({ description: 'A duration such as 30s, 30m, 1h30m or 7d' });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
-import { z } from 'zod';
+import * as z from 'zod';
 import { openFileWorld, type FileWorld } from '../support/file-world.ts';
 import type { Reply } from '../support/hostile/exchange.ts';
 import { killedSync } from '../support/killed-sync.ts';

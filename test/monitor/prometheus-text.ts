@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { z } from 'zod';
+import * as z from 'zod';
 
 const sample = z.object({
   labels: z.record(z.string(), z.string()).optional(),

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { isDeclaredName, type EntityName } from '../../core/names.ts';

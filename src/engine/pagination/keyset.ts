@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Entity } from '../../definitions/definition.ts';
 import { offsetPagination, offsetPosition } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';

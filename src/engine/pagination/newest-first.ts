@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Position } from '../../sinks/partition.ts';
 import { shortMark } from './mark.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';

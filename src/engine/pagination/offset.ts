@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Entity } from '../../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
 import { isFarBelow, noteFollowed, noteLength, type PageLengths } from './page-lengths.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Pagination } from './pagination.ts';
 
 const positionSchema = z.object({ kind: z.literal('single'), pages: z.number() });

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { textUpTo } from '../routes/given-text.ts';
 
 /** More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is refused. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { apiError } from '../routes/answer-shapes.ts';
 import type { Access, Endpoint } from '../routes/endpoint.ts';
 import type { JsonSchema, Schemas } from './schema-of.ts';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
 import { maxNameLength } from '../state/plain-name.ts';
 import type { Workspace } from '../state/service-state.ts';

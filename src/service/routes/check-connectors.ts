@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ProviderCheck } from '../provider.ts';
 import { checkCredentials } from './check-credentials.ts';
 import { checkRequestedEntities } from './connector-config.ts';

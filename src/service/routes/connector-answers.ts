@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
 import type { LocalConnector } from '../local-connectors.ts';
 import { stableUuid } from '../sample/dice.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { config, requestedEntities } from './connector-config.ts';
 import { givenName } from './given-text.ts';
 import { givenCredentials } from './new-connector.ts';

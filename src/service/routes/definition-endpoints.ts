@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
 import { notFound } from '../api-error.ts';
 import { jsonObject } from './answer-shapes.ts';

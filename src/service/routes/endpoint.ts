@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { parseRequest } from '../answer-errors.ts';
 import type { ProviderFile } from '../provider.ts';
 import type { Principal } from '../state/service-state.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { executeAction } from '../execute/execute-action.ts';
 import { executeBody } from '../execute/execute-body.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { hasAtMostCharacters } from '../../core/characters.ts';
 import { isPlainName, maxNameLength, plainNameRule } from '../state/plain-name.ts';
 

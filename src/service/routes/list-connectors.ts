@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import type { Principal, ServiceState, Workspace } from '../state/service-state.ts';
 import { connectorSummary, toSummary } from './connector-answers.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
 import { endpoint } from './endpoint.ts';
 import { toWorkspace, workspace } from './workspace-answer.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JsonValue } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';

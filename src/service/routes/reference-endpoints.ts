@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { endpoint, type Endpoint } from './endpoint.ts';
 
 const neverStale = { 'cache-control': 'no-cache', 'x-content-type-options': 'nosniff' };

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { LocalConnector } from '../local-connectors.ts';
 import type { StoreStatus } from '../store/context-stores.ts';
 import { time } from './answer-shapes.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
 import type { Application, ServiceState } from '../state/service-state.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Workspace } from '../state/service-state.ts';
 import { time } from './answer-shapes.ts';
 

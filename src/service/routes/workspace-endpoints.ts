@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { notFound } from '../api-error.ts';
 import type { Workspace } from '../state/service-state.ts';
 import { time } from './answer-shapes.ts';

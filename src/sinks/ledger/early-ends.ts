@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { PageLength, WalkMode } from '../partition.ts';
 import type { UnsealedWalk } from '../sink.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Params } from '../../core/records.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { SyncError } from '../../core/errors.ts';

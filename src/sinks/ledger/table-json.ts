@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { Column } from '../../core/records.ts';
 
 /** Lists of columns and names as `_sync_tables` holds them. */

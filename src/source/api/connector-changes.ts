@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { JsonObject } from '../../core/json.ts';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import type * as z from 'zod';
 import type { CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
 import { parseJsonText } from './parse-json-text.ts';

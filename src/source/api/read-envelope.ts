@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ApiSettings } from './api-settings.ts';
 import type { ApiCall } from './api-caller.ts';
 import { invalidBody } from './classify-failure.ts';

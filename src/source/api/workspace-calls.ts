@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import { catalogFacts } from './catalog-facts.ts';

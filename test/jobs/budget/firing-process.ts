@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import * as z from 'zod';
 import { Secret } from '../../../src/core/secret.ts';
 import { openSharedBudgets } from '../../../src/jobs/budget/open-shared-budgets.ts';
 

@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, rmSync } from 'node:fs';
 import Database from 'better-sqlite3';
-import { z } from 'zod';
+import * as z from 'zod';
 import { applicationId } from '../../../src/sinks/ledger/schema.ts';
 
 export type OlderVersion = 1 | 2 | 3 | 4;
