@@ -3,8 +3,8 @@ FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
+COPY config/definitions ./config/definitions
 # No install script is needed: better-sqlite3 13, which the lockfile names, brings its binaries.
 RUN npm run build && chmod +x dist/main.js \
   && npm prune --omit=dev --ignore-scripts

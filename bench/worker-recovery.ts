@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { Queue } from 'bullmq';
+import { setup } from '../test/support/ensure-built.ts';
 import { openScheduledWorld } from '../test/support/scheduled-world.ts';
 import { isRunStarted, startWorkerProcess, type WorkerProcess } from '../test/support/worker-process.ts';
 
@@ -11,6 +12,7 @@ const trials = Number(process.argv[2] ?? 12);
 const lockMs = 15_000;
 const stalledMs = 5_000;
 
+setup();
 await using world = await openScheduledWorld({
   connectors: [
     { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "0 0 1 1 *" }' },

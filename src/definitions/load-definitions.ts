@@ -1,20 +1,20 @@
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { programFile } from '../core/program-files.ts';
 import { ProblemsError, type Problem } from '../core/problems.ts';
 import { buildDefinition } from './build-definition.ts';
 import { checkDefinition } from './check-definition.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { Definition } from './definition.ts';
-import { definitionFile } from './definition-file.ts';
+import { definitionFile, type DefinitionFile } from './definition-file.ts';
 import { brokenPlaces, noteAround } from './note-around.ts';
-import { readYaml, type YamlFile } from './read-yaml.ts';
+import { hashOfText, preparedDefinition, type PreparedDefinitions } from './prepared-definitions.ts';
+import { readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 
-/** Where the definitions that come with the program lie; the same from `src/` and from `dist/`. */
-export const builtInDefinitionsFolder: string = fileURLToPath(
-  new URL('../../config/definitions', import.meta.url),
-);
+/** Where the definitions that come with the program lie. */
+export const builtInDefinitionsFolder: string = fileURLToPath(programFile('config/definitions'));
 
 /** What the files say, with everything that is wrong in any of them. */
 export interface FoundDefinitions {
@@ -46,8 +46,7 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
   // A folder that cannot be read may hold any name, as may a file whose name is no text.
   let isEveryNameKnown = problems.length === 0;
   for (const file of files) {
-    const yaml = readYaml(file);
-    const { name, definition, found } = readDefinition(yaml);
+    const { name, definition, found } = readDefinition(file);
     problems.push(...found);
     if (name === null) {
       isEveryNameKnown = false;
@@ -56,7 +55,7 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
     const other = fileByName.get(name);
     if (other !== undefined) {
       problems.push(
-        yaml.problem(['name'], `the definition ${name} is already in ${other}; rename one of them`),
+        readYaml(file).problem(['name'], `the definition ${name} is already in ${other}; rename one of them`),
       );
       continue;
     }
@@ -70,6 +69,22 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
     problems,
     mayBeBroken: (name) => !isEveryNameKnown || (fileByName.has(name) && !definitions.has(name)),
   };
+}
+
+/**
+ * What `preparedDefinition` gives, for the build to write down. Throws `ProblemsError` DEFINITION_INVALID as `loadDefinitions` does.
+ */
+export function prepareDefinitions(folder: string): PreparedDefinitions {
+  const problems: Problem[] = [];
+  const prepared: Record<string, DefinitionFile> = {};
+  for (const file of definitionFiles(folder, problems)) {
+    const text = readText(file);
+    const { value, found } = checkedFile(readYaml(file));
+    problems.push(...found);
+    if (typeof text === 'string' && value !== null) prepared[hashOfText(text)] = value;
+  }
+  if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
+  return prepared;
 }
 
 function definitionFiles(folder: string, problems: Problem[]): readonly string[] {
@@ -91,17 +106,32 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
 }
 
 /** The name is known where it is a text, so that two files of one name are told in the same round. */
-function readDefinition(yaml: YamlFile): {
+function readDefinition(file: string): {
   readonly name: string | null;
   readonly definition: Definition | null;
   readonly found: readonly Problem[];
 } {
+  const text = readText(file);
+  const prepared = typeof text === 'string' ? preparedDefinition(text) : null;
+  if (prepared !== null) {
+    return { name: prepared.name, definition: buildDefinition(prepared), found: [] };
+  }
+  const { name, value, found } = checkedFile(readYaml(file));
+  return { name, definition: value === null ? null : buildDefinition(value), found };
+}
+
+/** `value` is null where anything is wrong with the file. */
+function checkedFile(yaml: YamlFile): {
+  readonly name: string | null;
+  readonly value: DefinitionFile | null;
+  readonly found: readonly Problem[];
+} {
   if (yaml.problems.length > 0) {
-    return { name: null, definition: null, found: yaml.problems };
+    return { name: null, value: null, found: yaml.problems };
   }
   const { value, broken, problems } = parseShape(definitionFile, yaml.data, yaml);
   if (value === null) {
-    return { name: null, definition: null, found: problems };
+    return { name: null, value: null, found: problems };
   }
   const found = [...problems];
   const places = brokenPlaces(broken);
@@ -109,6 +139,6 @@ function readDefinition(yaml: YamlFile): {
     value,
     noteAround(places, (at, message) => found.push(yaml.problem(at, message))),
   );
-  const definition = found.length === 0 ? buildDefinition(value) : null;
-  return { name: places.include(['name']) ? null : value.name, definition, found };
+  const name = places.include(['name']) ? null : value.name;
+  return { name, value: found.length === 0 ? value : null, found };
 }

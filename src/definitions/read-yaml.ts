@@ -88,7 +88,8 @@ export function isReservedName(name: string): boolean {
   return reservedNames.has(name);
 }
 
-function readText(file: string): string | { readonly message: string } {
+/** The text of a file that `readYaml` would parse, or why there is none. Never throws. */
+export function readText(file: string): string | { readonly message: string } {
   try {
     const { size } = statSync(file);
     if (size > maxBytes) {

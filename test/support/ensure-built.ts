@@ -1,11 +1,47 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { buildSync } from 'esbuild';
+
+/** What the build writes last. */
+const lastBuilt = 'dist/definitions.json';
+/** What it is made of; package-lock.json names the libraries that it puts in. */
+const sources = ['src', 'config/definitions', 'package.json', 'package-lock.json'];
+/** Programs of the tests that use a part of the program as it is built, in processes of their own. */
+const programs = [
+  'test/search/index/update-process.mjs',
+  'test/search/process/pool-holder.mjs',
+  'test/service/store/syncing-service.mjs',
+  'test/support/worker-process.mjs',
+];
 
 /** Runs once before all tests: those of whole processes run the built program, so it must not be older than its sources. */
 export function setup(): void {
-  const builtAt = existsSync('dist/main.js') ? statSync('dist/main.js').mtimeMs : 0;
-  const files = readdirSync('src', { recursive: true, encoding: 'utf8' });
-  const isNew = files.every((file) => statSync(join('src', file)).mtimeMs <= builtAt);
+  const builtAt = existsSync(lastBuilt) ? statSync(lastBuilt).mtimeMs : 0;
+  const files = sources.flatMap((source) => [source, ...entriesBelow(source)]);
+  const isNew = files.every((file) => statSync(file).mtimeMs <= builtAt);
   if (!isNew) execFileSync('npm', ['run', '--silent', 'build'], { stdio: 'inherit' });
+  buildSync({
+    entryPoints: programs,
+    outdir: 'dist/.test',
+    outbase: 'test',
+    outExtension: { '.js': '.mjs' },
+    bundle: true,
+    packages: 'external',
+    format: 'esm',
+    platform: 'node',
+    target: 'node20.18',
+    logLevel: 'warning',
+  });
+}
+
+/** The built file of one of these programs. */
+export function testProgram(path: string): string {
+  return join(import.meta.dirname, '../../dist/.test', path);
+}
+
+/** Folders too: their time tells when a file was deleted. */
+function entriesBelow(folder: string): readonly string[] {
+  if (!statSync(folder).isDirectory()) return [];
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name));
 }

@@ -1,8 +1,8 @@
 // Started by worker-process.ts: the wiring of "connector-sync worker" from the built program, with times of the test's own.
-import { systemClock } from '../../dist/core/clock.js';
-import { startScheduledRuns } from '../../dist/cli/start-scheduled-runs.js';
-import { loadSettings } from '../../dist/settings/load-settings.js';
-import { openLog } from '../../dist/telemetry/log.js';
+import { systemClock } from '../../src/core/clock.ts';
+import { startScheduledRuns } from '../../src/cli/start-scheduled-runs.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { openLog } from '../../src/telemetry/log.ts';
 
 const [config, options] = process.argv.slice(2);
 const runs = await startScheduledRuns({

@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { fileURLToPath } from 'node:url';
+import { testProgram } from './ensure-built.ts';
 import type { ScheduledWorld } from './scheduled-world.ts';
 
-const script = fileURLToPath(new URL('./worker-process.mjs', import.meta.url));
+const script = testProgram('support/worker-process.mjs');
 
 /** A line of the worker's log. */
 export type LogLine = Readonly<Record<string, unknown>> & { readonly msg: string; readonly time: string };

@@ -1,4 +1,4 @@
-import { builtModule } from '../../core/built-module.ts';
+import { builtModule } from '../../core/program-files.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { SearchAnswer } from '../search-answer.ts';
@@ -42,7 +42,7 @@ const idleMs = 60_000;
  */
 export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
   const { processes, maxWaiting, clock, deadlineMs } = options;
-  const entry = options.entry ?? builtModule(import.meta.url, './search-process.ts');
+  const entry = options.entry ?? builtModule('search/process/search-process');
   const slots = searchSlots({ slots: processes, maxWaiting });
   const alive = new Set<SearchProcess>();
   const idle = new Map<SearchProcess, AbortController>();

@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { builtModule } from '../../core/built-module.ts';
+import { builtModule } from '../../core/program-files.ts';
 import type { SearchAnswer } from '../search-answer.ts';
 import { openFiles } from './open-files.ts';
 import type {
@@ -27,7 +27,7 @@ process.on('message', (message: ToSearchProcess) => {
   if (message.kind === 'settings') settings = message.settings;
   else answer(message.call);
 });
-new Worker(builtModule(import.meta.url, './watch-parent.ts'), {
+new Worker(builtModule('search/process/watch-parent'), {
   workerData: Number(process.argv[2]),
 }).unref();
 send({ kind: 'ready' });

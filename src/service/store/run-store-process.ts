@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
 import { setMaxListeners } from 'node:events';
-import { builtModule } from '../../core/built-module.ts';
+import { builtModule } from '../../core/program-files.ts';
 import type { CallAnswer } from './answer-call.ts';
 import type { StoreLedger } from './store-ledger.ts';
 import type { FromStoreProcess, StoreJob, StoreSyncEnd, ToStoreProcess } from './store-messages.ts';
@@ -24,7 +24,7 @@ const maxHeapMiB = 1_024;
 export async function runStoreProcess(options: StoreProcessOptions): Promise<StoreProcessEnd> {
   const { job, answer, onLedger, signal } = options;
   if (signal.aborted) return { kind: 'died', how: 'not begun' };
-  const child = fork(builtModule(import.meta.url, './store-process.ts'), {
+  const child = fork(builtModule('service/store/store-process'), {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: [`--max-old-space-size=${maxHeapMiB}`],

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { member, members } from '../../contracts/sink/fixture.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import { trigramsOf } from '../../../src/search/index/spelling.ts';
@@ -13,7 +14,7 @@ import { repeats, startSeed } from '../../support/trials.ts';
 
 const kills = repeats('KILLS', { share: 4, full: 30 });
 const seed = startSeed();
-const program = join(import.meta.dirname, 'update-process.mjs');
+const program = testProgram('search/index/update-process.mjs');
 
 let world: IndexWorld;
 

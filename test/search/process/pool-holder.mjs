@@ -1,7 +1,7 @@
 // Has one search process that waits for its next search, and one in the middle of a statement without end; says which that is.
 import { once } from 'node:events';
-import { systemClock } from '../../../dist/core/clock.js';
-import { openSearchProcesses } from '../../../dist/search/process/open-search-processes.js';
+import { systemClock } from '../../../src/core/clock.ts';
+import { openSearchProcesses } from '../../../src/search/process/open-search-processes.ts';
 
 const [{ odd, call }] = await once(process, 'message');
 const { signal } = new AbortController();

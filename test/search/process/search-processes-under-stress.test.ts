@@ -7,6 +7,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import type { SearchProcesses } from '../../../src/search/process/open-search-processes.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
+import { testProgram } from '../../support/ensure-built.ts';
 import { never, sqlite } from '../index/index-world.ts';
 import { callFor, listMember, openProcesses, sinkOfMembers } from './search-world.ts';
 
@@ -105,7 +106,7 @@ describe('search processes', () => {
     async () => {
       const bench = new Bench(sqlite);
       const file = await sinkOfMembers(bench, [listMember('1')], { isIndexed: false });
-      const holder = fork(join(import.meta.dirname, 'pool-holder.mjs'), [], { serialization: 'advanced' });
+      const holder = fork(testProgram('search/process/pool-holder.mjs'), [], { serialization: 'advanced' });
       const told = once(holder, 'message') as Promise<[{ readonly pid: number }]>;
       holder.send({ odd: odd.entry.href, call: callFor(file, { query: {} }) });
       const [{ pid }] = await told;

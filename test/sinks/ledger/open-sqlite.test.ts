@@ -23,7 +23,7 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
   let folder: string;
   let library: string;
 
-  /** What opens databases in the built program, with a better-sqlite3 that the test may spoil. */
+  /** What opens databases, with a better-sqlite3 that the test may spoil. */
   beforeEach(() => {
     folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-sqlite-'));
     library = path.join(folder, 'node_modules', 'better-sqlite3');
@@ -33,7 +33,7 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
       if (name === 'better-sqlite3') cpSync(target, library, { recursive: true, filter: isNeeded });
       else symlinkSync(target, path.join(folder, 'node_modules', name));
     }
-    for (const name of ['package.json', 'dist/core', 'dist/sinks/ledger/open-sqlite.js']) {
+    for (const name of ['package.json', 'src/core', 'src/sinks/ledger/open-sqlite.ts']) {
       cpSync(name, path.join(folder, name), { recursive: true });
     }
   });
@@ -43,8 +43,10 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
   });
 
   const opened = (): { status: number | null; stderr: string } => {
-    const open = `import('${folder}/dist/sinks/ledger/open-sqlite.js').then(({ openSqlite }) => openSqlite(':memory:')).catch((error) => { console.error(error.code, error.message); process.exitCode = 1; })`;
-    return spawnSync(process.execPath, ['-e', open], { encoding: 'utf8' });
+    const open = `import('${folder}/src/sinks/ledger/open-sqlite.ts').then(({ openSqlite }) => openSqlite(':memory:')).catch((error) => { console.error(error.code, error.message); process.exitCode = 1; })`;
+    return spawnSync(process.execPath, ['--import', import.meta.resolve('tsx'), '-e', open], {
+      encoding: 'utf8',
+    });
   };
 
   it('is opened where it fits', () => {

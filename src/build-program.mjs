@@ -1,0 +1,69 @@
+// npm run build: the program as few files with what every start needs of zod and yaml inside, and its definitions already
+// checked. docs/decisions/0024-each-command-loads-what-it-needs.md says why.
+import { readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const dist = path.join(root, 'dist');
+const { dependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+
+/** The program, the library, and what `builtModule` starts as processes. */
+const entryPoints = [
+  'src/main.ts',
+  'src/library.ts',
+  'src/search/process/search-process.ts',
+  'src/search/process/watch-parent.ts',
+  'src/service/store/store-process.ts',
+];
+
+const options = {
+  absWorkingDir: root,
+  bundle: true,
+  format: 'esm',
+  platform: 'node',
+  target: 'node20.18',
+  // What npm installs beside the program stays outside; what is imported and is a development dependency is put in.
+  external: Object.keys(dependencies),
+  // The build of yaml for browsers is the one in the form of ES modules, which a bundler can take apart.
+  alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
+  logLevel: 'warning',
+};
+
+rmSync(dist, { recursive: true, force: true });
+const { metafile } = await build({
+  ...options,
+  entryPoints,
+  outdir: dist,
+  outbase: 'src',
+  splitting: true,
+  chunkNames: 'chunks/[name]-[hash]',
+  sourcemap: true,
+  metafile: true,
+});
+writeFileSync(path.join(dist, 'THIRD-PARTY-LICENSES.txt'), licensesOf(Object.keys(metafile.inputs)));
+// Last: the tests take the time of this file for the time of the build.
+writeFileSync(path.join(dist, 'definitions.json'), JSON.stringify(await preparedDefinitions()));
+
+/** The licence of each package that a file was taken from. */
+function licensesOf(inputs) {
+  const folders = inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file)?.[0] ?? []);
+  return [...new Set(folders)]
+    .sort((a, b) => a.localeCompare(b))
+    .map((folder) => {
+      const { name, version } = JSON.parse(readFileSync(path.join(root, folder, 'package.json'), 'utf8'));
+      const file = readdirSync(path.join(root, folder)).find((entry) => /^licen[cs]e/i.test(entry));
+      if (file === undefined) throw new Error(`${name} has no licence file; the program may not contain it.`);
+      return `${name} ${version}\n\n${readFileSync(path.join(root, folder, file), 'utf8').trim()}\n`;
+    })
+    .join(`\n${'-'.repeat(80)}\n\n`);
+}
+
+async function preparedDefinitions() {
+  const outfile = path.join(dist, 'prepare-definitions.mjs');
+  await build({ ...options, entryPoints: ['src/definitions/load-definitions.ts'], outfile });
+  const { prepareDefinitions } = await import(pathToFileURL(outfile).href);
+  rmSync(outfile);
+  return prepareDefinitions(path.join(root, 'config/definitions'));
+}
