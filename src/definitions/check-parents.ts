@@ -14,7 +14,7 @@ export function checkParents(file: DefinitionFile, note: Note): void {
       checkRequired(entity, null, ['entities', name], note);
     }
     if (entity.parents.length > 0 && !entity.parents.some((parent) => parent.byDefault)) {
-      note(at, 'expected at least one parent that is byDefault, or nobody would find this entity', at);
+      note(at, 'expected at least one parent that is byDefault, or this entity is never read', at);
     }
     entity.parents.forEach((parent, index) => {
       const target = file.entities[parent.entity];

@@ -34,5 +34,5 @@ function lock(collection: object, methods: readonly string[]): void {
 }
 
 function refuse(): never {
-  throw new TypeError('expected nobody to change settings or definitions after they were loaded');
+  throw new TypeError('settings and definitions must not be changed after they are loaded');
 }

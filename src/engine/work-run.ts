@@ -102,7 +102,7 @@ function noteMissingRecords(tally: RunTally, ending: Ending): void {
 
 function nothingReadError(tally: RunTally): SyncError {
   const [first] = tally.failures().reported;
-  return new SyncError(`nothing could be read: ${first?.message ?? 'every walk failed'}`, {
+  return new SyncError(`nothing could be read: ${first?.message ?? 'every listing failed'}`, {
     code: first?.code ?? 'UPSTREAM',
     recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
   });

@@ -10,7 +10,7 @@ export interface CloseOptions {
 
 const lookEveryMs = 50;
 /** A Redis that answers needs milliseconds to take the jobs back; one that is away would keep everybody waiting. */
-const farewellMs = 2000;
+const unregisterMs = 2000;
 
 /**
  * Ends the runs of all workers and closes them. Resolves with true when that was done in time, which it never is while
@@ -40,5 +40,5 @@ async function outOfPatience(
 ): Promise<void> {
   const endMs = clock.now() + graceMs;
   while (isRunInHand() && clock.now() < endMs) await clock.sleep(lookEveryMs, signal);
-  await clock.sleep(Math.max(0, Math.min(farewellMs, endMs - clock.now())), signal);
+  await clock.sleep(Math.max(0, Math.min(unregisterMs, endMs - clock.now())), signal);
 }

@@ -24,7 +24,7 @@ export function gateErrors(log: JobLog, clock: Clock): (error: Error) => void {
     if (echo.test(error.message) && [...kinds.values()].some(isQuiet)) return;
     log.error(
       { err: error, kind, repeated: known?.held ?? 0 },
-      'Redis reports an error: runs in hand go on, others begin when it answers again',
+      'Redis reports an error: running syncs continue, new ones start when Redis answers again',
     );
     kinds.set(kind, { loggedAtMs: clock.now(), held: 0 });
   };

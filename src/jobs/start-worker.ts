@@ -139,7 +139,10 @@ async function work(
       isRunInHand: () => context.running.size > 0,
     });
     if (!hasClosed)
-      log.warn({ graceMs }, 'worker left without a farewell: Redis did not answer, or a run took too long');
+      log.warn(
+        { graceMs },
+        'worker stopped without signing off from Redis: Redis did not answer, or a run took longer than the grace period',
+      );
     connections.disconnect();
     await schedules.ended;
   };

@@ -109,7 +109,7 @@ function takenParams(entity: Entity): ReadonlyMap<string, string> {
     ]),
     ...Object.keys(entity.order?.params ?? {}).map((name): [string, string] => [
       name,
-      'sets the order that makes a walk complete; leave it out',
+      'sets the order that a complete read needs; leave it out',
     ]),
     ...entity.parents.flatMap((parent) =>
       [...parent.params.keys()].map((name): [string, string] => [

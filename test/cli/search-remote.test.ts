@@ -66,6 +66,17 @@ it('follows the cursors of --all, and ends in an error where one comes again', a
   expect(endless.stderr).toContain('returned the same cursor again');
 });
 
+it('ends --all in an error after ten pages in a row without a record', async () => {
+  await serve({
+    respond: ({ index }) =>
+      success({ data: [], meta: { has_more: true, cursor: `n${index}`, took_ms: null } }),
+  });
+  const endless = await search('--all');
+  expect(endless).toMatchObject({ code: 1, stdout: '' });
+  expect(endless.stderr).toContain('10 pages without a record');
+  expect(server?.calls).toHaveLength(10);
+});
+
 it('makes hostile text inert in a table', async () => {
   await serve({ respond: () => success([{ id: '\u001b[2J\u202egnp', '\u001b[31m': 'x' }]) });
   const { stdout } = await search();

@@ -105,7 +105,7 @@ describe('loading definitions', () => {
     const definition = loadDefinitions([fixtures]).get('issue-tracker');
     const entities = definition?.entities ?? new Map<string, unknown>();
     expect(() => Reflect.apply(Reflect.get(entities, 'clear'), entities, [])).toThrow(
-      /expected nobody to change/,
+      /must not be changed/,
     );
     expect(entities.size).toBe(2);
     expect(Object.isFrozen(definition?.errors[0])).toBe(true);

@@ -211,7 +211,7 @@ describe('a config file is refused', () => {
     ],
     [
       'entities: { list_members: { params: { sort_dir: DESC } } }',
-      'params.sort_dir: sets the order that makes a walk complete; leave it out',
+      'params.sort_dir: sets the order that a complete read needs; leave it out',
     ],
     [
       'entities: { list_members: { params: {}, variants: [{}] } }',

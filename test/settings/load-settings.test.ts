@@ -160,7 +160,7 @@ describe('loading settings', () => {
     const settings = folder.load(goodConfig);
     expect(Object.isFrozen(settings.api)).toBe(true);
     expect(() => Reflect.apply(Reflect.get(settings.connectors, 'clear'), settings.connectors, [])).toThrow(
-      /nobody/,
+      /must not be changed/,
     );
   });
 

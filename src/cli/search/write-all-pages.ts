@@ -7,8 +7,8 @@ import { jsonText } from '../json-text.ts';
 import type { Searcher } from './searcher.ts';
 
 /**
- * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when nobody reads any more.
- * Throws PAGING_BROKEN where a page leads nowhere new.
+ * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader of the
+ * pipe is gone. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
  */
 export async function writeAllPages(
   { terminal, signal }: CommandContext,
@@ -17,6 +17,7 @@ export async function writeAllPages(
 ): Promise<ExitCode> {
   let written = 0;
   let next = params;
+  let emptyPages = 0;
   const seen = new Set<string>();
   for (;;) {
     const { records, hasMore, cursor } = await searcher.search(next);
@@ -25,7 +26,10 @@ export async function writeAllPages(
     signal.throwIfAborted();
     written += records.length;
     if (!hasMore || cursor === null) break;
-    if (seen.has(cursor)) throw repeated(written);
+    if (seen.has(cursor)) throw broken(written, 'the same cursor again, expected a new one');
+    emptyPages = records.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages >= mostEmptyPages)
+      throw broken(written, `${emptyPages} pages without a record, each with a further cursor`);
     seen.add(cursor);
     next = { ...params, cursor };
   }
@@ -33,9 +37,11 @@ export async function writeAllPages(
   return exitCodes.ok;
 }
 
-function repeated(written: number): SyncError {
+const mostEmptyPages = 10;
+
+function broken(written: number, what: string): SyncError {
   return new SyncError(
-    `After ${counted(written, 'record')} the API returned the same cursor again, expected a new one: there may be more records, which cannot be reached.`,
+    `After ${counted(written, 'record')} the API returned ${what}: there may be more records, which cannot be reached.`,
     { code: 'PAGING_BROKEN', recovery: 'stop' },
   );
 }

@@ -92,7 +92,7 @@ export function offsetPagination(
       return {
         kind: 'restart',
         code: 'PAGING_BROKEN',
-        why: 'another offset brought exactly the same page: the service seems to ignore paging',
+        why: 'another offset brought exactly the same page: the API seems to ignore paging',
       };
     }
     const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
@@ -176,7 +176,7 @@ function behindTheEnd(position: OffsetPosition): Step {
     return {
       kind: 'broken',
       code: 'PAGING_BROKEN',
-      why: 'the service gives one record a page: pages that cannot overlap cannot be fitted together',
+      why: 'the API gives one record a page; such pages cannot overlap, so records between them could be missed',
       dropWatermark: false,
     };
   }
@@ -230,7 +230,7 @@ function seamLost(position: OffsetPosition): Step {
     return {
       kind: 'restart',
       code: 'SEAM_LOST',
-      why: 'rows moved under the walk faster than its overlap can follow',
+      why: 'records moved between pages faster than overlapping pages can follow',
     };
   }
   return {

@@ -86,7 +86,7 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
   }
   const tokenMark = shortMark(token);
   if (token === position.token || tokenMark === position.milestone) {
-    return broken('PAGING_BROKEN', 'the service gave a page token it had given before in this walk');
+    return broken('PAGING_BROKEN', 'the API returned a page token that it had returned before');
   }
   const thisPage = pageMark(page.marks);
   if (thisPage !== '' && thisPage === position.pageMark) {

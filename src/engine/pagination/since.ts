@@ -17,7 +17,7 @@ export function sincePagination(
         ? {
             kind: 'broken',
             code: 'PAGING_BROKEN',
-            why: `asked for what changed since ${timeParam(boundMs)}, the service gave older records: it seems to ignore ${sinceParam}`,
+            why: `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${sinceParam}`,
             dropWatermark: true,
           }
         : full.advance(position, page),

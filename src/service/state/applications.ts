@@ -1,4 +1,5 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
+import { hasAtMostCharacters } from '../../core/characters.ts';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { StateFile } from './open-state-file.ts';
@@ -122,8 +123,10 @@ function checkNames(organizationName: string, clientId: string): void {
 }
 
 function checkSecret(secret: string): void {
-  if (secret.length > 0 && secret.length <= maxSecretLength && secret.isWellFormed()) return;
-  throw usage(`Expected a client secret of 1 to ${maxSecretLength} characters, got ${secret.length}.`);
+  if (secret.length > 0 && hasAtMostCharacters(secret, maxSecretLength) && secret.isWellFormed()) return;
+  throw usage(
+    `Expected a client secret of 1 to ${maxSecretLength} characters, got ${secret.isWellFormed() ? Array.from(secret).length : 'half a character'}.`,
+  );
 }
 
 function lost(): SyncError {

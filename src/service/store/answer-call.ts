@@ -30,7 +30,7 @@ export async function answerCall(
   let giveUp = (): void => undefined;
   const givenUp = new Promise<CallAnswer>((resolve) => (giveUp = () => resolve(tooLate)));
   const onEnd = (): void => {
-    call.abort(new Error('nobody waits for the answer any more'));
+    call.abort(new Error('the client has disconnected'));
     giveUp();
   };
   const timer = setTimeout(onEnd, maxCallMs);

@@ -15,7 +15,7 @@ export function problemOf({ report }: Pick<RunSummary, 'report'>): string | null
       return cutOff;
     case 'partial':
       return report.resumeAt === null
-        ? 'The last sync ended before everything was read; the next one goes on.'
+        ? 'The last sync ended before everything was read; the next one resumes.'
         : `The third party asked for quiet until ${report.resumeAt}; the sync goes on then.`;
     case 'degraded':
       return `The last sync left something out: ${leftOut(report)}.`;
@@ -24,7 +24,7 @@ export function problemOf({ report }: Pick<RunSummary, 'report'>): string | null
   }
 }
 
-const cutOff = 'The last sync was cut off before its end; the next one goes on.';
+const cutOff = 'The last sync was cut off before its end; the next one resumes.';
 
 export function failedWith(code: ErrorCode): string {
   const advice =

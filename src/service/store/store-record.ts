@@ -73,7 +73,7 @@ export function storeRecord(file: string, definition: () => Definition): StoreRe
         case 'died':
           if (isUseless) return;
           read();
-          problem ??= `The process of the last sync ended too early (${end.how}); the next one goes on.`;
+          problem ??= `The process of the last sync ended too early (${end.how}); the next one resumes.`;
       }
     },
     damaged,

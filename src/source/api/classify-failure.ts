@@ -96,7 +96,7 @@ export function classifyAnswer(
     );
   }
   if (isStaleToken(status, said.text, facts)) {
-    return fail('TOKEN_EXPIRED', 'restart-walk', 'the walk begins again');
+    return fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page');
   }
   if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(said.text)) {
     return fail(

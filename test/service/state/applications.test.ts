@@ -145,7 +145,7 @@ describe('what an application may be called', () => {
   it('refuses an empty secret and an endless one without repeating it', () => {
     for (const clientSecret of ['', 'tell-nobody'.repeat(100), 'tell-nobody\ud800']) {
       const put = () => state.applications.put({ organizationName: 'o', clientId: 'c', clientSecret });
-      expect(put).toThrow(/^Expected a client secret of 1 to 1024 characters, got \d+\.$/);
+      expect(put).toThrow(/^Expected a client secret of 1 to 1024 characters, got (\d+|half a character)\.$/);
     }
   });
 });

@@ -148,7 +148,7 @@ describe('a store', () => {
     world.keep('one', notes, again);
     const { readiness, problem } = world.stores.status('one');
     expect(readiness).toBe('Building Preview');
-    expect(problem).toBe('The last sync was cut off before its end; the next one goes on.');
+    expect(problem).toBe('The last sync was cut off before its end; the next one resumes.');
     again.open();
     await world.stores.searchable('one', never);
     expect(world.stores.status('one')).toMatchObject({ readiness: 'Ready', problem: null });
