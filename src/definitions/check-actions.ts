@@ -5,7 +5,7 @@ import { checkRemoteName, type Note } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { Action, Param } from './definition.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
 

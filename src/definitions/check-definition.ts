@@ -9,7 +9,7 @@ import { checkReading } from './check-reading.ts';
 import { checkRecursive } from './check-recursive.ts';
 import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */

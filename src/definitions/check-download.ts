@@ -1,6 +1,6 @@
 import { checkKnown, type Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;

@@ -1,6 +1,6 @@
 import { checkKey, checkKnown, checkName, type Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 /** An array whose elements become rows of a table of their own. */

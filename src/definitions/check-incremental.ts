@@ -2,7 +2,7 @@ import { checkSent } from './check-actions.ts';
 import { fieldTypeAt } from './field-type-at.ts';
 import type { Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 type IncrementalFile = NonNullable<EntityFile['incremental']>;

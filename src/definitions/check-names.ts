@@ -1,5 +1,6 @@
 import { isDeclaredName, maxNameLength } from '../core/names.ts';
-import { isReservedName, type YamlPath } from './read-yaml.ts';
+import { isReservedName } from './yaml-data.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 /**

@@ -1,6 +1,6 @@
 import type { Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
 

@@ -1,6 +1,7 @@
 import { checkRemoteName, type Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import { isReservedName, type YamlPath } from './read-yaml.ts';
+import { isReservedName } from './yaml-data.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
 
 type SearchableFile = EntityFile['searchable'][string];

@@ -1,5 +1,5 @@
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 
 export interface FieldFound {
   /** Null where there is no such field. */

@@ -137,7 +137,11 @@ function checkedFile(yaml: YamlFile): {
   const places = brokenPlaces(broken);
   checkDefinition(
     value,
-    noteAround(places, (at, message) => found.push(yaml.problem(at, message))),
+    noteAround(
+      places,
+      (at) => at,
+      (at, message) => found.push(yaml.problem(at, message)),
+    ),
   );
   const name = places.include(['name']) ? null : value.name;
   return { name, value: found.length === 0 ? value : null, found };

@@ -1,5 +1,5 @@
 import type { Note } from './check-names.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 
 /** Places of a file that do not say what they should. */
 export interface BrokenPlaces {
@@ -19,11 +19,15 @@ export function brokenPlaces(paths: readonly YamlPath[]): BrokenPlaces {
 
 /**
  * Passes on the problems that are true whatever should stand in the broken places: not those about such a place, and
- * not those that rest on one.
+ * not those that rest on one. `placeOf` says where a place is written, in the terms of the broken ones.
  */
-export function noteAround(broken: BrokenPlaces, note: Note): Note {
+export function noteAround(
+  broken: BrokenPlaces,
+  placeOf: (at: YamlPath) => YamlPath,
+  note: (at: YamlPath, message: string) => void,
+): Note {
   return (at, message, ...restsOn) => {
-    if (!broken.include(at) && !restsOn.some((other) => broken.touch(other))) {
+    if (!broken.include(placeOf(at)) && !restsOn.some((other) => broken.touch(placeOf(other)))) {
       note(at, message);
     }
   };

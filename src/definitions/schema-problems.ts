@@ -1,7 +1,8 @@
 import * as z from 'zod';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
-import type { YamlFile, YamlPath } from './read-yaml.ts';
+import type { YamlFile } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 import { firstIssues, soundRest, type SoundRest } from './sound-rest.ts';
 
 /** An object whose unknown keys are errors that name the key they are closest to. */
@@ -29,7 +30,7 @@ function unknownKey(key: string, known: readonly string[]): string {
 export function parseShape<Schema extends z.ZodType>(
   schema: Schema,
   data: unknown,
-  yaml: YamlFile,
+  yaml: Pick<YamlFile, 'problem'>,
   mayShow: (path: YamlPath) => boolean = () => true,
 ): SoundRest<z.output<Schema>> & { readonly problems: readonly Problem[] } {
   const parsed = schema.safeParse(data);
@@ -43,7 +44,7 @@ export function parseShape<Schema extends z.ZodType>(
 function problemsOf(
   issue: z.core.$ZodIssue,
   data: unknown,
-  yaml: YamlFile,
+  yaml: Pick<YamlFile, 'problem'>,
   mayShow: (path: YamlPath) => boolean,
 ): readonly Problem[] {
   if (issue.code === 'unrecognized_keys') {

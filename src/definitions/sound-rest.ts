@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import { placeName } from './note-around.ts';
-import type { YamlPath } from './read-yaml.ts';
+import type { YamlPath } from './yaml-places.ts';
 
 /** A repaired object may lack members of its own, and those members theirs: no format is nested this deeply. */
 const maxRounds = 20;

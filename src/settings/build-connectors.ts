@@ -6,15 +6,17 @@ import { buildDuration } from './build-duration.ts';
 import { buildEntities } from './build-entities.ts';
 import { buildSchedule } from './build-schedule.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
-import type { ConnectorSettings, SinkSettings } from './settings.ts';
+import type { ConnectorSettings, Schedule, SinkSettings } from './settings.ts';
 import type { ConnectorFile, SettingsFile } from './settings-file.ts';
 
 interface Known {
   readonly found: FoundDefinitions;
   readonly sinks: ReadonlyMap<string, SinkSettings>;
-  /** Of the config file. */
-  readonly folder: string;
+  /** Where the relative paths of a connector begin. */
+  readonly folderOf: (connector: string) => string;
 }
+
+const mostNamed = 20;
 
 /** The connectors by name; those with a problem are left out. */
 export function buildConnectors(
@@ -23,6 +25,7 @@ export function buildConnectors(
   note: Note,
 ): ReadonlyMap<ConnectorName, ConnectorSettings> {
   const connectors = new Map<ConnectorName, ConnectorSettings>();
+  const parts = { schedules: openParts<Schedule | null>(), entities: openParts<Entities>() };
   const nameByPrefix = new Map<string, string>();
   for (const [name, connector] of Object.entries(file.connectors)) {
     const at = ['connectors', name];
@@ -33,7 +36,7 @@ export function buildConnectors(
       note(at, `its tables would have the same names as those of ${other}; rename one of them`);
     }
     nameByPrefix.set(prefix, name);
-    const built = buildConnector(name, connector, known, note);
+    const built = buildConnector(name, connector, { ...known, ...parts }, note);
     if (built !== null) {
       connectors.set(built.name, built);
     }
@@ -44,7 +47,7 @@ export function buildConnectors(
 function buildConnector(
   name: string,
   file: ConnectorFile,
-  { found, sinks, folder }: Known,
+  { found, sinks, folderOf, schedules, entities: likeEntities }: Known & Parts,
   note: Note,
 ): ConnectorSettings | null {
   const at = ['connectors', name];
@@ -53,8 +56,11 @@ function buildConnector(
     note(at, `expected ${namePattern('_ or -')}`);
   }
   const address = buildAddress(file, at, note);
+  const written = file.schedule;
   const schedule =
-    file.schedule === undefined ? null : buildSchedule(file.schedule, [...at, 'schedule'], note);
+    written === undefined
+      ? null
+      : schedules([written], note, (noting) => buildSchedule(written, [...at, 'schedule'], noting));
   const sink = sinks.get(file.sink);
   if (sink === undefined) {
     note([...at, 'sink'], unknown('sink', file.sink, sinks.keys()), ['sinks', file.sink]);
@@ -68,8 +74,13 @@ function buildConnector(
     return null;
   }
   const freshWithinMs = buildDuration(file.freshWithin, null, [...at, 'freshWithin'], note);
-  const entities = buildEntities(file, definition, { at, freshWithinMs }, note);
+  const { onSchemaChange, include, exclude, entities: named } = file;
+  const alike = [definition.name, freshWithinMs, onSchemaChange, include ?? null, exclude, named];
+  const entities = likeEntities(alike, note, (noting) =>
+    buildEntities(file, definition, { at, freshWithinMs }, noting),
+  );
   const read = new Set(entities.keys());
+  const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
   if (!isNamed || address === null || sink === undefined) {
@@ -86,6 +97,32 @@ function buildConnector(
     requestsPerSecond: file.rateLimit?.requestsPerSecond ?? definition.rateLimit.requestsPerSecond,
     entities,
     downloads,
+  };
+}
+
+type Entities = ConnectorSettings['entities'];
+
+interface Parts {
+  readonly schedules: BuildPart<Schedule | null>;
+  readonly entities: BuildPart<Entities>;
+}
+
+type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
+
+/** Ten thousand like connectors share one part, unless something is wrong with it: that is told for each of them. */
+function openParts<Part>(): BuildPart<Part> {
+  const soundByText = new Map<string, Part>();
+  return (alike, note, build) => {
+    const text = JSON.stringify(alike);
+    const known = soundByText.get(text);
+    if (known !== undefined) return known;
+    let isSound = true;
+    const part = build((...problem) => {
+      isSound = false;
+      note(...problem);
+    });
+    if (isSound) soundByText.set(text, part);
+    return part;
   };
 }
 
@@ -115,6 +152,8 @@ function buildAddress(
 function unknown(what: string, name: string, known: Iterable<string>): string {
   const names = [...known];
   const suggestion = suggestName(name, names);
-  const all = names.length === 0 ? 'none is declared' : `known are ${names.join(', ')}`;
+  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
+  const all =
+    names.length === 0 ? 'none is declared' : `known are ${names.slice(0, mostNamed).join(', ')}${more}`;
   return `no such ${what}: ${JSON.stringify(name)}${suggestion === '' ? `; ${all}` : suggestion}`;
 }

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { YamlPath } from '../definitions/read-yaml.ts';
+import type { YamlPath } from '../definitions/yaml-places.ts';
 import { readSecretFile } from './read-secret-file.ts';
 
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;
@@ -19,7 +19,7 @@ export interface Unresolved {
   readonly isMissing: boolean;
 }
 
-interface Interpolated {
+export interface Interpolated {
   readonly data: unknown;
   /** Dotted paths of values that came from outside the file, and so must not be quoted in messages. */
   readonly hidden: ReadonlySet<string>;

@@ -7,7 +7,6 @@ import {
   findDefinitions,
   type FoundDefinitions,
 } from '../definitions/load-definitions.ts';
-import { parseYaml, readYaml, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
 import { buildApi } from './build-api.ts';
@@ -15,8 +14,8 @@ import { buildConnectors } from './build-connectors.ts';
 import { buildHttp } from './build-http.ts';
 import { buildRedis } from './build-redis.ts';
 import { buildSinks } from './build-sinks.ts';
+import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
 import { hideValue } from './hide-value.ts';
-import { interpolate } from './interpolate.ts';
 import type { LocalSettings, PartName, Settings, SettingsWith } from './settings.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
 
@@ -49,49 +48,54 @@ export function withParts<Name extends PartName>(
 }
 
 /**
- * The config file and the environment as checked, frozen settings. Reads the config file, the secret files it names
- * and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with everything that is wrong in them; where only
+ * The config file and the environment as checked, frozen settings. Reads the config file, the files with connectors and the
+ * secret files that it names and the definitions, nothing else. Throws `ProblemsError` CONFIG_INVALID with everything that is wrong in them; where only
  * variables and secret files of parts are missing, that is for those who need the parts.
  */
 export function readSettings(options: LoadSettingsOptions): LocalSettings {
-  const file = path.resolve(options.file);
-  const folder = path.dirname(file);
-  const yaml = options.text === undefined ? readYaml(options.file) : parseYaml(options.file, options.text);
-  if (yaml.problems.length > 0) {
-    throw new ProblemsError('CONFIG_INVALID', yaml.problems);
+  const main = readWritten(options.file, options.text, options.env);
+  if (main.yaml.problems.length > 0) throw new ProblemsError('CONFIG_INVALID', main.yaml.problems);
+  const config = gatherConnectors(main, options.env);
+  const problems: Problem[] = [...config.problems];
+  const missing: Problem[] = [];
+  for (const file of config.files) {
+    for (const { at, message, isMissing } of file.unresolved) {
+      const isOfPart = file === main && partNames.some((name) => name === at[0]);
+      (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
+    }
   }
-  const problems: Problem[] = [];
-  const add: Note = (at, message) => problems.push(yaml.problem(at, message));
-  const { data, hidden, unresolved } = interpolate(yaml.data ?? {}, { folder, env: options.env });
-  const isOfPart = (at: YamlPath): boolean => partNames.some((name) => name === at[0]);
-  const missing = unresolved
-    .filter(({ at, isMissing }) => isMissing && isOfPart(at))
-    .map(({ at, message }) => yaml.problem(at, message));
-  for (const { at, message, isMissing } of unresolved) if (!isMissing || !isOfPart(at)) add(at, message);
-  const shape = parseShape(settingsFile, data, yaml, (at) => !hidden.has(dotted(at)));
   // A value that could not be put in is one problem, not two.
-  const told = new Set(unresolved.map(({ at }) => dotted(at)));
-  problems.push(...shape.problems.filter((problem) => !told.has(problem.path)));
-  const broken = brokenPlaces([...unresolved.map(({ at }) => at), ...shape.broken]);
-  const isFromOutside = (at: YamlPath): boolean =>
-    [...hidden].some((place) => `${place}.`.startsWith(`${dotted(at)}.`));
-  const note = noteAround(broken, (at, message) => add(at, isFromOutside(at) ? hideValue(message) : message));
+  const told = new Set([...problems, ...missing].map(placeOfProblem));
+  const shape = parseShape(settingsFile, config.data, config, (at) => !config.isFromOutside(at));
+  problems.push(...shape.problems.filter((problem) => !told.has(placeOfProblem(problem))));
+  const unresolved = config.files.flatMap(({ yaml, unresolved: all }) =>
+    all.map(({ at }) => [yaml.file, ...at]),
+  );
+  const broken = brokenPlaces([...unresolved, ...shape.broken.map(config.placeOf)]);
+  const note = noteAround(broken, config.placeOf, (at, message) => {
+    problems.push(config.problem(at, config.isFromOutside(at) ? hideValue(message) : message));
+  });
   const own = (shape.value?.definitions ?? [])
-    .filter((_, index) => !broken.include(['definitions', index]))
-    .map((name) => path.resolve(folder, name));
+    .filter((_, index) => !broken.include(config.placeOf(['definitions', index])))
+    .map((name) => path.resolve(main.folder, name));
   const found = findDefinitions([options.builtInDefinitions ?? builtInDefinitionsFolder, ...own]);
   problems.push(...found.problems);
-  const settings = shape.value === null ? null : buildSettings(shape.value, file, found, note);
-  if (settings === null || problems.length > 0) {
-    throw new ProblemsError('CONFIG_INVALID', [...problems, ...missing]);
-  }
+  const file = path.resolve(options.file);
+  const settings = shape.value === null ? null : buildSettings(shape.value, { file, config, found }, note);
+  if (settings === null || problems.length > 0)
+    throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
   return deepFreeze({ ...settings, missing });
+}
+
+interface Read {
+  readonly file: string;
+  readonly config: WrittenConfig;
+  readonly found: FoundDefinitions;
 }
 
 function buildSettings(
   data: SettingsFile,
-  file: string,
-  found: FoundDefinitions,
+  { file, config, found }: Read,
   note: Note,
 ): Omit<LocalSettings, 'missing'> {
   const parts = {
@@ -99,13 +103,17 @@ function buildSettings(
     redis: buildRedis(data.redis, note),
     http: buildHttp(data.http, note),
   };
-  const folder = path.dirname(file);
-  const sinks = buildSinks(data.sinks, folder, note);
-  const connectors = buildConnectors(data, { found, sinks, folder }, note);
+  const sinks = buildSinks(data.sinks, path.dirname(file), note);
+  const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
   const { guards } = data;
   return { file, parts, sinks, connectors, guards, definitions: found.definitions };
 }
 
-function dotted(at: YamlPath): string {
-  return at.map(String).join('.');
+function placeOfProblem({ file, path: at }: Problem): string {
+  return `${file}\n${at}`;
+}
+
+/** A mistake in `defaults` is found in every connector, and told once. */
+function eachOnce(problems: readonly Problem[]): readonly Problem[] {
+  return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
 }

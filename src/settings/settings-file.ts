@@ -85,7 +85,23 @@ const connector = strictObject({
   downloads: downloads.optional(),
 });
 
-/** The format of the config file: shapes only; `loadSettings` holds the parts against each other. */
+const defaults = connector.partial().meta({
+  description: 'What each connector says that does not say it itself',
+});
+
+/** Below `connectors`, where they are in files of their own. */
+export const connectorFiles = z.array(z.string().min(1)).min(1).meta({
+  description:
+    'Files, folders and patterns such as ./connectors/*.yaml, each file with connectors (and defaults)',
+});
+
+/** The format of such a file. What its connectors say is looked at when they have their defaults. */
+export const connectorsFile = strictObject({
+  defaults: defaults.optional(),
+  connectors: z.record(z.string(), z.unknown()),
+});
+
+/** The format of the config file: shapes only; `loadSettings` holds the parts against each other. Connectors are those of all files. */
 export const settingsFile = strictObject({
   api,
   definitions: z.array(z.string().min(1)).default([]),
@@ -99,6 +115,7 @@ export const settingsFile = strictObject({
       .string()
       .meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
   }).optional(),
+  defaults: defaults.optional(),
   connectors: z.record(z.string(), connector).default({}),
   guards: strictObject({
     maxDeleteShare: z.number().min(0).max(1).default(0.2),
@@ -114,5 +131,6 @@ export type EntitySettingsFile = ConnectorFile['entities'][string];
 
 /** JSON Schema of the config file, for editors and `config schema`. */
 export function settingsJsonSchema(): object {
-  return z.toJSONSchema(settingsFile, { io: 'input' });
+  const connectors = z.union([settingsFile.shape.connectors, connectorFiles, z.string().min(1)]);
+  return z.toJSONSchema(settingsFile.extend({ connectors }), { io: 'input' });
 }

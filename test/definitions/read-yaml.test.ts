@@ -43,6 +43,7 @@ describe('reading YAML', () => {
   it.each([
     ['broken syntax', 'a: [1', 1],
     ['a key twice', 'a: 1\na: 2', 2],
+    ['a key twice inside another one', 'a: { b: 1, c: 2, b: 3 }', 1],
     ['a custom tag', 'a: !!js/function "x"', 1],
     ['two documents', 'a: 1\n---\nb: 1', 2],
     ['an alias without anchor', 'a: *b', 1],
@@ -60,20 +61,23 @@ describe('reading YAML', () => {
       const use = level === 0 ? 'x' : `*l${level - 1}`;
       return `l${level}: &l${level} [${Array.from({ length: 9 }, () => use).join(', ')}]`;
     });
-    const started = performance.now();
-    expect(parseYaml('x.yaml', levels.join('\n')).problems[0]?.message).toContain('Excessive alias count');
-    expect(performance.now() - started).toBeLessThan(2000);
+    const text = levels.join('\n');
+    expect(parseYaml('x.yaml', text).problems).toEqual([
+      expect.objectContaining({ message: expect.stringContaining('at most 2000000 values') as string }),
+    ]);
   });
 
-  it('reads a list of aliases once, however long it is', () => {
-    const text = `a: &a x\nb:\n${'  - *a\n'.repeat(40_000)}`;
-    expect(parseYaml('x.yaml', text).problems[0]?.message).toContain('Excessive alias count');
+  it('takes an anchor that each of many entries uses', () => {
+    const text = `a: &a { x: 1 }\nb:\n${'  - *a\n'.repeat(40_000)}`;
+    const yaml = parseYaml('x.yaml', text);
+    expect(yaml.problems).toEqual([]);
+    expect(yaml.line(['b', 39_999, 'x'])).toBe(1);
   });
 
   it('says that a file is missing, too large or not in UTF-8', () => {
     expect(readYaml(path.join(folder, 'none.yaml')).problems[0]?.message).toMatch(/cannot be read: ENOENT/);
-    writeFileSync(path.join(folder, 'large.yaml'), `# ${'x'.repeat(1_048_576)}`);
-    expect(readYaml(path.join(folder, 'large.yaml')).problems[0]?.message).toMatch(/at most 1048576 bytes/);
+    writeFileSync(path.join(folder, 'large.yaml'), `# ${'x'.repeat(16 * 1024 * 1024)}`);
+    expect(readYaml(path.join(folder, 'large.yaml')).problems[0]?.message).toMatch(/at most 16777216 bytes/);
     writeFileSync(path.join(folder, 'latin.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xe4]));
     expect(readYaml(path.join(folder, 'latin.yaml')).problems[0]?.message).toMatch(/cannot be read/);
   });

@@ -24,8 +24,9 @@ describe('docs/configuration.md', () => {
   });
 
   it('shows the errors as the program tells them', () => {
-    const [, config = ''] = /```yaml\n([^]*?)```/.exec(document) ?? [];
-    const [, shown = ''] = /```text\n([^]*?)\n```/.exec(document) ?? [];
+    const [, errors = ''] = document.split('\n## Errors\n');
+    const [, config = ''] = /```yaml\n([^]*?)```/.exec(errors) ?? [];
+    const [, shown = ''] = /```text\n([^]*?)\n```/.exec(errors) ?? [];
     const problems = folder.problems(config).map((problem) => `connector-sync.yaml${problem}`);
     expect(problems.join('\n')).toBe(shown);
   });

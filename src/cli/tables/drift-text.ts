@@ -1,5 +1,5 @@
 import { isDeclaredName } from '../../core/names.ts';
-import { isReservedName } from '../../definitions/read-yaml.ts';
+import { isReservedName } from '../../definitions/yaml-data.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/drift.ts';
 import { counted } from '../../telemetry/progress-text.ts';

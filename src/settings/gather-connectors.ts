@@ -1,0 +1,160 @@
+import path from 'node:path';
+import type { Problem } from '../core/problems.ts';
+import { parseYaml, readYaml, type YamlFile } from '../definitions/read-yaml.ts';
+import { parseShape } from '../definitions/schema-problems.ts';
+import type { YamlPath } from '../definitions/yaml-places.ts';
+import { findConnectorFiles } from './find-connector-files.ts';
+import { interpolate, type Interpolated } from './interpolate.ts';
+import { connectorFiles, connectorsFile } from './settings-file.ts';
+
+/** One file of the config, with what the environment and secret files put in. */
+export interface WrittenFile extends Interpolated {
+  readonly yaml: YamlFile;
+  /** Relative paths in the file begin there. */
+  readonly folder: string;
+}
+
+/** The config with all connectors, whichever files they are in, each with the defaults that hold for it. */
+export interface WrittenConfig {
+  /** The config file's data with every connector below `connectors`. */
+  readonly data: unknown;
+  /** The config file first. */
+  readonly files: readonly WrittenFile[];
+  /** The file's name, then where in it a place of `data` is written: also in `defaults`. */
+  readonly placeOf: (at: YamlPath) => YamlPath;
+  readonly problem: (at: YamlPath, message: string) => Problem;
+  /** Whether what is written there, or something in it, came from the environment or a secret file. */
+  readonly isFromOutside: (at: YamlPath) => boolean;
+  /** Where the relative paths of a connector begin. */
+  readonly folderOf: (connector: string) => string;
+  /** What keeps files from being read, and connectors that are there twice. */
+  readonly problems: readonly Problem[];
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+type Members = Readonly<Record<PropertyKey, unknown>>;
+
+/** The file of this name, or the text that stands for it, with its references resolved. */
+export function readWritten(file: string, text: string | undefined, env: Env): WrittenFile {
+  const folder = path.dirname(path.resolve(file));
+  const yaml = text === undefined ? readYaml(file) : parseYaml(file, text);
+  return { yaml, folder, ...interpolate(yaml.data ?? {}, { folder, env }) };
+}
+
+/** Reads the files that the config names below `connectors`. Never throws: what is wrong is in `problems`. */
+export function gatherConnectors(main: WrittenFile, env: Env): WrittenConfig {
+  const config = isMembers(main.data) ? main.data : {};
+  const names = config['connectors'];
+  const isNamed = Array.isArray(names) || typeof names === 'string';
+  const named = isNamed ? readNamed(main, names, env) : { files: [], problems: [] };
+  const files = [main, ...named.files];
+  const problems = [...named.problems];
+  const connectors: Record<string, unknown> = {};
+  const written = new Map<string, { readonly file: WrittenFile; readonly entry: Members | null }>();
+  for (const file of files) {
+    const defaults = { ...memberOf(config, 'defaults'), ...memberOf(file.data, 'defaults') };
+    for (const [name, entry] of Object.entries(memberOf(file.data, 'connectors'))) {
+      const other = written.get(name);
+      if (other !== undefined) {
+        const message = `the connector ${name} is already in ${other.file.yaml.file}; rename one of them`;
+        problems.push(file.yaml.problem(['connectors', name], message));
+        continue;
+      }
+      written.set(name, { file, entry: isMembers(entry) ? entry : null });
+      connectors[name] = isMembers(entry) ? withDefaults(entry, defaults) : entry;
+    }
+  }
+  const writtenAt = (at: YamlPath): { readonly file: WrittenFile; readonly at: YamlPath } => {
+    const [top, name, key] = at;
+    const found = top === 'connectors' && name !== undefined ? written.get(String(name)) : undefined;
+    if (found === undefined) return { file: main, at };
+    const { file, entry } = found;
+    if (key === undefined || entry === null || Object.hasOwn(entry, key)) return { file, at };
+    const giver = [file, main].find(({ data }) => Object.hasOwn(memberOf(data, 'defaults'), key));
+    return giver === undefined ? { file, at } : { file: giver, at: ['defaults', ...at.slice(2)] };
+  };
+  const outside = new Map(files.map((file) => [file, withOuterPlaces(file.hidden)]));
+  return {
+    data: isNamed || isMembers(names) ? { ...config, connectors } : main.data,
+    files,
+    placeOf: (place) => {
+      const { file, at } = writtenAt(place);
+      return [file.yaml.file, ...at];
+    },
+    problem: (place, message) => {
+      const { file, at } = writtenAt(place);
+      return file.yaml.problem(at, message);
+    },
+    isFromOutside: (place) => {
+      const { file, at } = writtenAt(place);
+      return outside.get(file)?.has(at.map(String).join('.')) === true;
+    },
+    folderOf: (connector) => written.get(connector)?.file.folder ?? main.folder,
+    problems,
+  };
+}
+
+/** With every place around them. */
+function withOuterPlaces(hidden: ReadonlySet<string>): ReadonlySet<string> {
+  const places = new Set(hidden);
+  for (const place of hidden) {
+    const names = place.split('.');
+    for (let length = 0; length < names.length; length += 1) places.add(names.slice(0, length).join('.'));
+  }
+  return places;
+}
+
+function readNamed(
+  main: WrittenFile,
+  names: unknown,
+  env: Env,
+): { readonly files: readonly WrittenFile[]; readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const add = (index: number, message: string): void => {
+    const at = typeof names === 'string' ? ['connectors'] : ['connectors', index];
+    problems.push(main.yaml.problem(at, message));
+  };
+  const parsed = parseShape(connectorFiles, typeof names === 'string' ? [names] : names, {
+    problem: (at, message) => main.yaml.problem(['connectors', ...at], message),
+  });
+  if (parsed.problems.length > 0) return { files: [], problems: parsed.problems };
+  const places = new Set<string>();
+  for (const [index, pattern] of (parsed.value ?? []).entries()) {
+    const found = findConnectorFiles(pattern, main.folder);
+    if (!found.ok) add(index, found.why);
+    else for (const file of found.files) places.add(file);
+  }
+  // A pattern may find the config file itself.
+  places.delete(path.resolve(main.yaml.file));
+  const shownFrom = path.dirname(main.yaml.file);
+  const files = [...places].map((file) => {
+    const shown = path.join(shownFrom, path.relative(main.folder, file));
+    const written = readWritten(path.isAbsolute(main.yaml.file) ? file : shown, undefined, env);
+    const { yaml, data } = written;
+    problems.push(
+      ...(yaml.problems.length > 0 ? yaml.problems : parseShape(connectorsFile, data, yaml).problems),
+    );
+    return written;
+  });
+  return { files, problems };
+}
+
+/** What an entry says itself replaces a default whole. An id and a workspace are two ways to say one thing. */
+function withDefaults(entry: Members, defaults: Members): Members {
+  const merged: Record<PropertyKey, unknown> = { ...defaults, ...entry };
+  for (const [own, other] of [
+    ['id', 'workspace'],
+    ['workspace', 'id'],
+  ] as const)
+    if (Object.hasOwn(entry, own) && !Object.hasOwn(entry, other)) delete merged[other];
+  return merged;
+}
+
+function isMembers(value: unknown): value is Members {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function memberOf(value: unknown, name: string): Members {
+  const member = isMembers(value) && Object.hasOwn(value, name) ? value[name] : null;
+  return isMembers(member) ? member : {};
+}
