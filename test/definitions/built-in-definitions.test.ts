@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition, Entity, Param } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import { emailMarketing, workspaceNotes, type SpecifiedEntity } from './specification.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
@@ -89,7 +91,16 @@ describe('the email-marketing definition', () => {
   });
 
   it('takes no change of the stats of a list for a change of the list', () => {
-    expect(entityOf('email-marketing', 'lists').volatile).toEqual([['stats']]);
+    const { table, ignored, volatile } = entityOf('email-marketing', 'lists');
+    const prepare = compilePrepare({ table, ignored, volatile, explodedField: null });
+    const hashOf = (record: JsonObject): string => {
+      const prepared = prepare({ id: 'l1', name: 'News', ...record }, {});
+      if (prepared.kind === 'refused') throw new Error(prepared.refused.detail);
+      return prepared.record.hash;
+    };
+    const before = hashOf({ stats: { member_count: 1, open_rate: 0.5 } });
+    expect(hashOf({ stats: { member_count: 2, open_rate: 0.25 } })).toBe(before);
+    expect(hashOf({ stats: { member_count: 1, open_rate: 0.5 }, name: 'Old news' })).not.toBe(before);
   });
 
   it('asks only for campaigns that were sent', () => {

@@ -77,6 +77,21 @@ describe('tokens', () => {
     expect((await api.call(definitionsPath)).status).toBe(401);
   });
 
+  it('lets a scoped token live 20 minutes', async () => {
+    const clock = manualClock();
+    const api = await serve({ clock });
+    const { body } = await api.call('/api/v1/account/applications/scoped-token', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ workspace_name: 'default' }),
+    });
+    const headers = { authorization: `Bearer ${text(body['token'])}` };
+    clock.pass(20 * 60_000 - 1);
+    expect((await api.call(definitionsPath, { headers })).status).toBe(200);
+    clock.pass(1);
+    expect((await api.call(definitionsPath, { headers })).status).toBe(401);
+  });
+
   it('keeps no more tokens of an application than its bound, the newest ones', async () => {
     const api = await serve({ limits: { maxTokens: 3 } });
     const issued = [api.token];
@@ -172,6 +187,13 @@ describe('the rate of requests', () => {
     expect((await ask(api, 1)).map(({ status }) => status)).toEqual([429]);
     clock.pass(1000);
     expect((await ask(api, 1)).map(({ status }) => status)).toEqual([200]);
+  });
+
+  it('of one token is 1,000 a second unless told otherwise', async () => {
+    const api = await serve({ clock: manualClock() });
+    const answers = (await Promise.all(Array.from({ length: 11 }, () => ask(api, 92)))).flat();
+    const counts = [200, 429].map((wanted) => answers.filter(({ status }) => status === wanted).length);
+    expect(counts).toEqual([1_000, 12]);
   });
 
   it('is counted for each token by itself', async () => {

@@ -29,7 +29,7 @@ describe('the envelope', () => {
       connector_metadata: { links: expect.arrayContaining([expect.objectContaining({ rel: 'self' })]) },
       execution_metadata: {
         connector_instance_id: 'source_id:mail-1',
-        execution_time_ms: expect.any(Number),
+        execution_time_ms: expect.toSatisfy(Number.isInteger) as number,
       },
     });
   });
@@ -273,6 +273,8 @@ describe('parameters', () => {
 
   it.each([
     ['no entity', { action: 'list' }],
+    ['an entity that is no text', { entity: 7, action: 'list' }],
+    ['no action', { entity: 'lists' }],
     ['an action that is no text', { entity: 'lists', action: 7 }],
     ['params that are a list', { entity: 'lists', action: 'list', params: [] }],
     ['select_fields that are a text', { entity: 'lists', action: 'list', select_fields: 'id' }],

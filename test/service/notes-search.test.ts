@@ -58,8 +58,11 @@ describe('pages and data_sources', () => {
 
   it.each([
     { filter: { property: 'object', value: 'database' } },
+    { filter: { property: 'title', value: 'page' } },
     { filter: { value: 'page' } },
+    { filter: { property: 'object' } },
     { sort: { direction: 'up', timestamp: 'last_edited_time' } },
+    { sort: { direction: 'ascending', timestamp: 'created_time' } },
   ])('refuse %j with 400', async (params) => {
     expect((await api.execute(notes, { entity: 'pages', action: 'list', params })).status).toBe(400);
   });

@@ -71,6 +71,7 @@ describe('offset paging', () => {
 
   it('answers with ten records when no count is given', async () => {
     expect((await api.list(mailing, 'list_members', { list_id: listId() })).records).toHaveLength(10);
+    expect((await api.list(mailing, 'campaigns')).records).toHaveLength(10);
   });
 
   it('caps count at 1000 without a word', async () => {

@@ -31,6 +31,32 @@ describe('the OpenAPI document', () => {
     expect(described.toSorted()).toEqual(api.service.routes.toSorted());
   });
 
+  it('has the operations of the API and no others, so no events, callbacks and notifications', () => {
+    const api = operations.filter(({ path }) => path.startsWith('/api/v1/'));
+    expect(api.map(({ path, method }) => `${method} ${path.slice('/api/v1'.length)}`).toSorted()).toEqual([
+      'delete /integrations/connectors/{id}',
+      'delete /workspaces/{id}',
+      'get /account/applications/scoped-token/info',
+      'get /integrations/connectors',
+      'get /integrations/connectors/{id}',
+      'get /integrations/connectors/{id}/inspect',
+      'get /integrations/definitions/sources',
+      'get /integrations/definitions/sources/{id}',
+      'get /workspaces',
+      'get /workspaces/stats',
+      'get /workspaces/{id}',
+      'post /account/applications/scoped-token',
+      'post /account/applications/token',
+      'post /integrations/connectors',
+      'post /integrations/connectors/check',
+      'post /integrations/connectors/{id}/check',
+      'post /integrations/connectors/{id}/execute',
+      'put /integrations/connectors/{id}',
+      'put /workspaces/{id}',
+    ]);
+    expect(JSON.stringify(document)).not.toMatch(/"(webhooks|callbacks)"/);
+  });
+
   it('has every endpoint under /api/v1, but for itself', () => {
     const others = operations.filter(({ path }) => !path.startsWith('/api/v1/')).map(({ path }) => path);
     expect(others.toSorted()).toEqual(['/', '/docs', '/openapi.json']);

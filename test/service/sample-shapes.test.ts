@@ -132,6 +132,7 @@ describe.each(entities)('%s %s', (_definition, name, entity) => {
       const inject = entity.parents[0]?.inject ?? new Map<string, string>();
       const key = entity.key.map((field) => params[inject.get(field) ?? ''] ?? record[field]);
       expect(key).not.toContain(undefined);
+      expect(record['id']).not.toBeNull();
       keys.add(JSON.stringify(key));
     }
     expect([records > 0, keys.size]).toEqual([true, records]);

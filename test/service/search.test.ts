@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
+import { emailMarketing, workspaceNotes } from '../definitions/specification.ts';
 import {
   definitions,
   mailing,
@@ -109,6 +110,74 @@ it('can be asked for every searchable field of an entity, and shows exactly thes
       expect(Object.keys(records[0] ?? {})).toEqual(fields);
     }
   }
+});
+
+describe('more than a list offers', () => {
+  const searched = [
+    [mailing, emailMarketing],
+    [notes, workspaceNotes],
+  ] as const;
+  const entities = searched.flatMap(([connector, specified]) =>
+    Object.entries(specified).flatMap(([entity, { searchable, actions }]) =>
+      searchable === undefined
+        ? []
+        : [[entity, { connector, searchable, listParams: actions['list'] ?? '' }] as const],
+    ),
+  );
+
+  it.each(entities)(
+    'is a search of %s: any of its fields, by any operator that fits',
+    async (entity, { connector, searchable, listParams }) => {
+      const ofTexts = ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'fuzzy', 'keyword', 'contains'];
+      const values = { string: 'a', integer: 1, boolean: true };
+      let questions = 0;
+      for (const [type, value] of Object.entries(values)) {
+        const fields = (searchable[type] ?? '').split(' ').filter((name) => name !== '');
+        if (fields.length === 0) continue;
+        const operators = type === 'string' ? ofTexts : ofTexts.slice(0, 6);
+        for (const operator of operators) {
+          const conditions: JsonObject[] = fields.map((field) => ({ [operator]: { [field]: value } }));
+          for (const joined of [{ or: conditions }, { not: { and: conditions } }]) {
+            await search(connector, entity, { query: { filter: joined }, limit: 1 });
+          }
+          questions += fields.length;
+        }
+        const oneOf = { or: fields.map((field) => ({ in: { [field]: [value] } })) };
+        await search(connector, entity, { query: { filter: oneOf }, limit: 1 });
+      }
+      expect(questions).toBeGreaterThan(listParams.split(' ').length);
+    },
+  );
+
+  it('are the fields that an email-marketing search shows and its list does not declare', async () => {
+    for (const [entity, more] of [
+      ['campaigns', ['ab_split_opts', 'rss_opts', 'social_card', 'variate_settings']],
+      ['lists', ['modules']],
+      ['reports', ['ab_split', 'share_report', 'timeseries', 'timewarp']],
+      ['email_activity', ['action', 'ip', 'timestamp', 'type', 'url']],
+    ] as const) {
+      const { records } = await search(mailing, entity, { query: {}, limit: 1 });
+      const declared = Object.values(emailMarketing[entity]?.fields ?? {}).flatMap((names) =>
+        names.split(' '),
+      );
+      expect(
+        Object.keys(records[0] ?? {})
+          .filter((name) => !declared.includes(name))
+          .toSorted(),
+      ).toEqual(more);
+    }
+  });
+
+  it('is a condition on what no list can be asked for', async () => {
+    const { records } = await api.list(mailing, 'lists', { count: 1000 });
+    const filter = { and: [{ like: { name: '%e%' } }, { not: { eq: { list_rating: 0 } } }] };
+    const found = await search(mailing, 'lists', { query: { filter }, fields: ['id'] });
+    const expected = records.filter(({ name, list_rating }) => text(name).includes('e') && list_rating !== 0);
+    expect(expected.length).toBeGreaterThan(0);
+    expect(found.records.map(({ id }) => text(id)).toSorted()).toEqual(
+      expected.map(({ id }) => text(id)).toSorted(),
+    );
+  });
 });
 
 it('takes both names of the likes of a report, and shows them under the name of the specification', async () => {

@@ -91,6 +91,30 @@ describe('a download from the served library', () => {
 });
 
 describe('lists of the served library', () => {
+  it('tell the ids, names, types and sizes of attachments, by which a download brings them', async () => {
+    let downloads = 0;
+    for (const { id: folder_id = null } of (await api.list(library, 'folders', {})).records.slice(0, 8)) {
+      for (const document of (await api.list(library, 'documents', { folder_id, limit: 20 })).records) {
+        const { id: document_id = null } = document;
+        const { records } = await api.list(library, 'attachments', { document_id });
+        const metadata = records.map(({ id, file_name, content_type, size }) => ({
+          id,
+          file_name,
+          content_type,
+          size,
+        }));
+        expect(document['attachments']).toEqual(metadata);
+        for (const { id = null, content_type, size } of metadata.slice(0, 2)) {
+          const response = await download({ attachment_id: id });
+          expect([response.status, response.headers.get('content-type')]).toEqual([200, content_type]);
+          expect((await response.arrayBuffer()).byteLength).toBe(size);
+          downloads += 1;
+        }
+      }
+    }
+    expect(downloads).toBeGreaterThan(5);
+  });
+
   it('page by cursor, end_cursor and has_next_page', async () => {
     const ids: unknown[] = [];
     let cursor: unknown = null;

@@ -5,7 +5,7 @@ import { revisingAccount } from '../../../src/service/sample/revising-account.ts
 import { textOf } from '../../../src/service/sample/text-of.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
 import { asTexts, expectedRecords } from './expected-search.ts';
-import { definitionNamed, never, providerOf, searchAll, storeWorld } from './store-world.ts';
+import { definitionNamed, execute, never, providerOf, searchAll, storeWorld } from './store-world.ts';
 
 const mailing = 'email-marketing';
 
@@ -33,6 +33,34 @@ describe('a refresh', () => {
         if (JSON.stringify(asTexts(expected)) !== JSON.stringify(before[place])) changed += 1;
       }
       expect(changed).toBeGreaterThanOrEqual(3);
+    },
+  );
+
+  it.each([mailing, 'workspace-notes'])(
+    'is what a search waits for: it asks the store of %s and never the account, which list and get ask',
+    async (name) => {
+      await using world = storeWorld();
+      const account = revisingAccount({ definitionName: name, seed: 7, size: 'tiny' });
+      const provider = providerOf(name, account);
+      const connector = { connectorId: 'one', definition: name, provider };
+      world.keep('one', name, provider);
+      await world.stores.searchable('one', never);
+      const entities = searchableEntities(definitionNamed(name));
+      const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
+      account.moveTo(4);
+      for (const [place, entity] of entities.entries()) {
+        expect(asTexts(await searchAll(world.stores, 'one', entity.name)), entity.name).toEqual(
+          before[place],
+        );
+      }
+      const [entity, param] = name === mailing ? ['lists', 'list_id'] : ['users', 'user_id'];
+      const [now] = account.list(entity, {}).slice(0, 1);
+      const listed = await execute(world.stores, connector, { entity, action: 'list' });
+      expect(Array.isArray(listed) ? listed[0] : null).toEqual(now);
+      const params = { [param]: now?.['id'] ?? null };
+      expect(await execute(world.stores, connector, { entity, action: 'get', params })).toMatchObject(
+        now ?? {},
+      );
     },
   );
 

@@ -63,6 +63,8 @@ describe('the readiness of a store', () => {
     const ready = world.stores.status('one');
     expect(ready).toMatchObject({ readiness: 'Ready', problem: null });
     expect(namesOf(ready, 'Ready')).toEqual(['users', 'pages', 'data_sources', 'blocks']);
+    const { data } = await world.stores.search('one', 'users', { query: {} }, never);
+    expect(data).toHaveLength(Array.isArray(users) ? users.length : -1);
     expect(ready.entities[0]).toMatchObject({
       isSearchable: true,
       records: Array.isArray(users) ? users.length : 0,
@@ -104,6 +106,22 @@ describe('the readiness of a store', () => {
     const later = world.stores.status('one');
     expect(later.readiness).toBe('Ready');
     expect(later.problem).toContain('left something out');
+  });
+
+  it('is Preview and searched while something is left out', async () => {
+    await using world = storeWorld();
+    const provider = providerOf(mailing, sampleOf(mailing));
+    world.keep('one', mailing, {
+      ...provider,
+      list: async (request) => {
+        if (request.entity.name === 'reports') throw notFound('No such resource.');
+        return await provider.list(request);
+      },
+    });
+    await world.stores.searchable('one', never);
+    expect(world.stores.status('one').readiness).toBe('Preview');
+    const { data } = await world.stores.search('one', 'lists', { query: {} }, never);
+    expect(data).toHaveLength(sampleOf(mailing).list('lists', {}).slice(0, 1_000).length);
   });
 
   it('says Updating of what is refreshed, which is searched meanwhile', async () => {
