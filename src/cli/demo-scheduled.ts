@@ -34,7 +34,9 @@ export async function runScheduledDemo(
   const directory = resolve(cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
   const prefix = `connector-sync-demo-${randomBytes(4).toString('hex')}`;
+  terminal.note('Starting a local API with sample data ...');
   await using service = await startDemoService(flags.port, secret, revision);
+  terminal.note('Looking for Redis ...');
   await using redis = await findRedis({ env, prefix });
   const schedule = { cron, prefix };
   const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });
@@ -71,6 +73,7 @@ async function watchRuns(
     if (event.kind === 'job-ended') running.delete(event.connector);
     endIfEnough();
   };
+  terminal.note('Starting the worker ...');
   const { startScheduledRuns } = await import('./start-scheduled-runs.ts');
   const runs = await startScheduledRuns({
     settings,

@@ -8,16 +8,14 @@ import { deepFreeze } from './deep-freeze.ts';
 import type { Action, ActionName, Definition, Entity, Explode, Parent } from './definition.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 
-/** The definition that a checked file describes, frozen with everything in it. */
-export function buildDefinition(file: DefinitionFile): Definition {
+/** The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is known. */
+export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)): Definition {
   return deepFreeze({
     name: file.name,
     title: file.title,
     aliases: file.aliases,
     id: file.id.toLowerCase(),
-    contentHash: createHash('sha256')
-      .update(sortedJson(whatReadingDependsOn(file)))
-      .digest('hex'),
+    contentHash,
     rateLimit: { ...file.rateLimit },
     errors: file.errors.map((pattern) => ({
       ...pattern,
@@ -131,6 +129,13 @@ function entityName(text: string): EntityName {
     throw new TypeError(`expected a checked entity name, got ${JSON.stringify(text)}`);
   }
   return text;
+}
+
+/** Changes with everything of a definition that decides what is read and stored. */
+export function contentHashOf(file: DefinitionFile): string {
+  return createHash('sha256')
+    .update(sortedJson(whatReadingDependsOn(file)))
+    .digest('hex');
 }
 
 /**

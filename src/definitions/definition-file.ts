@@ -1,209 +1,220 @@
 import * as z from 'zod';
 import { strictObject } from './schema-problems.ts';
 
-const fieldType = z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']);
-const paramType = z.enum(['string', 'integer', 'boolean', 'object', 'array']);
-const fields = z.record(z.string(), fieldType);
-const names = z.array(z.string());
+let schema: ReturnType<typeof makeSchema> | null = null;
 
-const paramShape = {
-  type: paramType,
-  required: z.boolean().default(false),
-  enum: z.array(z.string()).min(1).nullable().default(null),
-  default: z.union([z.string(), z.number(), z.boolean()]).nullable().default(null),
-  min: z.number().nullable().default(null),
-  max: z.number().nullable().default(null),
-  aboveMax: z.enum(['cap', 'refuse']).default('refuse'),
-};
+/**
+ * The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. Made when it is
+ * first asked for: that takes a tenth of a start, and definitions that the build has checked do not need it.
+ */
+export function definitionFile(): ReturnType<typeof makeSchema> {
+  return (schema ??= makeSchema());
+}
+
+export type DefinitionFile = z.infer<ReturnType<typeof makeSchema>>;
+export type EntityFile = DefinitionFile['entities'][string];
+export type ActionFile = NonNullable<EntityFile['actions']['list' | 'download']>;
+export type ParamFile = ActionFile['params'][string];
+
+function makeSchema() {
+  const fieldType = z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']);
+  const paramType = z.enum(['string', 'integer', 'boolean', 'object', 'array']);
+  const fields = z.record(z.string(), fieldType);
+  const names = z.array(z.string());
+
+  const paramShape = {
+    type: paramType,
+    required: z.boolean().default(false),
+    enum: z.array(z.string()).min(1).nullable().default(null),
+    default: z.union([z.string(), z.number(), z.boolean()]).nullable().default(null),
+    min: z.number().nullable().default(null),
+    max: z.number().nullable().default(null),
+    aboveMax: z.enum(['cap', 'refuse']).default('refuse'),
+  };
+
+  const member = orShort(strictObject(paramShape));
+  const param = orShort(
+    strictObject({ ...paramShape, members: z.record(z.string(), member).nullable().default(null) }),
+  );
+
+  const action = strictObject({
+    params: z.record(z.string(), param).default({}),
+    key: z.record(z.string(), z.string()).default({}),
+  });
+
+  const download = strictObject({
+    params: z.record(z.string(), param).default({}),
+    key: z.record(z.string(), z.string()).default({}),
+    file: strictObject({
+      name: z.string().nullable().default(null),
+      contentType: z.string().nullable().default(null),
+      size: z.string().nullable().default(null),
+      version: names.min(1),
+    }),
+  });
+
+  const searchable = orShort(
+    strictObject({
+      type: fieldType,
+      from: names.min(1).optional(),
+      shape: z.enum(['asIs', 'pairs']).default('asIs'),
+    }),
+  );
+
+  const credentials = strictObject({
+    title: z.string().min(1),
+    fields: z.record(
+      z.string(),
+      strictObject({ secret: z.boolean().default(true), required: z.boolean().default(true) }),
+    ),
+  });
+
+  const pagination = z.discriminatedUnion(
+    'kind',
+    [
+      strictObject({
+        kind: z.literal('offset'),
+        offsetParam: z.string(),
+        sizeParam: z.string(),
+        maxSize: z.int().min(1).max(10_000),
+      }),
+      strictObject({
+        kind: z.literal('pageToken'),
+        tokenParam: z.string(),
+        sizeParam: z.string().nullable().default(null),
+        maxSize: z.int().min(1).max(10_000).nullable().default(null),
+        flagKeys: names.default([]),
+        tokenKeys: names.min(1),
+        lifetimeMs: z.int().min(1000).default(60_000),
+      }),
+      strictObject({ kind: z.literal('single') }),
+    ],
+    { error: 'expected kind: offset, pageToken or single' },
+  );
+
+  const condition = z.discriminatedUnion(
+    'kind',
+    [
+      strictObject({ kind: z.literal('in'), field: z.string(), values: names.min(1) }),
+      strictObject({ kind: z.literal('notIn'), field: z.string(), values: names.min(1) }),
+      strictObject({ kind: z.literal('present'), field: z.string() }),
+    ],
+    { error: 'expected kind: in, notIn or present' },
+  );
+
+  const durationMs = z
+    .int()
+    .min(1000)
+    .max(366 * 86_400_000);
+
+  const parent = strictObject({
+    entity: z.string(),
+    params: z.record(z.string(), z.string()),
+    inject: z.record(z.string(), z.string()).default({}),
+    when: z.array(condition).default([]),
+    marker: strictObject({ field: z.string(), settlesMs: durationMs }).nullable().default(null),
+    byDefault: z.boolean().default(true),
+  });
+
+  const recursive = strictObject({
+    param: z.string(),
+    flag: z.string(),
+    parentField: z.string(),
+    typeField: z.string(),
+    skipTypes: names.default([]),
+    ownerTypes: names.default([]),
+    maxDepth: z.int().min(1).max(100),
+    rootField: z.string(),
+    depthField: z.string(),
+    positionField: z.string(),
+  });
+
+  const explode = strictObject({
+    field: z.string(),
+    into: z.string(),
+    carry: names.default([]),
+    fields,
+    key: names.min(1),
+  });
+
+  const params = z.record(z.string(), z.json());
+
+  const incremental = z.discriminatedUnion(
+    'kind',
+    [
+      strictObject({
+        kind: z.literal('keyset'),
+        field: z.string(),
+        sinceParam: z.string(),
+        lookbackMs: durationMs,
+      }),
+      strictObject({
+        kind: z.literal('since'),
+        field: z.string(),
+        sinceParam: z.string(),
+        lookbackMs: durationMs,
+      }),
+      strictObject({ kind: z.literal('newestFirst'), field: z.string(), params, lookbackMs: durationMs }),
+    ],
+    { error: 'expected kind: keyset, since or newestFirst' },
+  );
+
+  const unlisted = strictObject({
+    field: z.string(),
+    values: z.array(z.union([z.string(), z.boolean()])).min(1),
+  });
+
+  const entity = strictObject({
+    fields,
+    key: names.min(1),
+    ignored: names.default([]),
+    volatile: names.default([]),
+    filledFrom: z.record(z.string(), z.string()).default({}),
+    searchable: z.record(z.string(), searchable).default({}),
+    actions: strictObject({
+      list: action.optional(),
+      get: action.optional(),
+      context_store_search: action.optional(),
+      download: download.optional(),
+    }),
+    pagination,
+    order: strictObject({ field: z.string(), params }).nullable().default(null),
+    growsOnly: z.boolean().default(false),
+    incremental: incremental.nullable().default(null),
+    deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),
+    unlisted: z.array(unlisted).default([]),
+    window: strictObject({ since: z.string(), before: z.string() }).nullable().default(null),
+    fixedParams: params.default({}),
+    only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
+    parents: z.array(parent).default([]),
+    recursive: recursive.nullable().default(null),
+    explode: explode.nullable().default(null),
+  });
+
+  const errorPattern = strictObject({
+    status: z.int().min(400).max(599),
+    contains: z.string().min(3),
+    // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
+    then: z.enum(['restart-walk', 'skip-partition', 'skip-entity', 'throttle', 'smaller-page', 'stop']),
+    entity: z.string().nullable().default(null),
+  });
+
+  return strictObject({
+    name: z.string(),
+    title: z.string().min(1),
+    aliases: z.array(z.string().min(1)).default([]),
+    id: z.uuid({ error: 'expected a UUID' }),
+    rateLimit: strictObject({
+      requestsPerSecond: z.number().positive().max(1000),
+      concurrency: z.int().min(1).max(32),
+    }),
+    errors: z.array(errorPattern).default([]),
+    credentials: z.array(credentials).default([]),
+    entities: z.record(z.string(), entity),
+  });
+}
 
 /** `email: string` is short for `email: { type: string }`. */
 function orShort<Schema extends z.ZodType>(schema: Schema): z.ZodPreprocess<Schema> {
   return z.preprocess((value) => (typeof value === 'string' ? { type: value } : value), schema);
 }
-
-const member = orShort(strictObject(paramShape));
-const param = orShort(
-  strictObject({ ...paramShape, members: z.record(z.string(), member).nullable().default(null) }),
-);
-
-const action = strictObject({
-  params: z.record(z.string(), param).default({}),
-  key: z.record(z.string(), z.string()).default({}),
-});
-
-const download = strictObject({
-  params: z.record(z.string(), param).default({}),
-  key: z.record(z.string(), z.string()).default({}),
-  file: strictObject({
-    name: z.string().nullable().default(null),
-    contentType: z.string().nullable().default(null),
-    size: z.string().nullable().default(null),
-    version: names.min(1),
-  }),
-});
-
-const searchable = orShort(
-  strictObject({
-    type: fieldType,
-    from: names.min(1).optional(),
-    shape: z.enum(['asIs', 'pairs']).default('asIs'),
-  }),
-);
-
-const credentials = strictObject({
-  title: z.string().min(1),
-  fields: z.record(
-    z.string(),
-    strictObject({ secret: z.boolean().default(true), required: z.boolean().default(true) }),
-  ),
-});
-
-const pagination = z.discriminatedUnion(
-  'kind',
-  [
-    strictObject({
-      kind: z.literal('offset'),
-      offsetParam: z.string(),
-      sizeParam: z.string(),
-      maxSize: z.int().min(1).max(10_000),
-    }),
-    strictObject({
-      kind: z.literal('pageToken'),
-      tokenParam: z.string(),
-      sizeParam: z.string().nullable().default(null),
-      maxSize: z.int().min(1).max(10_000).nullable().default(null),
-      flagKeys: names.default([]),
-      tokenKeys: names.min(1),
-      lifetimeMs: z.int().min(1000).default(60_000),
-    }),
-    strictObject({ kind: z.literal('single') }),
-  ],
-  { error: 'expected kind: offset, pageToken or single' },
-);
-
-const condition = z.discriminatedUnion(
-  'kind',
-  [
-    strictObject({ kind: z.literal('in'), field: z.string(), values: names.min(1) }),
-    strictObject({ kind: z.literal('notIn'), field: z.string(), values: names.min(1) }),
-    strictObject({ kind: z.literal('present'), field: z.string() }),
-  ],
-  { error: 'expected kind: in, notIn or present' },
-);
-
-const durationMs = z
-  .int()
-  .min(1000)
-  .max(366 * 86_400_000);
-
-const parent = strictObject({
-  entity: z.string(),
-  params: z.record(z.string(), z.string()),
-  inject: z.record(z.string(), z.string()).default({}),
-  when: z.array(condition).default([]),
-  marker: strictObject({ field: z.string(), settlesMs: durationMs }).nullable().default(null),
-  byDefault: z.boolean().default(true),
-});
-
-const recursive = strictObject({
-  param: z.string(),
-  flag: z.string(),
-  parentField: z.string(),
-  typeField: z.string(),
-  skipTypes: names.default([]),
-  ownerTypes: names.default([]),
-  maxDepth: z.int().min(1).max(100),
-  rootField: z.string(),
-  depthField: z.string(),
-  positionField: z.string(),
-});
-
-const explode = strictObject({
-  field: z.string(),
-  into: z.string(),
-  carry: names.default([]),
-  fields,
-  key: names.min(1),
-});
-
-const params = z.record(z.string(), z.json());
-
-const incremental = z.discriminatedUnion(
-  'kind',
-  [
-    strictObject({
-      kind: z.literal('keyset'),
-      field: z.string(),
-      sinceParam: z.string(),
-      lookbackMs: durationMs,
-    }),
-    strictObject({
-      kind: z.literal('since'),
-      field: z.string(),
-      sinceParam: z.string(),
-      lookbackMs: durationMs,
-    }),
-    strictObject({ kind: z.literal('newestFirst'), field: z.string(), params, lookbackMs: durationMs }),
-  ],
-  { error: 'expected kind: keyset, since or newestFirst' },
-);
-
-const unlisted = strictObject({
-  field: z.string(),
-  values: z.array(z.union([z.string(), z.boolean()])).min(1),
-});
-
-const entity = strictObject({
-  fields,
-  key: names.min(1),
-  ignored: names.default([]),
-  volatile: names.default([]),
-  filledFrom: z.record(z.string(), z.string()).default({}),
-  searchable: z.record(z.string(), searchable).default({}),
-  actions: strictObject({
-    list: action.optional(),
-    get: action.optional(),
-    context_store_search: action.optional(),
-    download: download.optional(),
-  }),
-  pagination,
-  order: strictObject({ field: z.string(), params }).nullable().default(null),
-  growsOnly: z.boolean().default(false),
-  incremental: incremental.nullable().default(null),
-  deletes: z.enum(['sweep', 'confirm', 'never']).default('sweep'),
-  unlisted: z.array(unlisted).default([]),
-  window: strictObject({ since: z.string(), before: z.string() }).nullable().default(null),
-  fixedParams: params.default({}),
-  only: strictObject({ field: z.string(), value: z.string() }).nullable().default(null),
-  parents: z.array(parent).default([]),
-  recursive: recursive.nullable().default(null),
-  explode: explode.nullable().default(null),
-});
-
-const errorPattern = strictObject({
-  status: z.int().min(400).max(599),
-  contains: z.string().min(3),
-  // oxlint-disable-next-line unicorn/no-thenable -- the file format's word; a schema is never awaited
-  then: z.enum(['restart-walk', 'skip-partition', 'skip-entity', 'throttle', 'smaller-page', 'stop']),
-  entity: z.string().nullable().default(null),
-});
-
-/** The format of `config/definitions/*.yaml`: shapes only; `checkDefinition` holds the parts against each other. */
-export const definitionFile = strictObject({
-  name: z.string(),
-  title: z.string().min(1),
-  aliases: z.array(z.string().min(1)).default([]),
-  id: z.uuid({ error: 'expected a UUID' }),
-  rateLimit: strictObject({
-    requestsPerSecond: z.number().positive().max(1000),
-    concurrency: z.int().min(1).max(32),
-  }),
-  errors: z.array(errorPattern).default([]),
-  credentials: z.array(credentials).default([]),
-  entities: z.record(z.string(), entity),
-});
-
-export type DefinitionFile = z.infer<typeof definitionFile>;
-export type EntityFile = DefinitionFile['entities'][string];
-export type ActionFile = NonNullable<EntityFile['actions']['list' | 'download']>;
-export type ParamFile = ActionFile['params'][string];

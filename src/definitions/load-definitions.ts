@@ -3,7 +3,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { programFile } from '../core/program-files.ts';
 import { ProblemsError, type Problem } from '../core/problems.ts';
-import { buildDefinition } from './build-definition.ts';
+import { buildDefinition, contentHashOf } from './build-definition.ts';
 import { checkDefinition } from './check-definition.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { Definition } from './definition.ts';
@@ -76,15 +76,16 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
  */
 export function prepareDefinitions(folder: string): PreparedDefinitions {
   const problems: Problem[] = [];
-  const prepared: Record<string, DefinitionFile> = {};
+  const prepared: [string, PreparedDefinitions[string]][] = [];
   for (const file of definitionFiles(folder, problems)) {
     const text = readText(file);
     const { value, found } = checkedFile(readYaml(file));
     problems.push(...found);
-    if (typeof text === 'string' && value !== null) prepared[hashOfText(text)] = value;
+    if (typeof text === 'string' && value !== null)
+      prepared.push([hashOfText(text), { file: value, contentHash: contentHashOf(value) }]);
   }
   if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
-  return prepared;
+  return Object.fromEntries(prepared);
 }
 
 function definitionFiles(folder: string, problems: Problem[]): readonly string[] {
@@ -114,7 +115,8 @@ function readDefinition(file: string): {
   const text = readText(file);
   const prepared = typeof text === 'string' ? preparedDefinition(text) : null;
   if (prepared !== null) {
-    return { name: prepared.name, definition: buildDefinition(prepared), found: [] };
+    const definition = buildDefinition(prepared.file, prepared.contentHash);
+    return { name: definition.name, definition, found: [] };
   }
   const { name, value, found } = checkedFile(readYaml(file));
   return { name, definition: value === null ? null : buildDefinition(value), found };
@@ -129,7 +131,7 @@ function checkedFile(yaml: YamlFile): {
   if (yaml.problems.length > 0) {
     return { name: null, value: null, found: yaml.problems };
   }
-  const { value, broken, problems } = parseShape(definitionFile, yaml.data, yaml);
+  const { value, broken, problems } = parseShape(definitionFile(), yaml.data, yaml);
   if (value === null) {
     return { name: null, value: null, found: problems };
   }

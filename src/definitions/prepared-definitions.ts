@@ -3,8 +3,14 @@ import { readFileSync } from 'node:fs';
 import { programFile } from '../core/program-files.ts';
 import type { DefinitionFile } from './definition-file.ts';
 
-/** Files that were read and checked when the program was built, by the SHA-256 of their text. */
-export type PreparedDefinitions = Readonly<Record<string, DefinitionFile>>;
+/** A file that was read and checked when the program was built. */
+interface PreparedDefinition {
+  readonly file: DefinitionFile;
+  readonly contentHash: string;
+}
+
+/** By the SHA-256 of their text. */
+export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
 
 let prepared: PreparedDefinitions | null = null;
 
@@ -12,7 +18,7 @@ let prepared: PreparedDefinitions | null = null;
  * What a definition file of this text says, when a build has already found nothing wrong with it; else null: then it has to
  * be read as YAML and checked, which for the definitions that come with the program takes longer than everything else in a start.
  */
-export function preparedDefinition(text: string): DefinitionFile | null {
+export function preparedDefinition(text: string): PreparedDefinition | null {
   prepared ??= readPrepared();
   return prepared[hashOfText(text)] ?? null;
 }

@@ -15,13 +15,19 @@ beforeEach(async () => {
 
 afterEach(() => folder[Symbol.asyncDispose]());
 
+/** What it says while nothing can be seen yet. */
+const steps = `Starting a local API with sample data ...
+Looking for Redis ...
+Starting the worker ...
+`;
+
 describe('demo --scheduled', () => {
   it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async () => {
     await using redis = await startRedis({ password: 'redis-password-of-this-test' });
     const env = { REDIS_URL: redis.url };
     const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env })
       .result;
-    expect(result).toMatchObject({ code: 0, stderr: '' });
+    expect(result).toMatchObject({ code: 0, stderr: steps });
     expect(result.stdout).not.toContain('redis-password-of-this-test');
     for (const name of ['newsletter', 'wiki']) {
       const fired = result.stdout.match(
@@ -49,7 +55,7 @@ describe('demo --scheduled', () => {
     await running.until('schedule fired');
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.result;
-    expect([code, stderr]).toEqual([130, '']);
+    expect([code, stderr]).toEqual([130, steps]);
     expect(stdout).toContain('npx connector-sync schedule list --config d/connector-sync.yaml');
   });
 });

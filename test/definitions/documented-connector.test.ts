@@ -38,8 +38,9 @@ describe('docs/adding-a-connector.md', () => {
   });
 
   it('names every key of the format', () => {
-    const { entities } = definitionFile.shape;
-    const keys = [...Object.keys(definitionFile.shape), ...Object.keys(entities.valueType.shape)];
+    const { shape } = definitionFile();
+    const { entities } = shape;
+    const keys = [...Object.keys(shape), ...Object.keys(entities.valueType.shape)];
     expect(keys.filter((key) => !document.includes(`\`${key}\``))).toEqual([]);
   });
 });

@@ -2,8 +2,20 @@ import { appendFileSync } from 'node:fs';
 import { register } from 'node:module';
 import { isMainThread } from 'node:worker_threads';
 
-/** Preloaded with --import: every module that the program loads becomes a line of the file $LOADED_MODULES. */
-if (isMainThread) register(import.meta.url);
+/**
+ * Preloaded with --import: every module that the program loads, and every text that it writes, becomes a line of the file
+ * $LOADED_MODULES: the address, or `wrote ` and the text as JSON.
+ */
+if (isMainThread) {
+  register(import.meta.url);
+  for (const stream of [process.stdout, process.stderr]) {
+    const write = stream.write.bind(stream);
+    stream.write = (text, ...rest) => {
+      appendFileSync(process.env.LOADED_MODULES, `wrote ${JSON.stringify(String(text))}\n`);
+      return write(text, ...rest);
+    };
+  }
+}
 
 export async function load(url, context, next) {
   appendFileSync(process.env.LOADED_MODULES, `${url}\n`);

@@ -37,7 +37,7 @@ const entity = (more: object): object => ({
 
 /** One entity for each kind of walk. */
 const simulated = buildDefinition(
-  definitionFile.parse({
+  definitionFile().parse({
     name: 'simulated',
     title: 'Simulated',
     id: '3f2c8a5e-6d1b-4c0f-9a77-1f0e5b8c2d44',
