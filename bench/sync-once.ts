@@ -17,7 +17,13 @@ if (definition === undefined) throw new Error('no definition email-marketing');
 const startedMs = performance.now();
 const { signal } = new AbortController();
 await using client = openApiClient({
-  api: { baseUrl, clientId: 'bench', clientSecret: new Secret('bench'), organizationId: null },
+  api: {
+    baseUrl,
+    clientId: 'bench',
+    clientSecret: new Secret('bench'),
+    organizationId: null,
+    lookups: { requestsPerSecond: 10, concurrency: 4, cacheForMs: 60_000 },
+  },
 });
 await using source = await openApiSource(client, {
   definition,

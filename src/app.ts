@@ -22,6 +22,11 @@ export interface AppOptions {
   readonly work?: HolderWork;
   /** Stands in the ledger for the API's address where that changes from run to run (a local service on a free port). */
   readonly identityBaseUrl?: string;
+  /**
+   * The longest pause that a call waits for, in milliseconds, when the service asks for one; a run ends before a longer one, as
+   * `partial`, and says when to resume. Without it 30 s, for somebody who waits; less where other runs wait for the place.
+   */
+  readonly maxThrottleWaitMs?: number;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
 }

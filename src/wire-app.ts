@@ -27,7 +27,12 @@ export function wireApp(options: AppOptions): App {
     if (event.kind !== 'call-retried' && event.kind !== 'throttled') return;
     for (const listen of listeners) listen(event);
   };
-  const client = namingOrigin(openApiClient({ api: settings.api, clock, onEvent }), settings.api.baseUrl);
+  const { maxThrottleWaitMs } = options;
+  const limits = maxThrottleWaitMs === undefined ? {} : { maxThrottleWaitMs };
+  const client = namingOrigin(
+    openApiClient({ api: settings.api, clock, onEvent, limits }),
+    settings.api.baseUrl,
+  );
   const openSource: App['openSource'] = async (connector, signal, more = {}) => {
     const { definition, address, concurrency, requestsPerSecond } = connector;
     const checked = checkingType(client, connector, settings);
@@ -128,7 +133,7 @@ function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
     ...client,
     definitions: (name, signal) => named(client.definitions(name, signal)),
     findConnectors: (filter, signal) => named(client.findConnectors(filter, signal)),
-    connector: (id, signal) => named(client.connector(id, signal)),
+    connector: (id, signal, asked) => named(client.connector(id, signal, asked)),
     call: (call, budget, onEvent, signal) => named(client.call(call, budget, onEvent, signal)),
   };
 }
@@ -141,8 +146,8 @@ function checkingType(
 ): ApiClient {
   return {
     ...client,
-    connector: async (id, signal) => {
-      const found = await client.connector(id, signal);
+    connector: async (id, signal, asked) => {
+      const found = await client.connector(id, signal, asked);
       const type = found.definitionId?.toLowerCase();
       const other = [...settings.definitions.values()].find((known) => known.id.toLowerCase() === type);
       if (other === undefined || other.id === definition.id) return found;

@@ -15,10 +15,17 @@ export interface RunBudgetsOptions {
   readonly clock: Clock;
   /** Hears each failure of Redis; calls go on without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
+  /** As for `openApp`. */
+  readonly maxThrottleWaitMs?: number;
 }
 
 /** Throws QUEUE_UNAVAILABLE within two seconds where Redis does not answer. */
-export async function openRunBudgets({ settings, clock, onError }: RunBudgetsOptions): Promise<RunBudgets> {
+export async function openRunBudgets({
+  settings,
+  clock,
+  onError,
+  maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs,
+}: RunBudgetsOptions): Promise<RunBudgets> {
   // Loaded only here: commands that share nothing need no Redis client.
   const { openSharedBudgets } = await import('../jobs/budget/open-shared-budgets.ts');
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
@@ -28,7 +35,7 @@ export async function openRunBudgets({ settings, clock, onError }: RunBudgetsOpt
         account: `${settings.api.baseUrl}\n${id}`,
         requestsPerSecond,
         concurrency,
-        maxWaitMs: defaultApiLimits.maxThrottleWaitMs,
+        maxWaitMs: maxThrottleWaitMs,
       }),
     [Symbol.asyncDispose]: () => budgets[Symbol.asyncDispose](),
   };

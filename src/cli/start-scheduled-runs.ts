@@ -42,6 +42,9 @@ export interface ScheduledRuns {
   stop(): Promise<void>;
 }
 
+/** Other connectors wait for the place of a run that waits: after a longer pause its job comes back by itself. */
+const maxThrottleWaitMs = 5_000;
+
 /**
  * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
  * taken. Throws QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
@@ -72,13 +75,14 @@ async function openAll(
   const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
   const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
   const tellError = gateErrors(log, clock);
-  const budgets = await openRunBudgets({ settings, clock, onError: tellError });
+  const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
   onOpened(() => budgets[Symbol.asyncDispose]());
   const app = await openApp({
     settings,
     clock,
     command,
     openBudget: budgets.openBudget,
+    maxThrottleWaitMs,
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());

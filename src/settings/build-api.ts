@@ -1,4 +1,5 @@
 import { Secret } from '../core/secret.ts';
+import { buildDuration } from './build-duration.ts';
 import { checkBaseUrl } from './check-urls.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { ApiSettings } from './settings.ts';
@@ -37,5 +38,10 @@ export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings {
     clientSecret: new Secret(file.clientSecret),
     organizationId,
     scopedToWorkspace,
+    lookups: {
+      requestsPerSecond: file.lookups.requestsPerSecond,
+      concurrency: file.lookups.concurrency,
+      cacheForMs: buildDuration(file.lookups.cacheFor, 0, ['api', 'lookups', 'cacheFor'], note),
+    },
   };
 }

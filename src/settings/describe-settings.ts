@@ -18,6 +18,11 @@ export function describeSettings(settings: LocalSettings): object {
       ...(api.scopedToWorkspace === null
         ? {}
         : { scopedToWorkspace: shown('api.scopedToWorkspace', api.scopedToWorkspace) }),
+      lookups: {
+        requestsPerSecond: api.lookups.requestsPerSecond,
+        concurrency: api.lookups.concurrency,
+        cacheFor: formatDuration(api.lookups.cacheForMs),
+      },
     },
     definitions: [...settings.definitions.keys()],
     sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),

@@ -20,6 +20,13 @@ const api = strictObject({
     .string()
     .optional()
     .meta({ description: 'Only a token of this workspace is used to read and write' }),
+  lookups: strictObject({
+    requestsPerSecond: z.number().positive().max(1000).default(50),
+    concurrency: z.int().min(1).max(64).default(8),
+    cacheFor: duration.default('1h'),
+  })
+    .prefault({})
+    .meta({ description: 'How connectors are looked up before their runs, and how long an answer counts' }),
 });
 
 const sink = z.discriminatedUnion(

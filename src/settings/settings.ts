@@ -49,6 +49,12 @@ export interface ApiSettings {
   readonly organizationId: string | null;
   /** The one workspace that the calls may see; null: all that the credentials allow. */
   readonly scopedToWorkspace: string | null;
+  /** How connectors are looked up before their runs: `cacheForMs` is how long an answer counts. */
+  readonly lookups: {
+    readonly requestsPerSecond: number;
+    readonly concurrency: number;
+    readonly cacheForMs: number;
+  };
 }
 
 export interface RedisSettings {

@@ -230,7 +230,12 @@ http: { token: "\${SECRET}-of-the-board-hush" }
 `;
     expect(describeSettings(folder.load(config))).toEqual({
       file: path.join(folder.path, 'config.yaml'),
-      api: { baseUrl: 'https://api.example.test', clientId: 'me', clientSecret: '[secret]' },
+      api: {
+        baseUrl: 'https://api.example.test',
+        clientId: 'me',
+        clientSecret: '[secret]',
+        lookups: { requestsPerSecond: 50, concurrency: 8, cacheFor: '1h' },
+      },
       definitions: ['document-library', 'email-marketing', 'workspace-notes'],
       sinks: {
         warehouse: {

@@ -86,6 +86,8 @@ export function openTestClient(
     onEvent?: (event: RunEvent) => void;
     organizationId?: string;
     scopedToWorkspace?: string;
+    /** How long look-ups of connectors are kept; without it each one asks. */
+    cacheForMs?: number;
   } = {},
 ): ApiClient {
   return openApiClient({
@@ -95,6 +97,7 @@ export function openTestClient(
       clientSecret: new Secret(clientSecret),
       organizationId: options.organizationId ?? null,
       scopedToWorkspace: options.scopedToWorkspace ?? null,
+      lookups: { requestsPerSecond: 50, concurrency: 8, cacheForMs: options.cacheForMs ?? 0 },
     },
     clock: options.clock ?? instantClock(),
     limits: options.limits ?? {},

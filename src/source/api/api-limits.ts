@@ -13,8 +13,6 @@ export interface ApiLimits {
   readonly maxBodyBytes: number;
   readonly maxErrorBytes: number;
   readonly maxHeaderBytes: number;
-  /** Sockets per service. */
-  readonly connections: number;
   /** Attempts after the first one. */
   readonly retries: number;
   readonly backOffMs: number;
@@ -35,7 +33,6 @@ export const defaultApiLimits: ApiLimits = {
   maxBodyBytes: 64 * 1024 * 1024,
   maxErrorBytes: 64 * 1024,
   maxHeaderBytes: 16_384,
-  connections: 8,
   retries: 5,
   backOffMs: 500,
   maxBackOffMs: 30_000,

@@ -9,4 +9,16 @@ export interface ApiSettings {
   readonly organizationId: string | null;
   /** Every call but those for tokens carries a token that sees this workspace alone; absent or null: the account's own token. */
   readonly scopedToWorkspace?: string | null;
+  /** How connectors are looked up before their runs. */
+  readonly lookups: LookupSettings;
+}
+
+/** Look-ups of connectors are calls of the account, not of a connector: they have limits of their own. */
+export interface LookupSettings {
+  /** Of each process. */
+  readonly requestsPerSecond: number;
+  /** Look-ups at a time. */
+  readonly concurrency: number;
+  /** How long an answer counts; 0: each run asks anew. */
+  readonly cacheForMs: number;
 }

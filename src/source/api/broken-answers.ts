@@ -4,7 +4,8 @@ import { orAborted } from './or-aborted.ts';
 /**
  * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of another shape.
  * Such a fault is mostly that of the whole entity, so one call repeats for all of them while the others wait for its outcome.
- * Once it has used up its attempts, each further call has one, until any of them gets an answer.
+ * Once it has used up its attempts, one of those that waited has another attempt, since it may be the first alone that is
+ * broken. From then on each further call has one, until any of them gets an answer.
  */
 export interface BrokenAnswers {
   /** After a broken answer to `call`: whether it may be sent again. Rejects with the signal's reason. */
@@ -22,16 +23,27 @@ interface Repeating {
 export function watchBrokenAnswers(): BrokenAnswers {
   let repeating: Repeating | null = null;
   let isBroken = false;
+  /** Another call than the one that used up its attempts was answered no better. */
+  let isConfirmed = false;
   const settle = (isBrokenNow: boolean): void => {
     isBroken = isBrokenNow;
+    isConfirmed &&= isBrokenNow;
     repeating?.settle();
     repeating = null;
   };
   return {
     async mayRepeat(call, signal) {
       if (repeating === null && !isBroken) repeating = startRepeating(call);
-      if (repeating !== null && repeating.call !== call) await orAborted(repeating.outcome, signal);
-      return !isBroken;
+      let hasWaited = false;
+      while (repeating !== null && repeating.call !== call) {
+        await orAborted(repeating.outcome, signal);
+        hasWaited = true;
+      }
+      if (!isBroken) return true;
+      const isSecond = hasWaited && !isConfirmed;
+      isConfirmed = true;
+      if (isSecond) repeating = startRepeating(call);
+      return isSecond;
     },
     ended(call, error) {
       // Whichever call it was: the entity does answer, and what is broken is something smaller.

@@ -5,7 +5,7 @@ import type { ApiClient } from './open-api-client.ts';
 
 /** Tells "this entity is refused" from "there is no such connector". */
 export interface ConnectorPresence {
-  /** Checks the connector and the credentials. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
+  /** Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
   connect(signal: AbortSignal): Promise<void>;
   /** An execute was answered with success: the connector is there. */
   answered(): void;
@@ -32,9 +32,9 @@ export function openConnectorPresence(
   let hasDetail = false;
   let answeredAt: number | null = null;
 
-  const probe = async (signal: AbortSignal): Promise<SyncError | null> => {
+  const probe = async (signal: AbortSignal, isFresh: boolean): Promise<SyncError | null> => {
     try {
-      const { definitionId } = await client.connector(id, signal);
+      const { definitionId } = await client.connector(id, signal, { isFresh });
       hasDetail = true;
       answeredAt = clock.now();
       if (definitionId === null || definitionId.toLowerCase() === definition.id.toLowerCase()) return null;
@@ -53,7 +53,7 @@ export function openConnectorPresence(
 
   return {
     async connect(signal) {
-      const error = await probe(signal);
+      const error = await probe(signal, false);
       if (error === null || mayLackEndpoint(error)) return;
       throw stopping(error);
     },
@@ -63,7 +63,7 @@ export function openConnectorPresence(
     async judge(refusal, isSuspect, signal) {
       const isFresh = answeredAt !== null && clock.now() - answeredAt < freshMs;
       if (isFresh && !isSuspect) return refusal;
-      const error = await probe(signal);
+      const error = await probe(signal, true);
       if (error === null) return refusal;
       if (mayLackEndpoint(error)) {
         return answeredAt !== null || refusal.code !== 'NOT_FOUND' ? refusal : unknown(id, refusal);

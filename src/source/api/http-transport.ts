@@ -99,7 +99,9 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
 
 function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Agent {
   return new Agent({
-    connections: limits.connections,
+    // Every call has a place in its account's budget, so there are never more sockets than those budgets have places. A limit
+    // here would let the slow calls of one connector keep those of all others waiting.
+    connections: null,
     pipelining: 1,
     connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(baseUrl.protocol === 'http:') },
     headersTimeout: limits.headersTimeoutMs,

@@ -3,7 +3,7 @@ import { instant, systemClock, type Clock, type Instant } from '../../core/clock
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
-import { openApiCaller, type ApiCaller } from './api-caller.ts';
+import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import {
@@ -18,6 +18,7 @@ import type { ApiSettings } from './api-settings.ts';
 import { checkConnectorId } from './check-connector-id.ts';
 import { checkBaseUrl } from './check-base-url.ts';
 import { openHttpTransport } from './http-transport.ts';
+import { openLookUps } from './look-ups.ts';
 import { redactMessage } from './redact-message.ts';
 import { scopedTokenCall } from './request-scoped-token.ts';
 import { tokenCall } from './request-token.ts';
@@ -38,13 +39,20 @@ export interface ApiClientOptions {
 export interface ApiClient extends AsyncDisposable {
   /** The catalog of connector types, narrowed to names that contain `name` (without case). */
   definitions(name: string | null, signal: AbortSignal): Promise<readonly SourceDefinition[]>;
-  /** Every connector of a workspace; CONNECTOR_UNKNOWN (stop) when the service does not know the workspace. */
+  /**
+   * Every connector of a workspace, as this client was told within `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
+   * service does not know the workspace.
+   */
   findConnectors(filter: ConnectorFilter, signal: AbortSignal): Promise<readonly ConnectorSummary[]>;
   /**
-   * One connector by its id; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a service without this endpoint from an
-   * unknown connector as far as that is possible: `namesConnector`.
+   * One connector by its id, kept likewise unless `isFresh`; CONNECTOR_UNKNOWN (stop) on 404. Its context tells a service
+   * without this endpoint from an unknown connector as far as that is possible: `namesConnector`.
    */
-  connector(id: ConnectorId, signal: AbortSignal): Promise<ConnectorSummary>;
+  connector(
+    id: ConnectorId,
+    signal: AbortSignal,
+    asked?: { readonly isFresh: boolean },
+  ): Promise<ConnectorSummary>;
   /** For the source: any call, through a budget of the caller's. */
   readonly call: ApiCaller;
   /** `shared`: what other processes keep too. It is entered after this process's own rate has given a turn. */
@@ -53,10 +61,16 @@ export interface ApiClient extends AsyncDisposable {
     requestsPerSecond: number,
     more?: Pick<CallBudgetOptions, 'shared' | 'maxCalls'>,
   ): CallBudget;
-  /** The `Date` of the answer that came last, whatever was asked; null before the first one that has one. */
+  /**
+   * The service's time: the `Date` of the answer that came last, whatever was asked, and the whole seconds that have passed
+   * since by a clock that never jumps. Never ahead of the service. Null before the first answer that has a date.
+   */
   serverTime(): Instant | null;
   readonly clock: Clock;
 }
+
+/** Two clocks may differ by a thousandth in their speed, far more than they do: the service's time is never overtaken. */
+const clockDrift = 0.999;
 
 /** Opens no connection yet. Throws `SyncError` CONFIG_INVALID for settings that must not be used. */
 export function openApiClient(options: ApiClientOptions): ApiClient {
@@ -71,11 +85,11 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...applicationTokens.known(), ...tokens.known()]);
   const headers = organizationHeader(api.organizationId);
-  let serverTime: Instant | null = null;
+  let served: { readonly dateMs: number; readonly heardAt: number } | null = null;
   const onServerDate = (date: string): void => {
     // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
     const ms = /[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN;
-    if (!Number.isNaN(ms)) serverTime = instant(ms);
+    if (!Number.isNaN(ms)) served = { dateMs: ms, heardAt: performance.now() };
   };
   const common = { transport, clock, limits, redact, onServerDate };
   const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, more = {}) => {
@@ -101,26 +115,39 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
           clock,
         );
   const call = openApiCaller({ ...common, tokens, headers });
-  const catalogBudget = openBudget(4, 10);
+  const { concurrency, requestsPerSecond, cacheForMs } = api.lookups;
+  const catalogBudget = openBudget(concurrency, requestsPerSecond);
+  const lookUps = openLookUps(cacheForMs, clock);
+  // Ends with the client, not with the one of its callers that asked first.
+  const ask = <T>(what: ApiCall<T>): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
 
   return {
     definitions: (name, signal) => call(definitionsCall(name), catalogBudget, onEvent, signal),
     findConnectors: (filter, signal) =>
-      call(findConnectorsCall(filter), catalogBudget, onEvent, signal).catch((error: unknown) => {
-        throw asUnknown(
-          error,
-          'the workspace is not known to the service: check its name and the credentials',
-        );
-      }),
-    connector: async (id, signal) =>
-      await call(connectorCall(checkConnectorId(id)), catalogBudget, onEvent, signal).catch(
-        (error: unknown) => {
+      lookUps
+        .find(JSON.stringify(filter), () => ask(findConnectorsCall(filter)), signal)
+        .catch((error: unknown) => {
+          throw asUnknown(
+            error,
+            'the workspace is not known to the service: check its name and the credentials',
+          );
+        }),
+    connector: async (id, signal, { isFresh } = { isFresh: false }) => {
+      const what = connectorCall(checkConnectorId(id));
+      if (isFresh) lookUps.forget(id);
+      return await lookUps
+        .find(id, () => ask(what), signal)
+        .catch((error: unknown) => {
           throw asUnknown(error, `no connector has the id ${id}: check it and the organization`);
-        },
-      ),
+        });
+    },
     call,
     openBudget,
-    serverTime: () => serverTime,
+    serverTime() {
+      if (served === null) return null;
+      const { dateMs, heardAt } = served;
+      return instant(dateMs + Math.floor(((performance.now() - heardAt) * clockDrift) / 1_000) * 1_000);
+    },
     clock,
     async [Symbol.asyncDispose]() {
       closing.abort(closedError());

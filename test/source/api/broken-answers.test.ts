@@ -23,11 +23,11 @@ describe('an entity whose answers are none', () => {
     expect(open.server.calls).toHaveLength(13 + 5);
   });
 
-  it('costs no more where the partitions are asked for at once', async () => {
+  it('costs one call more where the partitions are asked for at once', async () => {
     open = await openTestSource({ respond: () => html(200) });
     const failures = await Promise.all(partitions.map((id) => failureOf(list(id))));
     expect(failures.map(({ code }) => code)).toEqual(partitions.map(() => 'BODY_INVALID'));
-    expect(open.server.calls).toHaveLength(13 + 5);
+    expect(open.server.calls).toHaveLength(13 + 5 + 1);
   });
 
   it('takes nothing from the other entities', async () => {

@@ -1,0 +1,46 @@
+import type { Clock } from '../../core/clock.ts';
+import { orAborted } from './or-aborted.ts';
+
+/** What the catalog has said of connectors, kept for a while: runs of one account ask for the same ones again and again. */
+export interface LookUps {
+  /**
+   * The kept answer for `key`, else that of `ask`, which callers that come meanwhile wait for together. Failures are not kept.
+   * Rejects with the signal's reason as soon as it is aborted; what others wait for goes on.
+   */
+  find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** Drops what is kept for `key`. */
+  forget(key: string): void;
+}
+
+interface Kept {
+  readonly answer: Promise<unknown>;
+  readonly askedAtMs: number;
+}
+
+/** Of each account; a config of more connectors asks for some of them more often. */
+const mostKept = 20_000;
+
+export function openLookUps(cacheForMs: number, clock: Clock): LookUps {
+  const keptByKey = new Map<string, Kept>();
+  return {
+    async find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
+      signal.throwIfAborted();
+      const known = keptByKey.get(key);
+      if (known !== undefined && clock.now() - known.askedAtMs < cacheForMs) {
+        // A key stands for one question, so its answer has the type of that question's.
+        return await orAborted(known.answer as Promise<T>, signal);
+      }
+      const answer = ask();
+      const kept: Kept = { answer, askedAtMs: clock.now() };
+      keptByKey.delete(key);
+      const [oldest] = keptByKey.size >= mostKept ? keptByKey.keys() : [];
+      if (oldest !== undefined) keptByKey.delete(oldest);
+      keptByKey.set(key, kept);
+      answer.catch(() => {
+        if (keptByKey.get(key) === kept) keptByKey.delete(key);
+      });
+      return await orAborted(answer, signal);
+    },
+    forget: (key) => void keptByKey.delete(key),
+  };
+}
