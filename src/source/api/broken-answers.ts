@@ -35,8 +35,11 @@ export function watchBrokenAnswers(): BrokenAnswers {
     async mayRepeat(call, signal) {
       if (repeating === null && !isBroken) repeating = startRepeating(call);
       let hasWaited = false;
-      while (repeating !== null && repeating.call !== call) {
-        await orAborted(repeating.outcome, signal);
+      for (;;) {
+        // Looked at and, below, taken over without a wait in between: only one of those that waited does so.
+        const ahead: Repeating | null = repeating;
+        if (ahead === null || ahead.call === call) break;
+        await orAborted(ahead.outcome, signal);
         hasWaited = true;
       }
       if (!isBroken) return true;

@@ -68,25 +68,6 @@ export function becomingDue(kind: SinkKind): void {
     });
   });
 
-  test('tells a complete read from one of changes', async () => {
-    await open();
-    const shown = (): unknown => sinkOf.sink.history.connectors()[0]?.entities[0];
-    const first = await begin('r1', incremental);
-    await first.read(null, { seal: whole({ watermark: at(0) }) });
-    await first.finish();
-    const readAt = instant(bench().clock.now());
-    expect(shown()).toMatchObject({ lastSealedAt: readAt, lastCompleteReadAt: readAt });
-    bench().clock.advance(3_600_000);
-    const second = await begin('r2', incremental);
-    expect(shown()).toMatchObject({ due: 1, lastSealedAt: readAt, lastCompleteReadAt: readAt });
-    await second.read(null, { seal: whole({ watermark: at(0) }) });
-    await second.finish();
-    expect(shown()).toMatchObject({
-      lastSealedAt: instant(bench().clock.now()),
-      lastCompleteReadAt: instant(Date.parse(readAt)),
-    });
-  });
-
   test.each<[string, Read]>([
     ['no watermark', { seal: whole() }],
     ['a sweep to come', { seal: whole({ watermark: at(0), absence: 'nothing' }) }],

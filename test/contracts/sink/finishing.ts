@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3';
 import { expect, test } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import {
   dayMs,
@@ -13,11 +14,12 @@ import {
   partition,
   sealed,
   report,
+  start,
   type Bench,
   type SinkKind,
   type Started,
 } from './fixture.ts';
-import { held, list, membersOf, RunOfLists } from './lists-and-members.ts';
+import { held, list, membersOf, readingOf, RunOfLists, whole } from './lists-and-members.ts';
 import { useBench } from './use-bench.ts';
 
 export function finishing(kind: SinkKind): void {
@@ -127,6 +129,26 @@ export function finishing(kind: SinkKind): void {
         ],
       },
     ]);
+  });
+
+  test('tells a complete read from one of changes', async () => {
+    const reading = readingOf({ lists: { isIncremental: true } });
+    const seal = whole({ watermark: instant(start) });
+    const sinkOf = await held(bench());
+    const read = async (run: string): Promise<void> => {
+      const one = await RunOfLists.start(bench(), sinkOf, run, { reading });
+      await one.read(null, { seal });
+      await one.finish();
+    };
+    const shown = (): unknown => sinkOf.sink.history.connectors()[0]?.entities[0];
+    await read('r1');
+    const readAt = instant(bench().clock.now());
+    expect(shown()).toMatchObject({ lastSealedAt: readAt, lastCompleteReadAt: readAt });
+    bench().clock.advance(3_600_000);
+    await read('r2');
+    const changesAt = instant(bench().clock.now());
+    expect(shown()).toMatchObject({ lastSealedAt: changesAt });
+    expect(shown()).not.toMatchObject({ lastCompleteReadAt: changesAt });
   });
 
   test('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
