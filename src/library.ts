@@ -1,21 +1,20 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { openApp as openInnerApp } from './app.ts';
-import { chosenConnectors } from './cli/chosen-connectors.ts';
-import { entityTarget } from './cli/entity-target.ts';
-import { exportEnd, nothingStored } from './cli/export/export-end.ts';
-import { jsonlFormat } from './cli/export/jsonl-format.ts';
-import { openExistingRecords } from './cli/open-existing-records.ts';
-import { openRunBudgets, type RunBudgets } from './cli/open-run-budgets.ts';
-import { isUnavailable } from './cli/reach-queues.ts';
-import { usage } from './cli/usage-error.ts';
 import { systemClock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
+import { usage } from './core/usage-error.ts';
+import { exportEnd, nothingStored } from './export/export-end.ts';
+import { jsonlFormat } from './export/jsonl-format.ts';
+import { openConfiguredBudgets } from './open-run-budgets.ts';
+import { chosenConnectors } from './settings/chosen-connectors.ts';
+import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
 import { openExistingHistory, statusOf } from './sinks/open-history.ts';
 import type { RecordReader } from './sinks/record-reader.ts';
+import { openExistingRecords } from './sinks/registry.ts';
 import type { RunReport } from './sinks/run-report.ts';
 import type {
   App,
@@ -66,7 +65,7 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
   const connectors = chosenConnectors(settings, options.connectors ?? []);
   const signal = options.signal ?? new AbortController().signal;
   const results: SyncResult[] = [];
-  await using budgets = await sharedBudgets({ settings, clock: systemClock, onError: () => undefined });
+  await using budgets = await openConfiguredBudgets(settings, { clock: systemClock, note: () => undefined });
   await using inner = await openInnerApp({
     settings,
     clock: systemClock,
@@ -177,17 +176,6 @@ function settingsIn(app: App): LocalSettings {
   const settings = settingsOf.get(app);
   if (settings !== undefined) return settings;
   throw usage('Expected what openApp returned, got something else.');
-}
-
-/** Rates are shared with workers and terminals where the config names a Redis; one that is away leaves this process its own pace. */
-async function sharedBudgets(options: Parameters<typeof openRunBudgets>[0]): Promise<RunBudgets | null> {
-  if (!options.settings.redis.isConfigured) return null;
-  try {
-    return await openRunBudgets(options);
-  } catch (error) {
-    if (isUnavailable(error)) return null;
-    throw error;
-  }
 }
 
 function progressOf(connector: string, event: RunEvent): Progress | null {

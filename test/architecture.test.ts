@@ -37,6 +37,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   jobs: ['core', 'settings', 'engine'],
   monitor: ['core', 'settings', 'telemetry', 'jobs'],
   service: ['core', 'settings', 'definitions', 'source', 'search', 'engine', 'sinks'],
+  export: ['core', 'settings', 'sinks'],
   cli: ['*'],
   'app.ts': ['*'],
   'wire-app.ts': ['*'],
@@ -44,7 +45,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   'sample-connector.ts': ['*'],
   'watch-cancel.ts': ['core', 'sinks/ledger-reader.ts'],
   'main.ts': ['*'],
-  'library.ts': ['*'],
+  'open-run-budgets.ts': ['core', 'settings', 'source', 'jobs', 'app.ts'],
+  'library.ts': ['core', 'settings', 'sinks', 'export', 'app.ts', 'open-run-budgets.ts', 'library-shapes.ts'],
   'library-shapes.ts': ['core'],
 };
 

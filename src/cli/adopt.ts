@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import { openApp, type App } from '../app.ts';
 import { instant } from '../core/clock.ts';
+import { usage } from '../core/usage-error.ts';
 import { sampleConnector, type Sample } from '../sample-connector.ts';
+import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import {
   identityDifferences,
@@ -15,12 +17,10 @@ import type { AdoptedIdentity } from '../sinks/repair.ts';
 import { printable } from '../telemetry/printable.ts';
 import { count } from '../telemetry/progress-text.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
-import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { textTable } from './tables/text-table.ts';
-import { usage } from './usage-error.ts';
 
 export function addAdopt(command: Command, enter: Enter): void {
   command

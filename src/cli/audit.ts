@@ -3,6 +3,9 @@ import { openApp } from '../app.ts';
 import { auditEntity, type Audit } from '../audit-entity.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import { openConfiguredBudgets } from '../open-run-budgets.ts';
+import { entityTarget } from '../settings/entity-target.ts';
 import type { KeyDifferences, KeyGroup } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { logRunEvent } from '../telemetry/log-run-event.ts';
@@ -11,12 +14,9 @@ import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { entityTarget } from './entity-target.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
-import { openConfiguredBudgets } from './open-run-budgets.ts';
-import { usage } from './usage-error.ts';
 
 const defaultLimit = 20;
 /** They are held in memory and printed. */
@@ -48,7 +48,10 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   const limit = parseLimit(limitText);
   if (!connector.entities.has(entity.name))
     throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
-  await using budgets = await openConfiguredBudgets(settings, context);
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   const { clock, terminal, signal } = context;
   await using app = await openApp({ settings, clock, command: 'connector-sync audit', ...sharing });

@@ -1,5 +1,8 @@
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
+import { usage } from '../core/usage-error.ts';
+import { openConfiguredBudgets } from '../open-run-budgets.ts';
+import { connectorNamed } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 import type { Clock } from '../core/clock.ts';
 import { windowText, type BackfillSpan } from '../engine/backfill/backfill-windows.ts';
@@ -16,13 +19,10 @@ import { queueBackfill } from './backfill/queue-backfill.ts';
 import { runWindows } from './backfill/run-windows.ts';
 import { parseWindowLength, windowLengthExamples } from './backfill/window-length.ts';
 import { windowShown } from './backfill/window-shown.ts';
-import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
-import { openConfiguredBudgets } from './open-run-budgets.ts';
-import { usage } from './usage-error.ts';
 
 interface BackfillFlags {
   readonly select?: readonly string[];
@@ -93,7 +93,10 @@ async function runHere(
 ): Promise<ExitCode> {
   const { connector, request, plan, done } = work;
   const { terminal, clock, signal } = context;
-  await using budgets = await openConfiguredBudgets(settings, context);
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   await using app = await openApp({ settings, clock, command: 'connector-sync backfill', ...sharing });
   const ended: RunReport[] = [];

@@ -4,6 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import { parseSize } from '../settings/parse-size.ts';
 import { safeBase, keyDigits } from '../sinks/files/safe-file-name.ts';
 import { temporaryName } from '../sinks/files/temporary-files.ts';
@@ -17,7 +18,6 @@ import { loadConfig } from './load-config.ts';
 import { readTarget } from './read-target.ts';
 import { tellWaits } from './tell-waits.ts';
 import type { Terminal } from './terminal.ts';
-import { usage } from './usage-error.ts';
 
 interface DownloadFlags {
   readonly param?: readonly string[];

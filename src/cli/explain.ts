@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
+import { entityTarget } from '../settings/entity-target.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { entityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { explanationText } from './explain/explanation-text.ts';
 import { explainRow, type Explanation } from './explain/explain-row.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { loadConfig } from './load-config.ts';
-import { openExistingRecords } from './open-existing-records.ts';
 import { parseRecordKey } from './record-key.ts';
 
 export function addExplain(command: Command, enter: Enter): void {

@@ -1,20 +1,21 @@
 import type { Command } from 'commander';
 import { resolve } from 'node:path';
 import type { EntityTable } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
+import { csvFormat } from '../export/csv-format.ts';
+import { exportEnd, nothingStored, type ExportEnd, type Written } from '../export/export-end.ts';
+import { jsonlFormat } from '../export/jsonl-format.ts';
+import type { RecordFormat } from '../export/record-format.ts';
+import { entityTarget, type EntityTarget } from '../settings/entity-target.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
+import { counted } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { entityTarget, type EntityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
-import { csvFormat } from './export/csv-format.ts';
-import { exportEnd, exportEndText, nothingStored, type Written } from './export/export-end.ts';
-import { jsonlFormat } from './export/jsonl-format.ts';
 import { openOutputFile } from './export/open-output-file.ts';
-import type { RecordFormat } from './export/record-format.ts';
 import { writeRecords } from './export/write-records.ts';
 import { jsonText } from './json-text.ts';
 import { loadConfig } from './load-config.ts';
-import { openExistingRecords } from './open-existing-records.ts';
-import { usage } from './usage-error.ts';
 import { writePrivateFile } from './write-files.ts';
 
 interface ExportFlags {
@@ -126,4 +127,11 @@ function checkSince(reader: RecordReader | null, { name, connector }: EntityTarg
   throw usage(
     `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,
   );
+}
+
+function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf }: ExportEnd): string {
+  const what = `${connector}/${entity}: ${counted(upserts, 'row')}, ${counted(deletes, 'delete')}`;
+  const age = asOf === null ? 'never read completely yet' : `fresh up to ${asOf}`;
+  const last = run === null ? 'no successful sync yet' : `last successful sync ${run.run}`;
+  return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
 }

@@ -6,8 +6,8 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
+import { usage } from '../core/usage-error.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
-import { usage } from './usage-error.ts';
 
 /** A Redis to try things with; disposing it leaves nothing behind. */
 export interface FoundRedis extends AsyncDisposable {

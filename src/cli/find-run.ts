@@ -1,8 +1,8 @@
+import { usage } from '../core/usage-error.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 import { isRunId } from '../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
-import { usage } from './usage-error.ts';
 
 export interface FoundRun {
   readonly run: RunSummary;

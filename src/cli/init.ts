@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import type { Command } from 'commander';
+import { usage } from '../core/usage-error.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { configText, environmentText, type ConfigChoices } from './config-template.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { configFile } from './load-config.ts';
 import { shellWord } from './program-name.ts';
 import { writePrivateFile } from './write-files.ts';
-import { usage } from './usage-error.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;

@@ -1,8 +1,8 @@
 import type { EntityGlobs } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import { selectEntities } from '../engine/select-entities.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { usage } from './usage-error.ts';
 
 export interface NarrowedConnector {
   readonly connector: ConnectorSettings;

@@ -1,10 +1,10 @@
+import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { CommandContext } from './command-context.ts';
 import { locateSink } from './locate-sink.ts';
 import { readLedger } from './read-ledger.ts';
-import { usage } from './usage-error.ts';
 
 /** Throws USAGE for a paused connector: no worker would run it. */
 export function checkNotPaused(connector: ConnectorSettings, program: string): void {

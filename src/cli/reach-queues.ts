@@ -1,4 +1,4 @@
-import { SyncError } from '../core/errors.ts';
+import { hasCode } from '../core/errors.ts';
 import { ProblemsError } from '../core/problems.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import { withParts } from '../settings/load-settings.ts';
@@ -24,11 +24,7 @@ export async function reachQueues(settings: LocalSettings): Promise<ReachedQueue
     const queues = await openQueuesOf(withParts(settings, 'redis'));
     return { queues, problem: null, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
   } catch (error) {
-    if (!isUnavailable(error) && !(error instanceof ProblemsError)) throw error;
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE') && !(error instanceof ProblemsError)) throw error;
     return { queues: null, problem: error.message, [Symbol.asyncDispose]: () => Promise.resolve() };
   }
-}
-
-export function isUnavailable(error: unknown): error is SyncError {
-  return error instanceof SyncError && error.code === 'QUEUE_UNAVAILABLE';
 }

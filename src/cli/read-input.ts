@@ -1,4 +1,4 @@
-import { usage } from './usage-error.ts';
+import { usage } from '../core/usage-error.ts';
 
 /** The parts of `process.stdin` that are used. */
 export interface Input extends AsyncIterable<string | Uint8Array> {

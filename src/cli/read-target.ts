@@ -1,11 +1,11 @@
 import type { JsonValue } from '../core/json.ts';
 import { isDeclaredName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
 import { checkParams, convertParams, missingParams } from '../definitions/check-params.ts';
 import type { ActionName, Entity } from '../definitions/definition.ts';
+import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import { connectorNamed } from './chosen-connectors.ts';
-import { usage } from './usage-error.ts';
 
 /** One call as a person asks for it. */
 export interface ReadTarget {

@@ -1,24 +1,24 @@
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { addCounts, noCounts, type PageCounts, type Params } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
 import { knownSchema } from '../engine/prepare/known-schema.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/sweep/find-get-params.ts';
+import { entityTarget, type EntityTarget } from '../settings/entity-target.ts';
 import { openSink } from '../sinks/registry.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { connectorIdentity } from './connector-identity.ts';
-import { entityTarget, type EntityTarget } from './entity-target.ts';
 import type { ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
 import { placeRecord } from './refetch/place-record.ts';
 import { readRefetched, type RefetchedRows } from './refetch/read-refetched.ts';
 import { tellRefetched, type Refetched } from './refetch/tell-refetched.ts';
-import { openExistingRecords } from './open-existing-records.ts';
 import { storedFields } from './stored-fields.ts';
 import { tellWaits } from './tell-waits.ts';
-import { usage } from './usage-error.ts';
 
 interface RefetchFlags {
   readonly key?: readonly string[];

@@ -1,4 +1,7 @@
 import type { Command } from 'commander';
+import { usage } from '../core/usage-error.ts';
+import { connectorNamed } from '../settings/chosen-connectors.ts';
+import { entityTarget } from '../settings/entity-target.ts';
 import { ledgerFile, openExistingHistory, statusOf } from '../sinks/open-history.ts';
 import { instant } from '../core/clock.ts';
 import type { EntityStatus } from '../sinks/ledger-reader.ts';
@@ -6,14 +9,11 @@ import { isSinkThere } from '../sinks/ledger/open-database.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { ResetScope } from '../sinks/repair.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
-import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { entityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { textTable } from './tables/text-table.ts';
-import { usage } from './usage-error.ts';
 
 interface ResetFlags {
   readonly data?: boolean;

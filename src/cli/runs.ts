@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { noCounts, addCounts } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
 import type { RunSummary } from '../sinks/ledger-reader.ts';
 import { count, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -11,7 +12,6 @@ import { runReportText } from './tables/run-report-text.ts';
 import { displayWidth } from './tables/display-width.ts';
 import { rowSentences } from './tables/fitting-table.ts';
 import { textTable } from './tables/text-table.ts';
-import { usage } from './usage-error.ts';
 
 const defaultLimit = 20;
 

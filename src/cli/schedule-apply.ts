@@ -1,9 +1,9 @@
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { CommandContext } from './command-context.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { locateSink, servedSink } from './locate-sink.ts';

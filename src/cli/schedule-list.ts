@@ -1,14 +1,15 @@
 import type { Clock } from '../core/clock.ts';
+import { hasCode } from '../core/errors.ts';
 import type { FailedJob } from '../jobs/newest-failures.ts';
 import type { Queues } from '../jobs/open-queues.ts';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import { toTheSecond } from './about-time.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { locateSink } from './locate-sink.ts';
-import { isUnavailable, reachQueues } from './reach-queues.ts';
+import { reachQueues } from './reach-queues.ts';
 import { readLedger } from './read-ledger.ts';
 import {
   givenUpLines,
@@ -58,7 +59,7 @@ async function nextRuns(settings: LocalSettings, clock: Clock): Promise<NextRuns
   try {
     return { ...(await readNext(settings, queues, clock)), problem: null };
   } catch (error) {
-    if (!isUnavailable(error)) throw error;
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
     return { ...nothing, problem: error.message };
   }
 }

@@ -1,16 +1,16 @@
 import { instant, type Clock, type Instant } from '../core/clock.ts';
 import type { RunId } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { locateSink, servedSink, sinkId, sinkIsElsewhere } from './locate-sink.ts';
 import { reachQueues } from './reach-queues.ts';
 import { applySchedules, sinksOf } from './schedule-apply.ts';
-import { usage } from './usage-error.ts';
 
 /** Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule. */
 export async function runPause(

@@ -1,5 +1,5 @@
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../settings/settings.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';

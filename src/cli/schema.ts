@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { DriftRow } from '../sinks/drift.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';

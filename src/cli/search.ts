@@ -1,11 +1,12 @@
 import type { Command } from 'commander';
 import type { JsonValue } from '../core/json.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
+import { entityTarget } from '../settings/entity-target.ts';
 import { withParts } from '../settings/load-settings.ts';
 import { printable } from '../telemetry/printable.ts';
 import { counted, duration } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';
-import { entityTarget } from './entity-target.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { jsonText } from './json-text.ts';
 import { loadConfig } from './load-config.ts';
@@ -17,7 +18,6 @@ import { readQuery, type QueryFlags } from './search/read-query.ts';
 import type { FoundPage } from './search/searcher.ts';
 import { writeAllPages } from './search/write-all-pages.ts';
 import { wrapped } from './tables/wrapped.ts';
-import { usage } from './usage-error.ts';
 
 interface SearchFlags extends QueryFlags {
   readonly format?: string;

@@ -4,6 +4,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import { maxSampleRevision } from '../service/sample/revision-time.ts';
 import type { Service } from '../service/start-service.ts';
@@ -18,7 +19,6 @@ import { announcement } from './serve/announcement.ts';
 import { chooseApplication } from './serve/choose-application.ts';
 import { readServeFlags, type ServeChoices, type ServeFlags } from './serve/serve-flags.ts';
 import { defaultDataFolder, servedWorkspace } from './serve/served-accounts.ts';
-import { usage } from './usage-error.ts';
 
 export function addServe(command: Command, enter: Enter): void {
   command

@@ -1,7 +1,7 @@
+import { usage } from '../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
 import type { Service } from '../service/start-service.ts';
 import { demoAccounts } from './demo-config.ts';
-import { usage } from './usage-error.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that cannot be used. */

@@ -7,10 +7,10 @@ import { startWorker, type RunningWorker, type WorkerOptions } from '../jobs/sta
 import type { WorkerEvent } from '../jobs/worker-event.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import type { Monitor } from '../monitor/start-monitor.ts';
+import { openRunBudgets } from '../open-run-budgets.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
-import { openRunBudgets } from './open-run-budgets.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
 import { programVersion } from './program-version.ts';
 import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts';

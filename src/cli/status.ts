@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import { damageAdvice, damageText, type DamagedFile } from '../sinks/closed-files.ts';
 import { openClosedFiles } from '../sinks/open-closed-files.ts';
 import { ledgerFile, openExistingHistory, statusOf } from '../sinks/open-history.ts';
@@ -13,7 +14,6 @@ import type {
 import { printable } from '../telemetry/printable.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
 import { toTheMinute } from './about-time.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { jsonText } from './json-text.ts';

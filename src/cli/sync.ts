@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
 import { openApp, type EntityGlobs } from '../app.ts';
+import { openConfiguredBudgets } from '../open-run-budgets.ts';
+import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import { withParts } from '../settings/load-settings.ts';
-import { chosenConnectors } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
-import { openConfiguredBudgets } from './open-run-budgets.ts';
 import { readLedger } from './read-ledger.ts';
 import { askedRuns, type RunFlags } from './run-flags.ts';
 import { showPlans, type ChosenConnector } from './show-plans.ts';
@@ -76,7 +76,10 @@ async function runSync(
   const command = 'connector-sync sync';
   if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
   const settings = withParts(local, 'api', 'redis');
-  await using budgets = await openConfiguredBudgets(settings, context);
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
   const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   const shared =
     chosen.length < 2

@@ -1,4 +1,6 @@
 import type { Command } from 'commander';
+import { usage } from '../core/usage-error.ts';
+import { connectorNamed } from '../settings/chosen-connectors.ts';
 import { statusOf } from '../sinks/open-history.ts';
 import { isConnectorId, type EntityName } from '../core/names.ts';
 import { noCounts, type EntityTable } from '../core/records.ts';
@@ -9,13 +11,11 @@ import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
-import { connectorNamed } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { connectorIdentity } from './connector-identity.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { findRun } from './find-run.ts';
 import { loadConfig } from './load-config.ts';
-import { usage } from './usage-error.ts';
 
 /** Of one transaction: readers wait for none of them longer than for a page. */
 const batchRows = 1000;

@@ -1,4 +1,4 @@
-import { usage } from './usage-error.ts';
+import { usage } from '../core/usage-error.ts';
 
 /** The value of a flag, 0 to `max`. Throws USAGE that names the flag. */
 export function wholeNumber(flag: string, text: string, max: number): number {

@@ -1,15 +1,15 @@
 import type { Command } from 'commander';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import { parseListenAddress, type ListenAddress } from '../monitor/listen-address.ts';
+import { connectorsMatching } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openLog, type Log } from '../telemetry/log.ts';
-import { connectorsMatching } from './chosen-connectors.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
 import { errorDocument } from './report-error.ts';
-import { usage } from './usage-error.ts';
 
 interface WorkerFlags {
   readonly connectors?: readonly string[];

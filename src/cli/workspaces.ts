@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
+import { usage } from '../core/usage-error.ts';
 import { openAdministration } from '../source/api/open-administration.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { fittingTable } from './tables/fitting-table.ts';
 import { tellWaits } from './tell-waits.ts';
-import { usage } from './usage-error.ts';
 
 interface WorkspaceFlags {
   readonly name?: string;

@@ -77,6 +77,10 @@ export class SyncError extends Error {
   }
 }
 
+export function hasCode(error: unknown, code: ErrorCode): error is SyncError {
+  return error instanceof SyncError && error.code === code;
+}
+
 /** The API asked to come back later than a call is willing to wait. */
 export class ThrottledError extends SyncError {
   override readonly name = 'ThrottledError';

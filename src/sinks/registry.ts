@@ -1,7 +1,9 @@
 import type { Clock } from '../core/clock.ts';
+import { isSinkThere } from './ledger/open-database.ts';
 import { openJsonlSink } from './jsonl/jsonl-sink.ts';
 import { openJsonlKeys } from './jsonl/read-keys.ts';
 import { openJsonlRecords } from './jsonl/read-records.ts';
+import { ledgerFile } from './open-history.ts';
 import type { KeyReader } from './read-keys.ts';
 import type { RecordReader } from './record-reader.ts';
 import type { SinkOptions } from './sink-options.ts';
@@ -37,6 +39,11 @@ export function openRecords(options: SinkOptions): RecordReader {
     case 'jsonl':
       return openJsonlRecords(options.directory);
   }
+}
+
+/** The same; null when nothing has been synced into it yet. */
+export function openExistingRecords(options: SinkOptions): RecordReader | null {
+  return isSinkThere(ledgerFile(options)) ? openRecords(options) : null;
 }
 
 /** Opens the keys of what is stored in one state, read only; works while another process writes. Throws when there is no sink yet. */

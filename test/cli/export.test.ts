@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { csvFormat } from '../../src/cli/export/csv-format.ts';
+import { csvFormat } from '../../src/export/csv-format.ts';
 import type { EntityName, RunId } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { StoredRecord } from '../../src/sinks/record-reader.ts';

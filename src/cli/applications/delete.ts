@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
+import { usage } from '../../core/usage-error.ts';
 import type { ApplicationFlags } from '../applications.ts';
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
-import { usage } from '../usage-error.ts';
 import { shellWord } from '../program-name.ts';
 import { openApplications } from './open-applications.ts';
 

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { isDeclaredName, type EntityName } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import {
   boundedTogether,
   canBeBounded,
@@ -11,7 +12,6 @@ import {
 import type { BackfillSpan } from '../../engine/backfill/backfill-windows.ts';
 import { selectEntities } from '../../engine/select-entities.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import { usage } from '../usage-error.ts';
 import { formatWindowLength, parseWindowLength } from './window-length.ts';
 
 /** What a backfill reads: names and times, so that it may stand in a queue in clear text. */

@@ -1,10 +1,10 @@
+import { usage } from '../../core/usage-error.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
 import { checkNotPaused, sinkIdOf } from '../queued-sink.ts';
 import { openQueuesOf } from '../reach-queues.ts';
-import { usage } from '../usage-error.ts';
 import { writeRequest, type BackfillRequest } from './backfill-request.ts';
 
 /** Redis keeps a job's text within a few thousand characters. */

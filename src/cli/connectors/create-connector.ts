@@ -1,5 +1,6 @@
 import { openApp } from '../../app.ts';
 import type { ConnectorId } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/printable.ts';
@@ -7,7 +8,6 @@ import type { CommandContext } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { tellWaits } from '../tell-waits.ts';
-import { usage } from '../usage-error.ts';
 import { definitionNamed } from './definition-id.ts';
 import { readCredentials } from './read-credentials.ts';
 

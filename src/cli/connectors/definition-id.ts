@@ -1,7 +1,7 @@
+import { usage } from '../../core/usage-error.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { suggestName } from '../../definitions/suggest-name.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { usage } from '../usage-error.ts';
 
 /** What `--definition` names: one of ours, or the id of a type that only the service knows. */
 export type NamedDefinition =

@@ -1,5 +1,6 @@
 import { openApp, type App } from '../../app.ts';
 import { isConnectorId } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { printable } from '../../telemetry/printable.ts';
 import type { CommandContext } from '../command-context.ts';
@@ -7,7 +8,6 @@ import { exitCodes, type ExitCode } from '../exit-codes.ts';
 import { findInWorkspaces } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { tellWaits } from '../tell-waits.ts';
-import { usage } from '../usage-error.ts';
 
 export async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
   const settings = loadConfig(context, 'api');

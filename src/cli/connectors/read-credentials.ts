@@ -1,12 +1,12 @@
 import { resolve } from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { Secret } from '../../core/secret.ts';
+import { usage } from '../../core/usage-error.ts';
 import { credentialProblems, shapeText } from '../../definitions/credential-problems.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { readSecretFile } from '../../settings/read-secret-file.ts';
 import type { CommandContext } from '../command-context.ts';
 import { readInput } from '../read-input.ts';
-import { usage } from '../usage-error.ts';
 
 const maxBytes = 65_536;
 

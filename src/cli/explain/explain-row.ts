@@ -1,9 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import { compileChangeSpan } from '../../engine/prepare/change-span.ts';
+import type { EntityTarget } from '../../settings/entity-target.ts';
 import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../../sinks/ledger-reader.ts';
 import type { RecordReader } from '../../sinks/record-reader.ts';
-import type { EntityTarget } from '../entity-target.ts';
 import { storedFields } from '../stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */

@@ -1,9 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
 import type { Entity } from '../../definitions/definition.ts';
+import type { EntityTarget } from '../../settings/entity-target.ts';
 import type { MissingRow, PartitionHistory, RunSummary } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { counted } from '../../telemetry/progress-text.ts';
-import type { EntityTarget } from '../entity-target.ts';
 import { jsonText } from '../json-text.ts';
 import type { Explanation } from './explain-row.ts';
 

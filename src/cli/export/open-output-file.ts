@@ -3,8 +3,8 @@ import { constants, lstatSync, renameSync, unlinkSync } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import { createPrivateDirectory, syncDirectory } from '../../sinks/ledger/private-file.ts';
-import { usage } from '../usage-error.ts';
 
 /** A file that is there whole or not at all: its text lies beside it under another name until `keep`. */
 export interface OutputFile extends AsyncDisposable {

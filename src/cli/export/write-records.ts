@@ -1,6 +1,6 @@
+import type { Written } from '../../export/export-end.ts';
+import type { RecordFormat } from '../../export/record-format.ts';
 import type { StoredRecord } from '../../sinks/record-reader.ts';
-import type { Written } from './export-end.ts';
-import type { RecordFormat } from './record-format.ts';
 
 const batchChars = 64 * 1024;
 

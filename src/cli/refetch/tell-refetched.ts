@@ -1,7 +1,7 @@
 import type { RunId } from '../../core/names.ts';
 import type { PageCounts } from '../../core/records.ts';
+import type { EntityTarget } from '../../settings/entity-target.ts';
 import type { CommandContext } from '../command-context.ts';
-import type { EntityTarget } from '../entity-target.ts';
 import { exitCodes, type ExitCode } from '../exit-codes.ts';
 
 export type Refetched =

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
+import { usage } from '../../core/usage-error.ts';
 import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
+import type { EntityTarget } from '../../settings/entity-target.ts';
+import { openExistingRecords } from '../../sinks/registry.ts';
 import type { CommandContext } from '../command-context.ts';
-import type { EntityTarget } from '../entity-target.ts';
-import { openExistingRecords } from '../open-existing-records.ts';
-import { usage } from '../usage-error.ts';
 import type { Searcher } from './searcher.ts';
 
 const deadlineMs = 60_000;

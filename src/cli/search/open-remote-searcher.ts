@@ -1,12 +1,12 @@
 import { openApp } from '../../app.ts';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { EntityTarget } from '../../settings/entity-target.ts';
 import type { SettingsWith } from '../../settings/settings.ts';
 import { resolveConnector } from '../../source/api/resolve-connector.ts';
 import { searchCall } from '../../source/api/search-call.ts';
 import type { CommandContext } from '../command-context.ts';
-import type { EntityTarget } from '../entity-target.ts';
 import { tellWaits } from '../tell-waits.ts';
-import { usage } from '../usage-error.ts';
 import type { Searcher } from './searcher.ts';
 
 /** Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws. */

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { SyncError } from '../../core/errors.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { Secret } from '../../core/secret.ts';
+import { usage } from '../../core/usage-error.ts';
 import { openApplications, type StoredApplications } from '../applications/open-applications.ts';
 import type { CommandContext } from '../command-context.ts';
-import { usage } from '../usage-error.ts';
 import { servedOrganization } from './served-accounts.ts';
 
 /** Who may come in: as the environment says, made up at this start, or one that an earlier start or a command has made. */

@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
+import { usage } from '../../core/usage-error.ts';
 import type { ServedAccount } from '../../service/local-connectors.ts';
 import { maxSampleRevision } from '../../service/sample/revision-time.ts';
 import { shortestTokenSeconds } from '../../service/state/token-lifetimes.ts';
 import type { ServiceOptions } from '../../service/start-service.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-duration.ts';
-import { usage } from '../usage-error.ts';
 import { wholeNumber } from '../whole-number.ts';
 import { servedAccounts } from './served-accounts.ts';
 

@@ -1,4 +1,4 @@
-import type { StoredRecord } from '../../sinks/record-reader.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
 
 /** How records become text. */
 export interface RecordFormat {

@@ -1,9 +1,8 @@
-import type { AppOptions } from '../app.ts';
-import type { Clock } from '../core/clock.ts';
-import type { SettingsWith } from '../settings/settings.ts';
-import { defaultApiLimits } from '../source/api/api-limits.ts';
-import type { CommandContext } from './command-context.ts';
-import { isUnavailable } from './reach-queues.ts';
+import type { AppOptions } from './app.ts';
+import type { Clock } from './core/clock.ts';
+import { hasCode } from './core/errors.ts';
+import type { SettingsWith } from './settings/settings.ts';
+import { defaultApiLimits } from './source/api/api-limits.ts';
 
 /** Rate and concurrency of each account, shared with every process that uses the same Redis. */
 export interface RunBudgets extends AsyncDisposable {
@@ -27,7 +26,7 @@ export async function openRunBudgets({
   maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs,
 }: RunBudgetsOptions): Promise<RunBudgets> {
   // Loaded only here: commands that share nothing need no Redis client.
-  const { openSharedBudgets } = await import('../jobs/budget/open-shared-budgets.ts');
+  const { openSharedBudgets } = await import('./jobs/budget/open-shared-budgets.ts');
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
   return {
     openBudget: ({ requestsPerSecond, concurrency }, id) =>
@@ -47,18 +46,18 @@ export async function openRunBudgets({
  */
 export async function openConfiguredBudgets(
   settings: SettingsWith<'api' | 'redis'>,
-  { terminal, clock }: Pick<CommandContext, 'terminal' | 'clock'>,
+  { note, clock }: { readonly note: (line: string) => void; readonly clock: Clock },
 ): Promise<RunBudgets | null> {
   if (!settings.redis.isConfigured) return null;
   let isTold = false;
   const tell = (error: Error): void => {
-    if (!isTold) terminal.note(`Rate limits are not shared with other processes: ${error.message}`);
+    if (!isTold) note(`Rate limits are not shared with other processes: ${error.message}`);
     isTold = true;
   };
   try {
     return await openRunBudgets({ settings, clock, onError: tell });
   } catch (error) {
-    if (!isUnavailable(error)) throw error;
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
     tell(error);
     return null;
   }

@@ -1,9 +1,9 @@
 import { isDeclaredName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Entity } from '../definitions/definition.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from './settings.ts';
 import { connectorNamed } from './chosen-connectors.ts';
-import { usage } from './usage-error.ts';
 
 /** What `<connector>/<entity>` on the command line names. */
 export interface EntityTarget {

@@ -1,7 +1,7 @@
 import { isConnectorName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import { usage } from './usage-error.ts';
+import type { ConnectorSettings, LocalSettings } from './settings.ts';
 
 /** The connectors that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one. */
 export function chosenConnectors(

@@ -1,9 +1,8 @@
-import type { Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { EntityFreshness } from '../../sinks/ledger-reader.ts';
-import type { RecordReader } from '../../sinks/record-reader.ts';
-import { counted } from '../../telemetry/progress-text.ts';
-import type { EntityTarget } from '../entity-target.ts';
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
+import type { EntityFreshness } from '../sinks/ledger-reader.ts';
+import type { RecordReader } from '../sinks/record-reader.ts';
 
 export interface Written {
   readonly upserts: number;
@@ -56,19 +55,4 @@ export function exportEnd(
 export function nothingStored({ connector, table }: EntityTarget, sinceSeq: number): ExportEnd {
   const nothing = { upserts: 0, deletes: 0, sink: null, run: null, asOf: null, entities: [] };
   return { connector: connector.name, entity: table.entity, sinceSeq, nextSeq: sinceSeq, ...nothing };
-}
-
-export function exportEndText({
-  connector,
-  entity,
-  upserts,
-  deletes,
-  nextSeq,
-  run,
-  asOf,
-}: ExportEnd): string {
-  const what = `${connector}/${entity}: ${counted(upserts, 'row')}, ${counted(deletes, 'delete')}`;
-  const age = asOf === null ? 'never read completely yet' : `fresh up to ${asOf}`;
-  const last = run === null ? 'no successful sync yet' : `last successful sync ${run.run}`;
-  return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
 }
