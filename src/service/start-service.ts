@@ -15,6 +15,7 @@ import { defaultServerLimits, type ServerLimits } from './server-limits.ts';
 import { openServiceState } from './state/open-service-state.ts';
 import { derivedKey, loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/service-state.ts';
+import { defaultScopedTokenSeconds, defaultTokenSeconds } from './state/token-lifetimes.ts';
 import type { ContextStores } from './store/context-stores.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 
@@ -104,8 +105,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     folder: data,
     key,
     clock,
-    tokenTtlSeconds: options.tokenTtlSeconds ?? 900,
-    scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? 1200,
+    tokenTtlSeconds: options.tokenTtlSeconds ?? defaultTokenSeconds,
+    scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? defaultScopedTokenSeconds,
     maxTokens: limits.maxTokens,
     tokensPerSecond: limits.tokensPerSecond,
   });

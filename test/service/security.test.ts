@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
+import { networkInterfaces, platform } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
 import { credentials, mailing, notes, serveApi, type ServedApi } from './served-api.ts';
@@ -149,7 +150,19 @@ describe('which requests are answered at all', () => {
 
   it('listens on 127.0.0.1 unless told otherwise', async () => {
     const api = await serve();
-    expect(new URL(api.service.url).hostname).toBe('127.0.0.1');
+    const { hostname, port } = new URL(api.service.url);
+    expect(hostname).toBe('127.0.0.1');
+    const external = Object.values(networkInterfaces()).flatMap((found) => found ?? []);
+    const others = external.filter(({ family, internal }) => family === 'IPv4' && !internal);
+    // All of 127.0.0.0/8 is this machine on Linux: there is another address to try even without a network.
+    const addresses = [
+      ...others.map(({ address }) => address),
+      ...(platform() === 'linux' ? ['127.0.0.2'] : []),
+    ];
+    for (const host of addresses) {
+      const socket = connect({ host, port: Number(port) });
+      await expect(once(socket, 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    }
   });
 });
 

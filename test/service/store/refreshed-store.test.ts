@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/core/json.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import { revisingAccount } from '../../../src/service/sample/revising-account.ts';
 import { textOf } from '../../../src/service/sample/text-of.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
+import { object, objects } from '../served-api.ts';
 import { asTexts, expectedRecords } from './expected-search.ts';
 import { definitionNamed, execute, never, providerOf, searchAll, storeWorld } from './store-world.ts';
 
@@ -48,10 +49,16 @@ describe('a refresh', () => {
       const entities = searchableEntities(definitionNamed(name));
       const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
       account.moveTo(4);
-      for (const [place, entity] of entities.entries()) {
-        expect(asTexts(await searchAll(world.stores, 'one', entity.name)), entity.name).toEqual(
-          before[place],
-        );
+      for (const [place, { name: entity }] of entities.entries()) {
+        const found: JsonObject[] = [];
+        let cursor: JsonValue = null;
+        do {
+          const body = { entity, action: 'context_store_search', params: { query: {}, cursor } };
+          const { data = [], meta }: JsonObject = object(await execute(world.stores, connector, body));
+          found.push(...objects(data));
+          cursor = object(meta)['cursor'] ?? null;
+        } while (cursor !== null);
+        expect(asTexts(found), entity).toEqual(before[place]);
       }
       const [entity, param] = name === mailing ? ['lists', 'list_id'] : ['users', 'user_id'];
       const [now] = account.list(entity, {}).slice(0, 1);
