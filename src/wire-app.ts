@@ -60,8 +60,10 @@ export function wireApp(options: AppOptions): App {
       using _listening = listenWith(listeners, onEvent);
       await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
       await using sink = await openSink(connector.sink, { clock, signal });
-      const status = statusOf(sink.history, connector.name);
-      onStatus?.(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
+      if (onStatus !== undefined) {
+        const status = statusOf(sink.history, connector.name);
+        onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
+      }
       using cancel = watchCancel(sink.history);
       return await syncConnector({
         identity: {

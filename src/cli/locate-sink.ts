@@ -1,10 +1,9 @@
-import { ledgerFile } from '../sinks/open-history.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { SinkSettings } from '../settings/settings.ts';
-import { isSinkThere } from '../sinks/ledger/open-database.ts';
 import { openSink } from '../sinks/registry.ts';
 
 /** Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows of. */
@@ -14,12 +13,9 @@ export type LocatedSink =
   | { readonly kind: 'nowhere' };
 
 /** Makes no sink. Without queues only this machine is looked at. */
-export async function locateSink(
-  sink: SinkSettings,
-  queues: Queues | null,
-  clock: Clock,
-): Promise<LocatedSink> {
-  if (isSinkThere(ledgerFile(sink))) return { kind: 'here', id: await sinkId(sink, clock) };
+export async function locateSink(sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
+  using history = openExistingHistory(sink);
+  if (history !== null) return { kind: 'here', id: history.sinkId() };
   const registered = await queues?.registeredSink(sink.name);
   return registered === null || registered === undefined
     ? { kind: 'nowhere' }

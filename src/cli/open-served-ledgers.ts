@@ -44,10 +44,7 @@ export async function openServedLedgers(
   return {
     sinks,
     ledger: {
-      pause: (name) =>
-        found(name)
-          ?.pauses()
-          .find(({ connector }) => connector === name) ?? null,
+      pause: (name) => found(name)?.pause(name) ?? null,
       lastRun: (name) => found(name)?.runs({ connector: name, kind: 'sync', limit: 1 })[0] ?? null,
     },
     historyOf: ({ name, sink }) => {

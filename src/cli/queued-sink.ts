@@ -1,15 +1,16 @@
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { CommandContext } from './command-context.ts';
 import { locateSink } from './locate-sink.ts';
-import { readLedger } from './read-ledger.ts';
 
 /** Throws USAGE for a paused connector: no worker would run it. */
 export function checkNotPaused(connector: ConnectorSettings, program: string): void {
   const { name } = connector;
-  const { paused } = readLedger(connector);
+  using history = openExistingHistory(connector.sink);
+  const paused = history?.pause(name) ?? null;
   if (paused === null) return;
   throw usage(
     `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
@@ -20,9 +21,9 @@ export function checkNotPaused(connector: ConnectorSettings, program: string): v
 export async function sinkIdOf(
   sink: SinkSettings,
   queues: Queues,
-  { clock, program }: Pick<CommandContext, 'clock' | 'program'>,
+  { program }: Pick<CommandContext, 'program'>,
 ): Promise<string> {
-  const located = await locateSink(sink, queues, clock);
+  const located = await locateSink(sink, queues);
   if (located.kind !== 'nowhere') return located.id;
   throw usage(
     `No worker has ever used sink ${sink.name}, and it is not on this machine, so no worker would take the job. Start one with "${program} worker", or run the connector here with "${program} sync".`,

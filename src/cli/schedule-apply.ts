@@ -8,7 +8,7 @@ import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { locateSink, servedSink } from './locate-sink.ts';
 import { openQueuesOf } from './reach-queues.ts';
-import { readLedger } from './read-ledger.ts';
+import { overviewOf, readOverviews } from './read-overviews.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */
 export async function runScheduleApply(
@@ -23,7 +23,7 @@ export async function runScheduleApply(
   const served: ServedSink[] = [];
   const elsewhere: { readonly sink: string; readonly host: string }[] = [];
   for (const sink of sinks) {
-    const located = await locateSink(sink, queues, clock);
+    const located = await locateSink(sink, queues);
     if (located.kind === 'elsewhere' && !takeOver.includes(sink.name))
       elsewhere.push({ sink: sink.name, host: located.host });
     else served.push(await servedSink(sink, clock));
@@ -52,11 +52,12 @@ export function applySchedules(
 ): ReturnType<Queues['apply']> {
   const names = new Set(sinks.map(({ name }) => name));
   const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
-  const known = new Map(connectors.map(([name, connector]) => [name, readLedger(connector)]));
+  const overviews = readOverviews(connectors.map(([, connector]) => connector));
+  const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
   return queues.apply({
     connectors: new Map(connectors),
     sinks,
-    isPaused: (connector) => known.get(connector)?.paused !== null,
+    isPaused: (connector) => (known.get(connector)?.paused ?? null) !== null,
     takeOver,
     lastRun: (connector) => known.get(connector)?.lastRun ?? null,
   });

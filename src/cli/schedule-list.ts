@@ -1,16 +1,15 @@
-import type { Clock } from '../core/clock.ts';
 import { hasCode } from '../core/errors.ts';
 import type { FailedJob } from '../jobs/newest-failures.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import { chosenConnectors } from '../settings/chosen-connectors.ts';
-import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { toTheSecond } from './about-time.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
+import { pageOf, pageRemarks, type ListFlags } from './list-page.ts';
 import { loadConfig } from './load-config.ts';
-import { locateSink } from './locate-sink.ts';
 import { reachQueues } from './reach-queues.ts';
-import { readLedger } from './read-ledger.ts';
+import { overviewOf, readOverviews, type SinkOverview } from './read-overviews.ts';
 import {
   givenUpLines,
   pausedLines,
@@ -27,13 +26,23 @@ interface NextRuns {
 }
 
 /** Ends with 0 also where Redis is away: the rest is right all the same, and a note says what is missing. */
-export async function runScheduleList(context: CommandContext): Promise<ExitCode> {
+export async function runScheduleList(
+  context: CommandContext,
+  names: readonly string[],
+  flags: ListFlags,
+): Promise<ExitCode> {
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);
-  const connectors = chosenConnectors(settings, []);
-  const { nextByConnector, failureByConnector, problem } = await nextRuns(settings, clock);
-  const shown = connectors.map((connector): ShownSchedule => {
-    const { paused, lastRun } = readLedger(connector);
+  const chosen = chosenConnectors(settings, names);
+  const overviews = readOverviews(chosen);
+  const page = pageOf(chosen, overviews, flags, clock.now());
+  const { nextByConnector, failureByConnector, problem } = await nextRuns(
+    settings,
+    page.connectors,
+    overviews,
+  );
+  const shown = page.connectors.map((connector): ShownSchedule => {
+    const { paused, lastRun } = overviewOf(overviews, connector) ?? { paused: null, lastRun: null };
     const failure = failureByConnector.get(connector.name);
     const isNews = failure !== undefined && failure.at > (lastRun?.finishedAt ?? '');
     const next = nextByConnector.get(connector.name) ?? null;
@@ -41,6 +50,8 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   });
   terminal.printJson({
     connectors: shown.map(documentOf),
+    total: page.total,
+    counts: page.counts,
     redis: { isReachable: problem === null, problem },
   });
   const nowMs = clock.now();
@@ -48,16 +59,21 @@ export async function runScheduleList(context: CommandContext): Promise<ExitCode
   for (const line of pausedLines(shown, nowMs, program)) terminal.print(line);
   for (const line of givenUpLines(shown, nowMs, program)) terminal.print(line);
   for (const line of scheduleRemarks(shown, problem, { program, nowMs })) terminal.note(line);
+  for (const line of pageRemarks(page, flags)) terminal.note(line);
   return exitCodes.ok;
 }
 
-async function nextRuns(settings: LocalSettings, clock: Clock): Promise<NextRuns> {
+async function nextRuns(
+  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  overviews: ReadonlyMap<string, SinkOverview>,
+): Promise<NextRuns> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const nothing = { nextByConnector: new Map(), failureByConnector: new Map() };
   if (queues === null) return { ...nothing, problem };
   try {
-    return { ...(await readNext(settings, queues, clock)), problem: null };
+    return { ...(await readNext(connectors, overviews, queues)), problem: null };
   } catch (error) {
     if (!hasCode(error, 'QUEUE_UNAVAILABLE')) throw error;
     return { ...nothing, problem: error.message };
@@ -65,34 +81,29 @@ async function nextRuns(settings: LocalSettings, clock: Clock): Promise<NextRuns
 }
 
 async function readNext(
-  settings: LocalSettings,
+  connectors: readonly ConnectorSettings[],
+  overviews: ReadonlyMap<string, SinkOverview>,
   queues: Queues,
-  clock: Clock,
 ): Promise<Omit<NextRuns, 'problem'>> {
-  const idBySink = new Map<SinkSettings, string>();
-  for (const sink of scheduledSinks(settings)) {
-    const located = await locateSink(sink, queues, clock);
-    if (located.kind !== 'nowhere') idBySink.set(sink, located.id);
+  const idBySink = new Map<string, string>();
+  const scheduled = connectors.filter(({ schedule }) => schedule !== null);
+  for (const name of new Set(scheduled.map(({ sink }) => sink.name))) {
+    const id = overviews.get(name)?.id ?? (await queues.registeredSink(name))?.id;
+    if (id !== undefined) idBySink.set(name, id);
   }
   const sinkIds = [...idBySink.values()];
   const schedules = await queues.schedules(sinkIds);
   const failures = await queues.failures(sinkIds);
   const nextByConnector = new Map<string, number | null>();
   const failureByConnector = new Map<string, FailedJob>();
-  for (const { name, sink } of settings.connectors.values()) {
-    const key = `${idBySink.get(sink) ?? ''}:${name}`;
+  for (const { name, sink } of connectors) {
+    const key = `${idBySink.get(sink.name) ?? ''}:${name}`;
     const schedule = schedules.get(key);
     const failure = failures.get(key);
     if (schedule !== undefined) nextByConnector.set(name, schedule.next);
     if (failure !== undefined) failureByConnector.set(name, failure);
   }
   return { nextByConnector, failureByConnector };
-}
-
-function scheduledSinks({ connectors }: LocalSettings): readonly SinkSettings[] {
-  return [
-    ...new Set([...connectors.values()].flatMap(({ schedule, sink }) => (schedule === null ? [] : [sink]))),
-  ];
 }
 
 function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule): object {

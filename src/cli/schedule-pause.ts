@@ -1,4 +1,4 @@
-import { instant, type Clock, type Instant } from '../core/clock.ts';
+import { instant, type Instant } from '../core/clock.ts';
 import type { RunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
@@ -25,7 +25,7 @@ export async function runPause(
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
   const since = instant(clock.now());
-  for (const connector of connectors) await checkHere(connector, queues, clock);
+  for (const connector of connectors) await checkHere(connector, queues);
   for (const connector of connectors) {
     const running = await pause(connector, { since, reason: why }, context);
     await queues?.removeSchedule(await sinkId(connector.sink, clock), connector.name);
@@ -46,7 +46,7 @@ export async function runResume(context: CommandContext, names: readonly string[
   const connectors = chosenConnectors(settings, names);
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  for (const connector of connectors) await checkHere(connector, queues, clock);
+  for (const connector of connectors) await checkHere(connector, queues);
   for (const connector of connectors) {
     await using sink = await openSink(connector.sink, context);
     const wasPaused = await sink.resume(connector.name);
@@ -75,8 +75,8 @@ async function pause(
 }
 
 /** A pause written beside a sink that is somewhere else would pause nothing. */
-async function checkHere({ sink }: ConnectorSettings, queues: Queues | null, clock: Clock): Promise<void> {
-  const located = await locateSink(sink, queues, clock);
+async function checkHere({ sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
+  const located = await locateSink(sink, queues);
   if (located.kind === 'elsewhere') throw sinkIsElsewhere(sink, located);
   if (located.kind === 'here' || queues !== null) return;
   throw usage(

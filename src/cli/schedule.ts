@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { Enter } from './command-context.ts';
+import { addListFlags, type ListFlags } from './list-page.ts';
 import { runScheduleApply } from './schedule-apply.ts';
 import { runScheduleList } from './schedule-list.ts';
 import { runPause, runResume } from './schedule-pause.ts';
@@ -24,14 +25,19 @@ export function addSchedule(schedule: Command, enter: Enter): void {
 }
 
 function addList(schedule: Command, enter: Enter): void {
-  schedule
-    .command('list')
-    .description('List every connector with its schedule, next run, last run and pause.')
+  addListFlags(
+    schedule
+      .command('list')
+      .description('List connectors with their schedule, next run, last run and pause.')
+      .argument('[connector...]', 'names from the config, * stands for any text (default: all)'),
+  )
     .addHelpText(
       'after',
       "\nExample:\n  $ connector-sync schedule list --json | jq '.connectors[] | {connector, next}'",
     )
-    .action(() => enter((context) => runScheduleList(context)));
+    .action((names: readonly string[], flags: ListFlags) =>
+      enter((context) => runScheduleList(context, names, flags)),
+    );
 }
 
 function addApply(schedule: Command, enter: Enter): void {

@@ -1,53 +1,45 @@
 import type { Command } from 'commander';
 import { chosenConnectors } from '../settings/chosen-connectors.ts';
-import { damageAdvice, damageText, type DamagedFile } from '../sinks/closed-files.ts';
 import { openClosedFiles } from '../sinks/open-closed-files.ts';
-import { ledgerFile, openExistingHistory, statusOf } from '../sinks/open-history.ts';
+import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import type {
-  ConnectorStatus,
-  FailedFile,
-  PartitionFailure,
-  PausedConnector,
-  QuarantineRow,
-} from '../sinks/ledger-reader.ts';
-import { printable } from '../telemetry/printable.ts';
-import { count, counted } from '../telemetry/progress-text.ts';
-import { toTheMinute } from './about-time.ts';
+
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
-import { jsonText } from './json-text.ts';
+import { addListFlags, pageOf, pageRemarks, type ListFlags } from './list-page.ts';
 import { loadConfig } from './load-config.ts';
-import { withheldLines } from './tables/deletes-text.ts';
-import { fittingTable } from './tables/fitting-table.ts';
-import { wrapped } from './tables/wrapped.ts';
+import { overviewOf, readOverviews, type SinkOverview } from './read-overviews.ts';
+import { failureLimit, statusText, type ShownStatus } from './tables/status-text.ts';
 
-interface ShownStatus {
-  readonly connector: ConnectorSettings;
-  /** Null: nothing was ever synced. */
-  readonly status: ConnectorStatus | null;
-  readonly paused: PausedConnector | null;
-  readonly failures: readonly PartitionFailure[];
-  readonly fileFailures: readonly FailedFile[];
-  /** The newest ones. */
-  readonly quarantine: readonly QuarantineRow[];
-  readonly damagedFiles: readonly DamagedFile[];
-}
-
-const failureLimit = 20;
 const quarantineLimit = 3;
 
+const examples = `
+Examples:
+  $ connector-sync status newsletter
+  $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
+  $ connector-sync status --stale --limit 0           everything older than its freshWithin`;
+
 export function addStatus(command: Command, enter: Enter): void {
-  command
-    .argument('[connector...]', 'names from the config (default: all)')
-    .addHelpText('after', '\nExample:\n  $ connector-sync status newsletter')
-    .action((names: readonly string[]) => enter((context) => runStatus(context, names)));
+  addListFlags(
+    command.argument('[connector...]', 'names from the config, * stands for any text (default: all)'),
+  )
+    .addHelpText('after', examples)
+    .action((names: readonly string[], flags: ListFlags) =>
+      enter((context) => runStatus(context, names, flags)),
+    );
 }
 
-async function runStatus(context: CommandContext, names: readonly string[]): Promise<ExitCode> {
+async function runStatus(
+  context: CommandContext,
+  names: readonly string[],
+  flags: ListFlags,
+): Promise<ExitCode> {
   const connectors = chosenConnectors(loadConfig(context), names);
-  const shown = connectors.map(readStatus);
-  context.terminal.printJson({
+  const overviews = readOverviews(connectors);
+  const page = pageOf(connectors, overviews, flags, context.clock.now());
+  const shown = readStatuses(page.connectors, overviews);
+  const { program, terminal } = context;
+  terminal.printJson({
     connectors: shown.map(({ connector, status, quarantine, paused, ...troubles }) => ({
       connector: connector.name,
       sink: connector.sink.name,
@@ -57,142 +49,40 @@ async function runStatus(context: CommandContext, names: readonly string[]): Pro
       // Without the records: they may be large, and personal.
       quarantine: quarantine.map(({ record: _record, ...row }) => row),
     })),
+    total: page.total,
+    counts: page.counts,
   });
-  const { program, terminal } = context;
   const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
   for (const line of lines) terminal.print(line);
+  for (const line of pageRemarks(page, flags)) terminal.note(line);
   return shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok;
 }
 
-function readStatus(connector: ConnectorSettings): ShownStatus {
-  using history = openExistingHistory(connector.sink);
-  if (history === null) {
-    const nothing = { failures: [], fileFailures: [], quarantine: [], damagedFiles: [] };
-    return { connector, status: null, paused: null, ...nothing };
+/** In the order of the connectors; each sink of them is read in one pass. */
+function readStatuses(
+  connectors: readonly ConnectorSettings[],
+  overviews: ReadonlyMap<string, SinkOverview>,
+): readonly ShownStatus[] {
+  const shown = new Map<ConnectorSettings, ShownStatus>();
+  const sinks = new Map(connectors.map(({ sink }) => [sink.name, sink]));
+  for (const sink of sinks.values()) {
+    const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
+    using history = openExistingHistory(sink);
+    using closed = openClosedFiles(sink);
+    const statuses = history?.connectors(ofSink.map(({ name }) => name)) ?? [];
+    const statusByName = new Map(statuses.map((status) => [status.connector, status]));
+    for (const connector of ofSink) {
+      const { name } = connector;
+      shown.set(connector, {
+        connector,
+        status: statusByName.get(name) ?? null,
+        paused: overviewOf(overviews, connector)?.paused ?? null,
+        failures: history?.failures(name, failureLimit) ?? [],
+        fileFailures: history?.fileFailures(name, failureLimit) ?? [],
+        quarantine: history?.quarantine(name, quarantineLimit) ?? [],
+        damagedFiles: closed?.lengths(name).damaged ?? [],
+      });
+    }
   }
-  using closed = openClosedFiles(connector.sink);
-  return {
-    connector,
-    status: statusOf(history, connector.name),
-    paused: history.pauses().find((pause) => pause.connector === connector.name) ?? null,
-    failures: history.failures(connector.name, failureLimit),
-    fileFailures: history.fileFailures(connector.name, failureLimit),
-    quarantine: history.quarantine(connector.name, quarantineLimit),
-    damagedFiles: closed?.lengths(connector.name).damaged ?? [],
-  };
+  return connectors.flatMap((connector) => shown.get(connector) ?? []);
 }
-
-function statusText(shown: ShownStatus, program: string, width: number | null): readonly string[] {
-  const { connector, status, failures } = shown;
-  const sink = `sink ${connector.sink.name}`;
-  if (status === null) {
-    const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
-    return [nothing, ...pauseText(shown)];
-  }
-  const { lastRun } = status;
-  const last =
-    lastRun === null
-      ? 'no run yet'
-      : `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run})`;
-  const rows = status.entities.map((entity) => [
-    entity.entity,
-    count(entity.rows),
-    entity.deleted === 0 ? '' : count(entity.deleted),
-    entity.missing === 0 ? '' : count(entity.missing),
-    count(entity.partitions),
-    count(entity.due),
-    entity.quarantined === 0 ? '' : count(entity.quarantined),
-    // Rows exploded out of another entity's records have no walks of their own.
-    entity.lastCompleteReadAt === null
-      ? entity.partitions === 0
-        ? ''
-        : 'never'
-      : toTheMinute(entity.lastCompleteReadAt),
-  ]);
-  return [
-    ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
-    ...pauseText(shown),
-    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
-    ...failures.map(
-      ({ entity, params, failure }) =>
-        `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
-    ),
-    ...damageLines(shown, program),
-    ...filesText(shown, status),
-    ...missingText(status, program),
-    ...quarantineText(shown, status),
-  ];
-}
-
-function damageLines({ connector, damagedFiles }: ShownStatus, program: string): readonly string[] {
-  if (damagedFiles.length === 0) return [];
-  const more = damagedFiles.length - failureLimit;
-  return [
-    ...damagedFiles.slice(0, failureLimit).map((file) => `  ! ${printable(damageText(file))}`),
-    ...(more > 0 ? [`  ! and ${counted(more, 'more damaged file')}`] : []),
-    `  ${damageAdvice(connector.name, program)}`,
-  ];
-}
-
-/** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
-function filesText({ connector, fileFailures }: ShownStatus, status: ConnectorStatus): readonly string[] {
-  const lines = status.entities.flatMap(({ entity, files }) => {
-    const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
-    if (files === null || (files.stored === 0 && !isFetched)) return [];
-    const { stored, bytes, wanted, failed } = files;
-    const parts = [
-      `${counted(stored, 'file')} (${count(Math.round(bytes / 1024))} KiB)`,
-      ...(wanted > 0 ? [`${count(wanted)} to be fetched`] : []),
-      ...(failed > 0 ? [`${count(failed)} of them failed`] : []),
-    ];
-    return [`  ${entity}: ${parts.join(', ')}`];
-  });
-  return [
-    ...lines,
-    ...fileFailures.map(
-      ({ entity, params, failure }) =>
-        `  ! file of ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
-    ),
-  ];
-}
-
-/** A row that is missing is still among the rows. What the last run withheld is told as it told it. */
-function missingText(status: ConnectorStatus, program: string): readonly string[] {
-  const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
-  const withheld = (status.lastRun?.report?.entities ?? []).filter(
-    ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
-  );
-  const told = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
-  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - told);
-  return [
-    ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
-    ...(others === 0
-      ? []
-      : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
-  ];
-}
-
-function pauseText({ paused }: ShownStatus): readonly string[] {
-  return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
-}
-
-function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
-  const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
-  if (all === 0) return [];
-  const place = `the table _sync_quarantine of ${printable(ledgerFile(connector.sink))}`;
-  return [
-    `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
-    ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),
-  ];
-}
-
-const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'rows', align: 'right' },
-  { title: 'deleted', align: 'right' },
-  { title: 'look deleted', align: 'right' },
-  { title: 'listings', align: 'right' },
-  { title: 'left to read', align: 'right' },
-  { title: 'quarantined', align: 'right' },
-  { title: 'last complete read', align: 'left' },
-] as const;

@@ -3,12 +3,14 @@ import { openApp, type EntityGlobs } from '../app.ts';
 import { openConfiguredBudgets } from '../open-run-budgets.ts';
 import { chosenConnectors } from '../settings/chosen-connectors.ts';
 import { withParts } from '../settings/load-settings.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
-import { readLedger } from './read-ledger.ts';
+import { readOverview } from './read-overviews.ts';
+import { sinksOf } from './schedule-apply.ts';
 import { askedRuns, type RunFlags } from './run-flags.ts';
 import { showPlans, type ChosenConnector } from './show-plans.ts';
 import { shareWork, type AskedWork } from './sync/shared-work.ts';
@@ -104,16 +106,23 @@ function askedWork({ select = [], exclude = [], full = false, allowDeletes = fal
 
 /** With a budget, the last of them may get no turn: it shall not be the same one every time. */
 function longestAgoFirst(chosen: readonly ChosenConnector[]): readonly ChosenConnector[] {
-  return chosen
-    .map((one) => ({ one, startedAt: lastStart(one) }))
-    .toSorted((left, right) => (left.startedAt < right.startedAt ? -1 : 1))
-    .map(({ one }) => one);
+  const startedAt = lastStarts(chosen.map(({ connector }) => connector));
+  const lastStart = ({ connector }: ChosenConnector): string => startedAt.get(connector) ?? '';
+  return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));
 }
 
-function lastStart({ connector }: ChosenConnector): string {
-  try {
-    return readLedger(connector).lastRun?.startedAt ?? '';
-  } catch {
-    return ''; // A sink that cannot be read is met again by the run, which says what is wrong with it.
+function lastStarts(connectors: readonly ConnectorSettings[]): ReadonlyMap<ConnectorSettings, string> {
+  const startedAt = new Map<ConnectorSettings, string>();
+  for (const sink of sinksOf(connectors)) {
+    try {
+      const overview = readOverview(sink);
+      for (const connector of connectors) {
+        const known = connector.sink === sink ? overview.connectors.get(connector.name) : undefined;
+        if (known !== undefined) startedAt.set(connector, known.lastRun?.startedAt ?? '');
+      }
+    } catch {
+      // A sink that cannot be read is met again by the run, which says what is wrong with it.
+    }
   }
+  return startedAt;
 }

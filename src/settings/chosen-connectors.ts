@@ -3,15 +3,25 @@ import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { ConnectorSettings, LocalSettings } from './settings.ts';
 
-/** The connectors that a person named, each once and in that order; all of the config where none is. Throws USAGE for an unknown one. */
+const mostNamed = 20;
+
+/**
+ * The connectors that a person named, each once and in that order; all of the config where none is. A name with `*` stands for all
+ * that match. Throws USAGE for an unknown one.
+ */
 export function chosenConnectors(
   settings: LocalSettings,
   names: readonly string[],
 ): readonly ConnectorSettings[] {
   checkSome(settings);
-  return names.length === 0
-    ? [...settings.connectors.values()]
-    : [...new Set(names)].map((name) => connectorNamed(settings, name));
+  if (names.length === 0) return [...settings.connectors.values()];
+  return [
+    ...new Set(
+      names.flatMap((name) =>
+        name.includes('*') ? connectorsMatching(settings, [name]) : [connectorNamed(settings, name)],
+      ),
+    ),
+  ];
 }
 
 /** Those that match one of the globs (`*` stands for any text); all of the config where there is none. Throws USAGE for one that matches nothing. */
@@ -21,22 +31,31 @@ export function connectorsMatching(
 ): readonly ConnectorSettings[] {
   checkSome(settings);
   const all = [...settings.connectors.values()];
-  for (const glob of globs) {
-    if (all.some(({ name }) => matches(glob, name))) continue;
-    throw usage(`No connector matches "${glob}"; the config has ${all.map(({ name }) => name).join(', ')}.`);
+  const patterns = globs.map((glob) => ({ glob, pattern: patternOf(glob) }));
+  for (const { glob, pattern } of patterns) {
+    if (all.some(({ name }) => pattern.test(name))) continue;
+    throw usage(`No connector matches "${glob}"; the config has ${someOf(settings)}.`);
   }
-  return globs.length === 0 ? all : all.filter(({ name }) => globs.some((glob) => matches(glob, name)));
+  return globs.length === 0
+    ? all
+    : all.filter(({ name }) => patterns.some(({ pattern }) => pattern.test(name)));
 }
 
 /** Throws USAGE, naming those that exist. */
 export function connectorNamed(settings: LocalSettings, name: string): ConnectorSettings {
   const connector = isConnectorName(name) ? settings.connectors.get(name) : undefined;
   if (connector !== undefined) return connector;
-  const known = [...settings.connectors.keys()];
-  const suggestion = suggestName(name, known);
+  const suggestion = suggestName(name, [...settings.connectors.keys()]);
   throw usage(
-    `Unknown connector "${name}"${suggestion === '' ? `; the config has ${known.join(', ')}.` : suggestion}`,
+    `Unknown connector "${name}"${suggestion === '' ? `; the config has ${someOf(settings)}.` : suggestion}`,
   );
+}
+
+/** Names for a message: of many connectors the first ones. */
+function someOf({ connectors }: LocalSettings): string {
+  const names = [...connectors.keys()];
+  const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
+  return `${names.slice(0, mostNamed).join(', ')}${more}`;
 }
 
 function checkSome(settings: LocalSettings): void {
@@ -46,7 +65,7 @@ function checkSome(settings: LocalSettings): void {
   );
 }
 
-function matches(glob: string, name: string): boolean {
+function patternOf(glob: string): RegExp {
   const texts = glob.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${texts.join('.*')}$`).test(name);
+  return new RegExp(`^${texts.join('.*')}$`);
 }

@@ -16,13 +16,20 @@ export interface LedgerReader {
     readonly limit: number;
   }): readonly RunSummary[];
   run(id: RunId): RunSummary | null;
-  connectors(): readonly ConnectorStatus[];
+  /** By name; of these connectors alone where they are named. One pass over the sink either way. */
+  connectors(only?: readonly ConnectorName[]): readonly ConnectorStatus[];
+  /** How every connector stands, in a pass that stays light for ten thousand of them. */
+  overview(): readonly ConnectorOverview[];
+  /** The id of the sink, as it was given when the file was made. */
+  sinkId(): string;
   /** Partitions that failed and stay due, newest failure first. */
   failures(connector: ConnectorName, limit: number): readonly PartitionFailure[];
   /** Quarantined records, newest first. */
   quarantine(connector: ConnectorName, limit: number): readonly QuarantineRow[];
   /** Every paused connector, by name. */
   pauses(): readonly PausedConnector[];
+  /** Null: the connector is not paused. */
+  pause(connector: ConnectorName): PausedConnector | null;
   /** True when somebody asked for the end of this run. */
   isCancelRequested(run: RunId): boolean;
   /** How old each entity's records are at most; entities that were never begun are left out. */
@@ -100,6 +107,32 @@ export interface RunSummary {
   readonly continues: RunId | null;
   /** Null while running and for runs that were killed. */
   readonly report: RunReport | null;
+}
+
+/** A run without its report, which takes time to read. */
+export type RunFacts = Omit<RunSummary, 'report'>;
+
+export interface ConnectorOverview {
+  readonly connector: ConnectorName;
+  /** Null where the connector is only paused, and was never synced. */
+  readonly identity: Pick<ConnectorStatus, 'definition' | 'connectorId' | 'baseUrl'> | null;
+  readonly paused: Pause | null;
+  /** The newest of kind `sync`. */
+  readonly lastRun: RunFacts | null;
+  /** The newest of kind `sync` that has a report: neither going on nor killed. */
+  readonly lastEnded: RunFacts | null;
+  readonly freshness: readonly EntityFreshness[];
+  /** Of `lastEnded`; entities of which nothing is missing are left out. */
+  readonly missing: readonly EntityMissing[];
+}
+
+/** Rows that seemed to be gone in a run, and are kept. */
+export interface EntityMissing {
+  readonly entity: EntityName;
+  /** By a guard: somebody must look. */
+  readonly withheld: number;
+  /** For a `get` or another full walk. */
+  readonly pending: number;
 }
 
 export interface ConnectorStatus {

@@ -26,5 +26,5 @@ export function ledgerFile(sink: SinkPlace): string {
 }
 
 export function statusOf(history: LedgerReader, connector: ConnectorName): ConnectorStatus | null {
-  return history.connectors().find((status) => status.connector === connector) ?? null;
+  return history.connectors([connector])[0] ?? null;
 }

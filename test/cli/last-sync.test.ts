@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openServedLedgers } from '../../src/cli/open-served-ledgers.ts';
-import { readLedger } from '../../src/cli/read-ledger.ts';
+import { overviewOf, readOverviews } from '../../src/cli/read-overviews.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
@@ -37,6 +37,9 @@ it('takes the newest sync for what was due last, whatever other runs came after 
   await bench.close();
 
   using ledgers = await openServedLedgers([connector], systemClock);
-  expect(readLedger(connector).lastRun).toMatchObject({ run: 's1', state: 'ok' });
+  expect(overviewOf(readOverviews([connector]), connector)?.lastRun).toMatchObject({
+    run: 's1',
+    state: 'ok',
+  });
   expect(ledgers.ledger.lastRun(name)).toMatchObject({ run: 's1', state: 'ok' });
 });

@@ -1,8 +1,9 @@
 import type { Instant } from '../../core/clock.ts';
 import { formatDuration } from '../../settings/parse-duration.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
-import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
+import { count } from '../../telemetry/progress-text.ts';
 import { comingUp, longAgo } from '../about-time.ts';
 import { textTable } from './text-table.ts';
 
@@ -11,13 +12,14 @@ export interface ShownSchedule {
   /** Milliseconds; null where Redis holds none. */
   readonly next: number | null;
   readonly paused: { readonly since: Instant; readonly reason: string } | null;
-  readonly lastRun: RunSummary | null;
+  readonly lastRun: RunFacts | null;
   /** What was tried since, without a run that could begin. */
   readonly givenUp: { readonly code: string; readonly at: Instant } | null;
 }
 
 /** A worker takes what is due within a second. */
 const overdueMs = 30_000;
+const mostNamed = 20;
 
 /** Where four columns are too wide for the screen, the times stand below their connector. */
 export function scheduleTable(
@@ -66,7 +68,7 @@ function nextText({ connector, next, paused }: ShownSchedule, isRedisAway: boole
   return next === null ? 'not in Redis' : comingUp(next, nowMs);
 }
 
-function lastRunText(run: RunSummary | null, nowMs: number): string {
+function lastRunText(run: RunFacts | null, nowMs: number): string {
   return run === null ? 'never' : `${run.state} ${longAgo(run.startedAt, nowMs)}`;
 }
 
@@ -123,5 +125,7 @@ export function scheduleRemarks(
 }
 
 function namesOf(shown: readonly ShownSchedule[]): string {
-  return shown.map(({ connector }) => connector.name).join(', ');
+  const names = shown.slice(0, mostNamed).map(({ connector }) => connector.name);
+  const more = shown.length - names.length;
+  return `${names.join(', ')}${more > 0 ? ` and ${count(more)} more` : ''}`;
 }

@@ -35,7 +35,7 @@ export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt
 const runsLookedAt = 20;
 
 export function readStoreLedger(history: LedgerReader, definition: Definition): StoreLedger {
-  const status = history.connectors().find(({ connector }) => connector === storeConnector);
+  const [status] = history.connectors([storeConnector]);
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
   const whole = new Map(history.freshness(storeConnector).map(({ entity, asOf }) => [entity, asOf]));
   const runs = history.runs({ connector: storeConnector, kind: 'sync', limit: runsLookedAt });

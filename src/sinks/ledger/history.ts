@@ -15,6 +15,7 @@ import { entityStatusSql } from './entity-status-sql.ts';
 import { parseFailure, parseHolder, parseParams, parseReport } from './ledger-json.ts';
 import { readMissing } from './read-missing.ts';
 import { readOperations } from './read-operations.ts';
+import { readOverview } from './read-overview.ts';
 import { readRowHistory } from './read-row-history.ts';
 import { toSinkError } from './sink-error.ts';
 
@@ -32,6 +33,7 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
     return read;
   };
   const operations = readOperations(db);
+  const overview = readOverview(db);
   const missing = readMissing(db);
   const rowHistory = readRowHistory(db);
   const drift = readDrift(db);
@@ -56,24 +58,33 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
         const row = reading().run.get(id);
         return row === undefined ? null : readRun(row);
       }),
-    connectors: () =>
+    connectors: (only) =>
       once(() => {
-        const entities = reading().entities.all();
-        const files = downloads.status();
+        const isAsked = only === undefined ? () => true : includedIn(only);
+        const files = new Map(downloads.status().map((found) => [entityKey(found), found]));
+        const entities = new Map<ConnectorName, EntityStatus[]>();
+        for (const row of reading().entities.all()) {
+          if (!isAsked(row.connector)) continue;
+          const known = entities.get(row.connector) ?? [];
+          entities.set(row.connector, known);
+          known.push(readEntity(row, files.get(entityKey(row))));
+        }
         return reading()
           .connectors.all()
+          .filter(({ connector }) => isAsked(connector))
           .map(({ holder, ...row }): ConnectorStatus => ({
             ...row,
             lastHolder: parseHolder(holder),
             lastRun: runs({ connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
-            entities: entities
-              .filter((entity) => entity.connector === row.connector)
-              .map((entity) => readEntity(entity, files)),
+            entities: entities.get(row.connector) ?? [],
           }));
       }),
+    overview: () => once(overview.overview),
+    sinkId: () => once(overview.sinkId),
     failures: (connector, limit) => once(() => reading().failures.all(connector, limit).map(readFailure)),
     quarantine: (connector, limit) => once(() => reading().quarantine.all(connector, limit)),
     pauses: () => once(operations.pauses),
+    pause: (connector) => once(() => operations.pause(connector)),
     isCancelRequested: (run) => once(() => operations.isCancelRequested(run)),
     fileFailures: (connector, limit) => once(() => downloads.failures(connector, limit)),
     freshness: (connector) => once(() => operations.freshness(connector)),
@@ -146,11 +157,22 @@ function readRun({ report, ...run }: RunRow): RunSummary {
   return { ...run, report: report === null ? null : parseReport(report) };
 }
 
-function readEntity({ connector, ...status }: EntityRow, files: readonly EntityFiles[]): EntityStatus {
-  const found = files.find((one) => one.connector === connector && one.entity === status.entity);
+function readEntity(
+  { connector: _connector, ...status }: EntityRow,
+  found: EntityFiles | undefined,
+): EntityStatus {
   if (found === undefined) return { ...status, files: null };
   const { stored, bytes, wanted, failed } = found;
   return { ...status, files: { stored, bytes, wanted, failed } };
+}
+
+function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entity'>): string {
+  return `${connector}/${entity}`;
+}
+
+function includedIn(names: readonly ConnectorName[]): (name: ConnectorName) => boolean {
+  const known = new Set(names);
+  return (name) => known.has(name);
 }
 
 function readFailure({ entity, params, failure }: FailureRow): PartitionFailure {

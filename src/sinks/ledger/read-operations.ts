@@ -9,7 +9,7 @@ import { asOfByReports } from './migrations.ts';
  */
 export function readOperations(
   db: Database.Database,
-): Pick<LedgerReader, 'pauses' | 'isCancelRequested' | 'freshness' | 'finishedWindows'> {
+): Pick<LedgerReader, 'pauses' | 'pause' | 'isCancelRequested' | 'freshness' | 'finishedWindows'> {
   const version = (): number => Number(db.pragma('user_version', { simple: true }));
   const isVersion1 = (): boolean => version() === 1;
   return {
@@ -21,6 +21,14 @@ export function readOperations(
               'SELECT connector, since, reason FROM _sync_pauses ORDER BY connector',
             )
             .all(),
+    pause: (connector) =>
+      isVersion1()
+        ? null
+        : (db
+            .prepare<[ConnectorName], PausedConnector>(
+              'SELECT connector, since, reason FROM _sync_pauses WHERE connector = ?',
+            )
+            .get(connector) ?? null),
     isCancelRequested: (run) =>
       !isVersion1() &&
       db

@@ -8,6 +8,7 @@ import {
   dayMs,
   entityReport,
   hourMs,
+  identity,
   member,
   members,
   news,
@@ -23,6 +24,7 @@ import {
 import { useBench } from './use-bench.ts';
 
 const wiki = 'wiki' as ConnectorName;
+const unseen = 'unseen' as ConnectorName;
 
 /** What an operator says to a sink, and asks of it, beside whatever run is going on. */
 export function operating(kind: SinkKind): void {
@@ -80,6 +82,37 @@ export function operating(kind: SinkKind): void {
     expect(await sink.startRun(started.lease, bench().plan(next))).toMatchObject({ continues: 'r1' });
     expect(sink.history.isCancelRequested(next)).toBe(false);
     expect(sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
+  });
+
+  test('tells how every connector stands at once, as the single questions do', async () => {
+    const sink = await bench().open();
+    expect(sink.history.overview()).toEqual([]);
+    await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
+    const started = await bench().begin(sink, 'r2');
+    const other = await sink.acquire(identity({ connector: wiki }));
+    await sink.pause(unseen, { since: now(), reason: 'moving house' });
+    const [first, second, third, ...more] = sink.history.overview();
+    expect(more).toEqual([]);
+    const { lastRun, definition, connectorId, baseUrl } = sink.history.connectors([news])[0] ?? {};
+    const { report: _report, ...running } = lastRun ?? {};
+    expect(first).toMatchObject({
+      connector: news,
+      identity: { definition, connectorId, baseUrl },
+      paused: null,
+      lastRun: running,
+      lastEnded: { run: 'r1', state: 'degraded' },
+      freshness: sink.history.freshness(news),
+      missing: [{ entity: members, withheld: 7, pending: 0 }],
+    });
+    expect(first?.lastRun).toMatchObject({ run: 'r2', state: 'running' });
+    expect(second).toMatchObject({ connector: unseen, identity: null, lastRun: null, lastEnded: null });
+    expect(second?.paused).toEqual(sink.history.pause(unseen));
+    expect(third).toMatchObject({ connector: wiki, paused: null, lastRun: null, missing: [] });
+    expect(sink.history.pause(news)).toBeNull();
+    expect(sink.history.connectors([wiki]).map(({ connector }) => connector)).toEqual([wiki]);
+    expect(sink.history.sinkId()).toBe(sink.id);
+    await other[Symbol.asyncDispose]();
+    await started.lease[Symbol.asyncDispose]();
   });
 
   test('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
@@ -175,14 +208,19 @@ async function readAll(
   {
     outcome,
     isWhole = true,
+    withheld = 0,
     change = {},
-  }: Pick<RunReport, 'outcome'> & { readonly isWhole?: boolean; readonly change?: Partial<RunPlan> },
+  }: Pick<RunReport, 'outcome'> & {
+    readonly isWhole?: boolean;
+    readonly withheld?: number;
+    readonly change?: Partial<RunPlan>;
+  },
 ): Promise<void> {
   const started = await bench.begin(sink, run, change);
   const { id } = await onlyPartition(sink, started.lease);
   const [stored] = await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
   const entities = [
-    { ...entityReport(members, stored?.counts[0]?.counts ?? {}), isWhole },
+    { ...entityReport(members, stored?.counts[0]?.counts ?? {}), isWhole, withheld },
     { ...entityReport(opens, {}), isWhole },
   ];
   await sink.finish(started.lease, started.run, report(started, { outcome, entities }));

@@ -109,6 +109,17 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
       },
       { run: 'r1', state: 'ok', report: { error: null, entities: [{ entity: members, isWhole: true }] } },
     ]);
+    expect(history.overview()).toMatchObject([
+      {
+        connector: news,
+        paused: null,
+        lastRun: { run: 'r3', kind: 'sync', state: 'running' },
+        lastEnded: { run: 'r2', state: 'failed' },
+        freshness: history.freshness(news),
+        missing: [],
+      },
+    ]);
+    expect(history.pause(news)).toBeNull();
     expect(history.runs({ kind: 'backfill', limit: 5 })).toEqual([]);
     expect(readFileSync(file()).equals(before)).toBe(true);
     expect(version(file())).toBe(older);

@@ -1,0 +1,41 @@
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+
+/** What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. */
+export const troubleStates = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
+export type TroubleState = (typeof troubleStates)[number];
+
+/**
+ * `failing`: the newest run that ended was `failed` or `degraded`. `stale`: an entity is older than its `freshWithin`, or was never
+ * read whole. `withheld`: a guard keeps rows that look deleted. `never-synced`: no run has ended yet.
+ */
+export function statesOf(
+  { entities }: Pick<ConnectorSettings, 'entities'>,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+): ReadonlySet<TroubleState> {
+  const states = new Set<TroubleState>();
+  const lastEnded = overview?.lastEnded ?? null;
+  if (lastEnded === null) states.add('never-synced');
+  else if (lastEnded.state === 'failed' || lastEnded.state === 'degraded') states.add('failing');
+  if (overview !== null && overview.paused !== null) states.add('paused');
+  if (overview?.missing.some(({ withheld }) => withheld > 0) === true) states.add('withheld');
+  const asOf = new Map(overview?.freshness.map((known) => [known.entity, known.asOf]));
+  for (const [entity, { freshWithinMs }] of entities) {
+    if (freshWithinMs === null) continue;
+    const readAt = asOf.get(entity) ?? null;
+    if (readAt === null || nowMs - Date.parse(readAt) > freshWithinMs) states.add('stale');
+  }
+  return states;
+}
+
+export type StateCounts = Readonly<Record<TroubleState | 'ok', number>>;
+
+export function countStates(all: Iterable<ReadonlySet<TroubleState>>): StateCounts {
+  const counts = { ok: 0, failing: 0, stale: 0, withheld: 0, paused: 0, 'never-synced': 0 };
+  for (const states of all) {
+    if (states.size === 0) counts.ok += 1;
+    for (const state of states) counts[state] += 1;
+  }
+  return counts;
+}

@@ -1,0 +1,105 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type {
+  ConnectorOverview,
+  EntityFreshness,
+  EntityMissing,
+  LedgerReader,
+  RunFacts,
+} from '../ledger-reader.ts';
+import type { Pause } from '../sink.ts';
+import { asOfByReports } from './migrations.ts';
+
+type Identity = NonNullable<ConnectorOverview['identity']>;
+interface Of {
+  readonly connector: ConnectorName;
+}
+
+/**
+ * How all connectors stand. One statement for each kind of fact, whatever the number of connectors, and no report is read here:
+ * SQLite takes the few numbers out of them. Statements are made for each question, as a file that is open for reading may be
+ * migrated by another process.
+ */
+export function readOverview(db: Database.Database): Pick<LedgerReader, 'overview' | 'sinkId'> {
+  return {
+    sinkId: () => db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '',
+    overview: () => {
+      const version = Number(db.pragma('user_version', { simple: true }));
+      const identities = byConnector(
+        db.prepare<[], Identity & Of>(
+          'SELECT connector, definition, connector_id AS connectorId, base_url AS baseUrl FROM _sync_connectors',
+        ),
+      );
+      const pauses = byConnector(
+        version < firstWithPauses
+          ? null
+          : db.prepare<[], Pause & Of>('SELECT connector, since, reason FROM _sync_pauses'),
+      );
+      const lastRuns = byConnector(db.prepare<[], RunFacts>(newestRunSql(version, '')));
+      const lastEnded = byConnector(
+        db.prepare<[], RunFacts>(newestRunSql(version, 'AND report IS NOT NULL')),
+      );
+      const freshness = grouped(
+        db.prepare<[], EntityFreshness & Of>(
+          `SELECT connector, entity, ${version < firstWithPauses ? asOfByReports : 'as_of'} AS asOf
+           FROM _sync_tables ORDER BY connector, entity`,
+        ),
+      );
+      const missing = grouped(db.prepare<[], EntityMissing & Of>(missingSql(version)));
+      return [...new Set([...identities.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
+        connector,
+        identity: identities.get(connector) ?? null,
+        paused: pauses.get(connector) ?? null,
+        lastRun: lastRuns.get(connector) ?? null,
+        lastEnded: lastEnded.get(connector) ?? null,
+        freshness: freshness.get(connector) ?? [],
+        missing: missing.get(connector) ?? [],
+      }));
+    },
+  };
+}
+
+/** Version 1 has neither pauses nor the column `as_of`. */
+const firstWithPauses = 2;
+/** Versions before know of syncs alone. */
+const firstWithKinds = 3;
+
+/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
+function newestRunSql(version: number, which: string): string {
+  const kind = version < firstWithKinds ? "'sync'" : 'kind';
+  return `SELECT run, ${kind} AS kind, run.connector AS connector, state, started_at AS startedAt, finished_at AS finishedAt, continues
+    FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, which)})`;
+}
+
+function newestNumberSql(version: number, which: string): string {
+  const ofKind = version < firstWithKinds ? '' : "AND kind = 'sync'";
+  return `SELECT number FROM _sync_runs WHERE connector = known.connector ${ofKind} ${which} ORDER BY number DESC LIMIT 1`;
+}
+
+function missingSql(version: number): string {
+  const rows = (name: string): string => `coalesce(json_extract(reported.value, '$.${name}'), 0)`;
+  return `SELECT known.connector AS connector, json_extract(reported.value, '$.entity') AS entity,
+      ${rows('withheld')} AS withheld, ${rows('pending')} AS pending
+    FROM _sync_connectors AS known
+      JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, 'AND report IS NOT NULL')}),
+      json_each(run.report, '$.entities') AS reported
+    WHERE ${rows('withheld')} + ${rows('pending')} > 0`;
+}
+
+function byConnector<Row extends Of>(
+  statement: Database.Statement<[], Row> | null,
+): ReadonlyMap<ConnectorName, Omit<Row, 'connector'> & Row> {
+  return new Map(statement?.all().map((row) => [row.connector, row]));
+}
+
+function grouped<Row extends Of & { readonly entity: EntityName }>(
+  statement: Database.Statement<[], Row>,
+): ReadonlyMap<ConnectorName, readonly Row[]> {
+  const rows = new Map<ConnectorName, Row[]>();
+  for (const row of statement.all()) {
+    const known = rows.get(row.connector) ?? [];
+    rows.set(row.connector, known);
+    known.push(row);
+  }
+  return rows;
+}

@@ -1,0 +1,137 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import type { ConnectorName } from '../../src/core/names.ts';
+import { loadSettings } from '../../src/settings/load-settings.ts';
+import { openSink } from '../../src/sinks/registry.ts';
+import type { RunOutcome } from '../../src/sinks/run-report.ts';
+import { Bench, entityReport, identity, members, report, type SinkKind } from '../contracts/sink/fixture.ts';
+import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+
+const env = { SECRET: cliSecret };
+/** Of 250: every 50th is failing, every 100th of the others degraded; the first ones are paused, fresh or withheld. */
+const names = Array.from({ length: 250 }, (_, index) => `shop-${String(index).padStart(3, '0')}`);
+const ended = (index: number): RunOutcome =>
+  index % 50 === 7 ? 'failed' : index % 100 === 9 ? 'degraded' : 'ok';
+const failing = names.filter((_, index) => ended(index) !== 'ok');
+
+let folder: CliFolder;
+let config: string;
+
+beforeAll(async () => {
+  folder = await makeCliFolder();
+  config = join(folder.path, 'sync.yaml');
+  await writeFile(
+    config,
+    `api: { baseUrl: "http://127.0.0.1:9", clientId: local, clientSecret: "\${SECRET}" }
+sinks:
+  even: { type: sqlite, path: ./even.db, durability: normal }
+  odd: { type: jsonl, directory: ./odd, durability: normal }
+defaults: { definition: document-library, sink: even }
+connectors:
+  wiki: { definition: workspace-notes, id: c-wiki, freshWithin: 1d }
+${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : ', sink: odd'} }`).join('\n')}
+`,
+  );
+  const settings = loadSettings({ file: config, env });
+  const bench = new Bench({} as SinkKind);
+  for (const settingsOfSink of settings.sinks.values()) {
+    const sink = await openSink(settingsOfSink, { clock: systemClock });
+    for (const [index, text] of names.entries()) {
+      const name = text as ConnectorName;
+      if (settings.connectors.get(name)?.sink.name !== settingsOfSink.name) continue;
+      const lease = await sink.acquire(identity({ connector: name }));
+      const plan = bench.plan(`run-${name}`);
+      await sink.startRun(lease, plan);
+      const entities = [{ ...entityReport(members, {}), withheld: index === 3 ? 5 : 0 }];
+      const change = { connector: name, outcome: ended(index), entities };
+      await sink.finish(lease, plan.run, report({ lease, run: plan.run }, change));
+      if (index === 1) await sink.pause(name, { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
+      await lease[Symbol.asyncDispose]();
+    }
+    await sink[Symbol.asyncDispose]();
+  }
+  await bench.close();
+});
+
+afterAll(() => folder[Symbol.asyncDispose]());
+
+function cli(...args: readonly string[]): Promise<CliResult> {
+  return callCli([...args, '--config', config], { cwd: folder.path, env });
+}
+
+async function listed(...args: readonly string[]): Promise<{
+  readonly names: readonly unknown[];
+  readonly total: unknown;
+  readonly counts: unknown;
+}> {
+  const [document] = jsonLines(await cli(...args, '--json'));
+  const connectors = document?.['connectors'] as readonly { readonly connector: string }[];
+  return {
+    names: connectors.map(({ connector }) => connector),
+    total: document?.['total'],
+    counts: document?.['counts'],
+  };
+}
+
+describe.each([[['status']], [['schedule', 'list']]])('%j of many connectors', (command) => {
+  it('shows the first hundred, and says how all of them stand', async () => {
+    const { names: shown, total, counts } = await listed(...command);
+    expect(shown).toEqual(['wiki', ...names.slice(0, 99)]);
+    expect(total).toBe(251);
+    expect(counts).toEqual({
+      ok: 240,
+      failing: failing.length,
+      stale: 1,
+      withheld: 1,
+      paused: 1,
+      'never-synced': 1,
+    });
+    const { stderr } = await cli(...command);
+    expect(stderr).toContain(
+      `1 to 100 of 251 shown. Of all: 240 ok, ${failing.length} failing, 1 stale, 1 withheld, 1 paused, 1 never-synced.`,
+    );
+    expect(stderr).toContain('"--offset 100" shows the next ones, "--limit 0" all.');
+  });
+
+  it('shows another page, and everything', async () => {
+    expect((await listed(...command, '--offset', '240', '--limit', '20')).names).toEqual(names.slice(239));
+    expect((await listed(...command, '--limit', '0')).names).toEqual(['wiki', ...names]);
+    const { stderr } = await cli(...command, '--offset', '300');
+    expect(stderr).toContain('None shown: there are 251, and --offset leaves out 300.');
+  });
+
+  it('shows only those that fail, those that are stale, or both', async () => {
+    expect((await listed(...command, '--failing')).names).toEqual(failing);
+    expect((await listed(...command, '--stale')).names).toEqual(['wiki']);
+    expect((await listed(...command, '--failing', '--stale')).names).toEqual(['wiki', ...failing]);
+    expect((await cli(...command, '--stale')).stderr).toContain('1 shown. Of all: 240 ok, ');
+  });
+
+  it('takes globs of names', async () => {
+    const tens = names.filter((name) => name.startsWith('shop-01'));
+    expect((await listed(...command, 'wiki', 'shop-01*')).names).toEqual(['wiki', ...tens]);
+    expect((await listed(...command, '*-007', 'shop-007')).names).toEqual(['shop-007']);
+    const { code, stderr } = await cli(...command, 'nothing*');
+    expect(code).toBe(2);
+    expect(stderr).toContain('No connector matches "nothing*"; the config has wiki, shop-000, ');
+    expect(stderr).toContain('shop-018 and 231 more.');
+  });
+
+  it.each([
+    [['--limit', 'all'], '--limit: expected a whole number from 0'],
+    [['--offset', '-1'], '--offset: expected a whole number from 0'],
+  ])('ends with 2 for %j', async (flags, why) => {
+    const { code, stderr } = await cli(...command, ...flags);
+    expect(code).toBe(2);
+    expect(stderr).toContain(why);
+  });
+});
+
+it('status says nothing of pages where everything is shown', async () => {
+  const { stdout, stderr } = await cli('status', 'shop-00*');
+  expect(stdout.split('\n').filter((line) => line.startsWith('shop-'))).toHaveLength(10);
+  expect(stderr).toBe('');
+});
