@@ -32,14 +32,14 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
   };
 
   /**
-   * With durability `normal` a commit may be lost with the power. A file's final name must not outlive the commit that closed it:
-   * readers take what has one.
+   * With durability `normal` a commit may be lost with the power. A file's final name must not outlive the commit that closed it
+   * (readers take what has one), and no file may go before the commit that dropped its records.
    */
-  const syncLedgerBeforeRenaming = (): void => {
-    let isEnding = toTidy !== null;
-    each((file) => (isEnding ||= file.isEnding));
+  const syncLedgerBeforeNames = (): void => {
+    let isNaming = toTidy !== null || dropped !== null;
+    each((file) => (isNaming ||= file.isEnding));
     try {
-      if (isEnding) syncFile(`${db.name}-wal`);
+      if (isNaming) syncFile(`${db.name}-wal`);
     } catch {
       // A disk that cannot sync has no durability to offer; the next commit says what it thinks of it.
     }
@@ -76,7 +76,7 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
       }
     },
     settle: () => {
-      if (!options.isDurable) syncLedgerBeforeRenaming();
+      if (!options.isDurable) syncLedgerBeforeNames();
       each((file) => file.settle());
       if (toTidy !== null) {
         tidyDirectory(files, options.directory, toTidy);

@@ -11,7 +11,7 @@ import {
   statSync,
   unlinkSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type Database from 'better-sqlite3';
 import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
@@ -86,7 +86,8 @@ export interface MendedSink {
 
 /**
  * Closes a file with the committed lines that can be relied on, and forgets what the others said; true when there were others.
- * Of a file that holds other bytes than were written no line can be relied on: it is put aside as `<name>.damaged`.
+ * Of a file that holds other bytes than were written no line can be relied on: it is put aside as `<name>.damaged`, and so is a
+ * closed one with no whole line.
  */
 export function mendFile({ db, files, directory, connector }: MendedSink, file: ListedFile): boolean {
   const owner = { connector, entity: file.entity };
@@ -103,7 +104,11 @@ export function mendFile({ db, files, directory, connector }: MendedSink, file: 
     files.cut(owner, file, kept);
     files.close(owner, file);
   } else {
-    if (kept.isToKeepAside) renameSync(path, `${path}.damaged`);
+    // Under its final name a file that the ledger forgets would be read for ever; one that grew is removed after the commit.
+    if (existsSync(path) && (kept.isToKeepAside || file.isClosed === 1)) {
+      renameSync(path, `${path}.damaged`);
+      syncDirectory(dirname(path));
+    }
     files.drop(owner, file);
   }
   return true;

@@ -1,6 +1,7 @@
-import { rmdirSync, rmSync } from 'node:fs';
+import { existsSync, rmdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { ConnectorName } from '../../core/names.ts';
+import { syncDirectory } from '../ledger/private-file.ts';
 import type { FileList } from './file-list.ts';
 import { closedName, entityDirectory, growingName } from './file-name.ts';
 
@@ -9,13 +10,18 @@ import { closedName, entityDirectory, growingName } from './file-name.ts';
  * acquire. What cannot be removed stays listed for then.
  */
 export function removeDoomedFiles(files: FileList, directory: string, connector: ConnectorName): void {
-  for (const file of files.doomed(connector)) {
-    const folder = entityDirectory(directory, connector, file.entity);
+  const doomed = files.doomed(connector);
+  for (const entity of new Set(doomed.map((file) => file.entity))) {
+    const folder = entityDirectory(directory, connector, entity);
+    const ofEntity = doomed.filter((file) => file.entity === entity);
     try {
-      for (const name of [closedName(file), growingName(file)]) {
-        rmSync(join(folder, name), { force: true });
+      for (const file of ofEntity) {
+        rmSync(join(folder, closedName(file)), { force: true });
+        rmSync(join(folder, growingName(file)), { force: true });
       }
-      files.drop({ connector, entity: file.entity }, file);
+      // A file that a power loss brought back after it was forgotten would be read for ever.
+      if (existsSync(folder)) syncDirectory(folder);
+      for (const file of ofEntity) files.drop({ connector, entity }, file);
       rmdirSync(folder);
       rmdirSync(dirname(folder));
     } catch {

@@ -1,7 +1,7 @@
 import type * as Fs from 'node:fs';
 import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
@@ -22,16 +22,35 @@ import {
   type Started,
 } from '../../contracts/sink/fixture.ts';
 
-/** Called at every fdatasync of a change file. */
-const synced = vi.hoisted(() => ({ listener: (): void => undefined }));
+/** `listener` is called at every fdatasync of a change file, `onName` at every other sync and at every removal. */
+const synced = vi.hoisted(() => ({
+  listener: (): void => undefined,
+  onName: (_what: string): void => undefined,
+}));
 
 vi.mock('node:fs', async (importOriginal) => {
   const fs = await importOriginal<typeof Fs>();
-  const fdatasyncSync = (descriptor: number): void => {
-    fs.fdatasyncSync(descriptor);
-    synced.listener();
+  const pathOf = new Map<number, string>();
+  return {
+    ...fs,
+    openSync: (path: string, ...how: [number, number]): number => {
+      const descriptor = fs.openSync(path, ...how);
+      pathOf.set(descriptor, path);
+      return descriptor;
+    },
+    fdatasyncSync: (descriptor: number): void => {
+      fs.fdatasyncSync(descriptor);
+      synced.listener();
+    },
+    fsyncSync: (descriptor: number): void => {
+      fs.fsyncSync(descriptor);
+      synced.onName(`${basename(pathOf.get(descriptor) ?? '')} synced`);
+    },
+    rmSync: (path: string, how: { readonly force?: boolean }): void => {
+      fs.rmSync(path, how);
+      synced.onName(`${basename(path)} removed`);
+    },
   };
-  return { ...fs, fdatasyncSync };
 });
 
 let folder = '';
@@ -40,6 +59,7 @@ beforeEach(() => {
 });
 afterEach(() => {
   synced.listener = () => undefined;
+  synced.onName = () => undefined;
   rmSync(folder, { recursive: true });
 });
 
@@ -173,4 +193,23 @@ test('files of dropped records that could not be removed in time go when the con
   const after = new Database(join(folder, '_ledger.db'), { readonly: true });
   expect(after.prepare('SELECT * FROM _sync_files').all()).toEqual([]);
   after.close();
+});
+
+test('with durability normal, files of dropped records go behind the commit that dropped them, and are forgotten when they are gone', async () => {
+  await using sink = await deletedAndLost(0);
+  await (await sink.acquire(identity()))[Symbol.asyncDispose]();
+  const ledger = new Database(join(folder, '_ledger.db'), { readonly: true });
+  const files = ledger.prepare<[], number>('SELECT count(*) FROM _sync_files WHERE is_closed = 2').pluck();
+  const done: string[] = [];
+  synced.onName = (what) => done.push(`${what}, ${files.get()} to go`);
+  const scope = { entity: members, tables: [membersTable], withData: true, now: '2026-03-02T10:00:00.000Z' };
+  await sink.repair.reset(identity().connector, scope);
+  expect(done).toEqual([
+    '_ledger.db-wal synced, 1 to go',
+    '1-1.jsonl removed, 1 to go',
+    '1-1.jsonl.open removed, 1 to go',
+    'members synced, 1 to go',
+  ]);
+  expect(files.get()).toBe(0);
+  ledger.close();
 });

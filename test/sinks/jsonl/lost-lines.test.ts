@@ -197,6 +197,7 @@ test.each([
     'it holds',
     ['1', '2', '3'],
   ],
+  ['is cut in its first line', (file: string) => truncateSync(file, 10), 'it holds', []],
   ['is another one', (file: string) => writeFileSync(file, 'notes\n'), 'it holds', []],
 ] as const)(
   'a closed file that %s stops a sync by its name, and what the message advises brings every line back',
