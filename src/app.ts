@@ -59,10 +59,11 @@ export interface PlannedSync extends Selection {
 export interface App extends AsyncDisposable {
   readonly settings: SettingsWith<'api'>;
   readonly client: ApiClient;
+  /** `client`: one that answers for the app's own. */
   openSource(
     connector: ConnectorSettings,
     signal: AbortSignal,
-    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'>,
+    more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'> & { readonly client?: ApiClient },
   ): Promise<ApiSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;

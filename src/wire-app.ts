@@ -33,9 +33,13 @@ export function wireApp(options: AppOptions): App {
     openApiClient({ api: settings.api, clock, onEvent, limits }),
     settings.api.baseUrl,
   );
-  const openSource: App['openSource'] = async (connector, signal, more = {}) => {
+  const openSource: App['openSource'] = async (
+    connector,
+    signal,
+    { client: asked = client, ...more } = {},
+  ) => {
     const { definition, address, concurrency, requestsPerSecond } = connector;
-    const checked = checkingType(client, connector, settings);
+    const checked = checkingType(asked, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
     const id = await resolveConnector(checked, definition, address, signal);
     const budget = options.openBudget?.(connector, id) ?? null;

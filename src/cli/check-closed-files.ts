@@ -9,39 +9,39 @@ import {
 } from '../sinks/closed-files.ts';
 import { openClosedFiles } from '../sinks/open-closed-files.ts';
 import { count, counted } from '../telemetry/progress-text.ts';
-import { failed, passed, skipped, type CheckResult } from './check-result.ts';
+import { openCheckProgress } from './check-progress.ts';
+import { failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes } from './exit-codes.ts';
 
 const mostNamed = 20;
 const mebibyte = 1024 * 1024;
-const firstMs = 1_000;
-const redrawMs = 100;
-const lineMs = 10_000;
 
-/** For each connector of the sink a line, and one for each damaged file. Rejects when the command is interrupted. */
+/** For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects when the command is interrupted. */
 export async function checkClosedFiles(
   context: CommandContext,
   settings: Pick<LocalSettings, 'connectors'>,
   sink: SinkSettings,
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
-  const results: CheckResult[] = [];
   using closed = openClosedFiles(sink);
   if (closed === null)
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
+  const sound: CheckResult[] = [];
+  const damaged: CheckResult[] = [];
   for (const { name, sink: own } of settings.connectors.values()) {
     if (own.name !== sink.name) continue;
     const what = `files of ${name}`;
     try {
       const checked = isDeep ? await compareContents(context, closed, name) : closed.lengths(name);
-      results.push(...resultsOf(what, name, checked, context.program, isDeep));
+      const isSound = checked.damaged.length === 0;
+      (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
     } catch (error) {
       context.signal.throwIfAborted();
-      results.push(failed(what, error));
+      damaged.push(failed(what, error));
     }
   }
-  return results;
+  return [...summarize(sound, `files of ${sink.name}`), ...damaged];
 }
 
 function resultsOf(
@@ -74,26 +74,15 @@ function resultsOf(
   ];
 }
 
-/** Many files take minutes: after a second their progress is redrawn on a terminal, and elsewhere a line every ten seconds. */
 async function compareContents(
-  { terminal, clock, signal }: CommandContext,
+  context: CommandContext,
   closed: ClosedFiles,
   connector: ConnectorName,
 ): Promise<CheckedFiles> {
-  const isLive = terminal.style !== null;
-  let nextMs = clock.now() + firstMs;
-  const onProgress = (progress: ContentsProgress): void => {
-    if (clock.now() < nextMs) return;
-    nextMs = clock.now() + (isLive ? redrawMs : lineMs);
-    const line = progressText(connector, progress);
-    if (isLive) terminal.redraw([line]);
-    else terminal.addLine(line);
-  };
-  try {
-    return await closed.contents(connector, { signal, onProgress });
-  } finally {
-    if (isLive) terminal.redraw([]);
-  }
+  using shown = openCheckProgress(context);
+  const onProgress = (progress: ContentsProgress): void =>
+    shown.tell(() => progressText(connector, progress));
+  return await closed.contents(connector, { signal: context.signal, onProgress });
 }
 
 function progressText(

@@ -1,0 +1,140 @@
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer, request as httpRequest } from 'node:http';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { startService, type Service } from '../../src/service/start-service.ts';
+import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
+
+const ids = Array.from({ length: 40 }, (_, index) => `c-${index}`);
+const unknown = Array.from({ length: 25 }, (_, index) => `x-${index}`);
+
+let folder: CliFolder;
+let service: Service;
+let proxy: Proxy;
+
+beforeEach(async () => {
+  folder = await makeCliFolder();
+  const account = { definitionName: 'document-library', seed: 1, size: 'tiny' } as const;
+  service = await startService({
+    port: 0,
+    clientId: 'local',
+    clientSecret: cliSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: [
+      ...ids.map((connectorId, index) => ({
+        ...account,
+        connectorId,
+        workspace: index % 2 === 0 ? 'even' : 'odd',
+      })),
+      { ...account, connectorId: 'c-alone', workspace: 'alone' },
+    ],
+  });
+  proxy = await startProxy(service.url);
+});
+
+afterEach(async () => {
+  await proxy[Symbol.asyncDispose]();
+  await service.close();
+  await folder[Symbol.asyncDispose]();
+});
+
+async function check(connectors: string, ...args: readonly string[]): Promise<CliResult> {
+  const config = join(folder.path, 'sync.yaml');
+  await writeFile(
+    config,
+    `api: { baseUrl: "${proxy.url}", clientId: local, clientSecret: "\${SECRET}", lookups: { requestsPerSecond: 1000 } }
+sinks: { main: { type: sqlite, path: ./main.db, durability: normal } }
+defaults: { definition: document-library, sink: main }
+connectors:
+${connectors}`,
+  );
+  const env = { SECRET: cliSecret };
+  return callCli(['check', '--config', config, ...args], { cwd: folder.path, env });
+}
+
+const entries = (all: readonly string[]): string => all.map((id) => `  ${id}: { id: ${id} }\n`).join('');
+
+describe('check of many connectors', () => {
+  it('asks for the list of each workspace once, and for no connector by itself', async () => {
+    const { code, stdout } = await check(entries(ids));
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^✓ connectors: 40 of 40 are right$/m);
+    expect(stdout).not.toContain('connector c-');
+    expect(proxy.lookUps().toSorted()).toEqual([
+      '/api/v1/integrations/connectors?workspace_name=alone',
+      '/api/v1/integrations/connectors?workspace_name=even',
+      '/api/v1/integrations/connectors?workspace_name=odd',
+    ]);
+  });
+
+  it('lists a workspace once for all connectors that name it', async () => {
+    const names = ids.map((id) => `  ${id}: { workspace: alone }\n`).join('');
+    const { code, stdout } = await check(names);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^✓ connectors: 40 of 40 are right$/m);
+    expect(proxy.lookUps()).toContain('/api/v1/integrations/connectors?workspace_name=alone');
+    expect(proxy.lookUps().filter((path) => path.includes('workspace_name'))).toHaveLength(1);
+  });
+
+  it('names twenty problems of a kind, and counts the rest', async () => {
+    const { code, stdout } = await check(
+      `${entries([...ids, ...unknown])}  notes: { id: c-alone, definition: workspace-notes }\n`,
+    );
+    expect(code).toBe(2);
+    const told = stdout.split('\n').filter((line) => line.startsWith('✗ connector'));
+    expect(told.filter((line) => line.includes('no connector has the id x-'))).toHaveLength(20);
+    expect(told).toContain('✗ connectors: 5 more problems of this kind (CONNECTOR_UNKNOWN)');
+    expect(told.filter((line) => line.includes('connector notes: '))).toHaveLength(1);
+    expect(stdout).toMatch(/^✓ connectors: 40 of 66 are right$/m);
+    const [document] = jsonLines(await check(entries([...ids, ...unknown]), '--json'));
+    expect(document).toMatchObject({ ok: false });
+    expect(document?.['checks']).toContainEqual(
+      expect.objectContaining({ what: 'connectors', state: 'failed', code: 'CONNECTOR_UNKNOWN' }),
+    );
+  });
+
+  it('names each where there are few, and asks for what no list has', async () => {
+    const { stdout } = await check(entries(['c-0', 'c-1', 'x-0']));
+    expect(stdout).toMatch(/^✓ connector c-0: c-0 answers \(document-library, 3 entities\)$/m);
+    expect(stdout).toMatch(/^✗ connector x-0: no connector has the id x-0/m);
+  });
+});
+
+interface Proxy extends AsyncDisposable {
+  readonly url: string;
+  /** Paths and queries of the look-ups of connectors, as they came. */
+  lookUps(): readonly string[];
+}
+
+/** Stands before the service and notes what was asked. */
+async function startProxy(target: string): Promise<Proxy> {
+  const asked: string[] = [];
+  const server = createServer((incoming, response) => {
+    const { url = '', method = 'GET', headers } = incoming;
+    asked.push(url);
+    const { host } = new URL(target);
+    const outgoing = httpRequest(
+      new URL(url, target),
+      { method, headers: { ...headers, host } },
+      (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers);
+        answer.pipe(response);
+      },
+    );
+    incoming.pipe(outgoing);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`,
+    lookUps: () => asked.filter((url) => url.startsWith('/api/v1/integrations/connectors')),
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
