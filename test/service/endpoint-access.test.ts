@@ -124,6 +124,14 @@ describe('every guarded endpoint', () => {
 });
 
 describe('every public endpoint', () => {
+  it('asks for a token, or shows the reference', () => {
+    expect(
+      named(withAccess('public'))
+        .map(([name]) => name)
+        .toSorted(),
+    ).toEqual(['GET /', 'GET /docs', 'GET /openapi.json', 'POST /api/v1/account/applications/token']);
+  });
+
   it.each(named(withAccess('public')))(
     '%s asks for no token and takes no notice of a bad one',
     async (_name, endpoint) => {
