@@ -289,7 +289,7 @@ describe('compose.yaml', () => {
         if (line.includes('Ready to accept connections')) break;
       }
       const url = new URL(`redis://:redis-password-of-the-test@127.0.0.1:${port}`);
-      const findings = await examineRedis(new Secret(url.href), systemClock);
+      const findings = await examineRedis({ url: new Secret(url.href), prefix: 'test' }, systemClock);
       expect(findings.length).toBeGreaterThan(2);
       expect(findings.filter(({ state }) => state !== 'ok')).toEqual([]);
       const test = redis.healthcheck.test[3].replaceAll('$$', '$').replaceAll('/run/secrets', secrets);

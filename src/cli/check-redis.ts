@@ -16,7 +16,7 @@ export async function checkRedis(
   if (!settings.redis.isConfigured && !isScheduled) return [];
   // Loaded only here, as everywhere else in the command line.
   const { examineRedis } = await import('../jobs/examine-redis.ts');
-  const findings = await examineRedis(settings.redis.url, clock);
+  const findings = await examineRedis(settings.redis, clock);
   return findings.map((finding) => resultOf(finding, isScheduled));
 }
 

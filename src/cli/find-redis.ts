@@ -40,15 +40,15 @@ export async function findRedis(options: FindRedisOptions): Promise<FoundRedis> 
     { url: new Secret(localUrl), origin: localUrl },
   ];
   for (const { url, origin } of candidates) {
-    if (await answers(url))
-      return { url, origin, [Symbol.asyncDispose]: () => removeKeys(url, `${prefix}:`) };
+    if (await answers(url, prefix))
+      return { url, origin, [Symbol.asyncDispose]: () => removeKeys(url, prefix) };
   }
   return await startRedisServer(env['PATH']);
 }
 
-async function answers(url: Secret): Promise<boolean> {
+async function answers(url: Secret, prefix: string): Promise<boolean> {
   try {
-    const connection = await connect(url);
+    const connection = await connect(url, prefix);
     // One that wants a password answers the connection and nothing else.
     return await connection.redis
       .ping()
@@ -63,14 +63,14 @@ async function answers(url: Secret): Promise<boolean> {
   }
 }
 
-async function connect(url: Secret): Promise<RedisConnection> {
+async function connect(url: Secret, prefix: string): Promise<RedisConnection> {
   // Loaded only here: the plain demo needs no Redis client.
   const { connectRedis } = await import('../jobs/connect-redis.ts');
-  return await connectRedis(url, { commandTimeout: 2000 });
+  return await connectRedis({ url, prefix }, { commandTimeout: 2000 });
 }
 
 async function removeKeys(url: Secret, prefix: string): Promise<void> {
-  const connection = await connect(url);
+  const connection = await connect(url, prefix);
   const { redis } = connection;
   try {
     let cursor = '0';

@@ -1,6 +1,9 @@
+import { connect as connectSocket } from 'node:net';
 import { Redis, type Callback, type RedisOptions } from 'ioredis';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
+import type { RedisSettings } from '../settings/settings.ts';
+import { checkRedisRights, type RedisRefusal } from './check-redis-rights.ts';
 import { errorKind } from './gate-errors.ts';
 
 export interface RedisConnection {
@@ -11,15 +14,16 @@ export interface RedisConnection {
 
 const answerWithinMs = 2000;
 const longestPauseMs = 1000;
+const greetingWithinMs = 300;
 
 /**
- * A connection that has answered once. Left alone, the client would retry forever and a person would wait without a
- * word; so the first contact has two seconds. Later outages are waited out, asking once a second.
- * Throws `SyncError` QUEUE_UNAVAILABLE. The caller disconnects.
+ * A connection that has answered once, and whose user may do what is needed. Left alone, the client would retry forever and
+ * a person would wait without a word; so the first contact has two seconds. Later outages are waited out, asking once a second.
+ * Throws `SyncError` QUEUE_UNAVAILABLE, which says in a sentence what is wrong and what to do. The caller disconnects.
  */
 export async function connectRedis(
-  url: Secret,
-  options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout'>,
+  { url, prefix }: Pick<RedisSettings, 'url' | 'prefix'>,
+  options: Pick<RedisOptions, 'maxRetriesPerRequest' | 'enableOfflineQueue' | 'commandTimeout' | 'keyPrefix'>,
 ): Promise<RedisConnection> {
   const redis = new Redis(url.reveal(), {
     ...options,
@@ -29,21 +33,34 @@ export async function connectRedis(
     reconnectOnError: (error) => errorKind(error) === 'READONLY',
     retryStrategy: (attempt: number) => Math.min(longestPauseMs, 100 * 2 ** Math.min(attempt, 4)),
   });
-  const disconnect = trackCopies(redis);
+  const known = { info: '' };
+  const disconnect = trackCopies(redis, known);
   // The client's own rejection says only that the connection is closed; why, it says in the event before.
   let lastError: Error | null = null;
   redis.on('error', (error: Error) => (lastError = error));
   const deadline = AbortSignal.timeout(answerWithinMs);
   try {
-    await Promise.race([connect(redis), rejectWhenAborted(deadline)]);
+    const ask = async (): Promise<RedisRefusal | null> => {
+      await connect(redis);
+      return await checkRedisRights(redis, prefix);
+    };
+    const refusal = await Promise.race([ask(), rejectWhenAborted(deadline)]);
+    if (refusal !== null)
+      throw new Refused(refusalText(refusal, redis.options.username ?? 'default', prefix));
   } catch (error) {
     disconnect();
-    throw unavailable(url, error instanceof NoSuchDatabase ? error : (lastError ?? error));
+    if (error instanceof Refused) throw unavailable(url, error.message, error);
+    // While it loads, the client waits and asks again.
+    if (/^loading:1/m.test(known.info))
+      throw unavailable(url, refusalText({ kind: 'loading' }, '', ''), error);
+    const cause = lastError ?? error;
+    throw unavailable(url, failureText(cause, url, await firstWords(url, cause)), cause);
   }
   return { redis, disconnect };
 }
 
-class NoSuchDatabase extends Error {}
+/** What is wrong, in the words of `connectRedis`. */
+class Refused extends Error {}
 
 /** The client goes on with database 0 where the chosen one does not exist, and says so to nobody. */
 async function connect(redis: Redis): Promise<void> {
@@ -51,16 +68,16 @@ async function connect(redis: Redis): Promise<void> {
   const chosen = redis.options.db ?? 0;
   if (chosen === 0) return;
   await redis.select(chosen).catch((error: unknown) => {
-    throw new NoSuchDatabase(
-      `it has no database ${chosen} (${error instanceof Error ? error.message : 'ERR'})`,
+    throw new Refused(
+      `has no database ${chosen} (${reasonOf(error)}). Name another one at the end of redis.url, or set redis.prefix instead`,
     );
   });
 }
 
 /** The worker makes a copy for its blocking reads and, while Redis is away, cannot be made to let go of it. */
-function trackCopies(redis: Redis): () => void {
+function trackCopies(redis: Redis, known: { info: string }): () => void {
   const all = [redis];
-  hideEvictionPolicy(redis);
+  guardInfo(redis, known);
   // Whoever uses a connection listens to its errors; this listener only keeps the client from printing them by itself.
   const ignore = (): void => undefined;
   redis.on('error', ignore);
@@ -68,7 +85,7 @@ function trackCopies(redis: Redis): () => void {
   redis.duplicate = (override) => {
     const copy = duplicate(override);
     copy.on('error', ignore);
-    hideEvictionPolicy(copy);
+    guardInfo(copy, known);
     all.push(copy);
     return copy;
   };
@@ -78,14 +95,31 @@ function trackCopies(redis: Redis): () => void {
 }
 
 /**
- * The queue's client prints what it thinks of the policy past every log, once for each connection. `examineRedis` says it
- * where it is read. The connection itself asks with a callback, and is not meddled with.
+ * The queue's client asks for INFO with every new connection, prints past every log what it thinks of the policy (which
+ * `examineRedis` says where it is read), and asks again without a pause where it is refused. The connection itself prints
+ * too where it is refused. So the policy is left out, and a user who has lost the right gets what INFO said before.
  */
-function hideEvictionPolicy(redis: Redis): void {
-  const info = redis.info.bind(redis);
+function guardInfo(redis: Redis, known: { info: string }): void {
+  const ask = redis.info.bind(redis);
+  const info = async (): Promise<string> => {
+    try {
+      known.info = (await ask()).replace(/^maxmemory_policy:.*$/m, '');
+    } catch (error) {
+      if (!(error instanceof Error) || errorKind(error) !== 'NOPERM') throw error;
+    }
+    return known.info;
+  };
   Object.assign(redis, {
-    info: async (callback?: Callback<string>) =>
-      callback === undefined ? (await info()).replace(/^maxmemory_policy:.*$/m, '') : await info(callback),
+    info: async (callback?: Callback<string>): Promise<string> => {
+      if (callback === undefined) return await info();
+      let failure: Error | null = null;
+      const text = await info().catch((error: Error) => {
+        failure = error;
+        return '';
+      });
+      callback(failure, text);
+      return text;
+    },
   });
 }
 
@@ -97,30 +131,74 @@ function rejectWhenAborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-function unavailable(url: Secret, error: unknown): SyncError {
-  const { hostname, port } = new URL(url.reveal());
-  const place = `${hostname}:${port === '' ? '6379' : port}`;
-  return new SyncError(`Redis at ${place} should ${expectationOf(error)}`, {
+function unavailable(url: Secret, what: string, cause: unknown): SyncError {
+  const { host, port } = addressOf(url);
+  const place = `${host}:${port}`;
+  return new SyncError(`Redis at ${place} ${what}.`, {
     code: 'QUEUE_UNAVAILABLE',
     recovery: 'stop',
     context: { place },
-    cause: error,
+    cause,
   });
 }
 
-/** One that answers and says no is not mended by starting it. */
-function expectationOf(error: unknown): string {
+function addressOf(url: Secret): { readonly host: string; readonly port: number } {
+  const { hostname, port } = new URL(url.reveal());
+  return { host: hostname, port: port === '' ? 6379 : Number(port) };
+}
+
+function refusalText(refusal: RedisRefusal, user: string, prefix: string): string {
+  switch (refusal.kind) {
+    case 'loading':
+      return 'is still loading its data. Start again when it has finished';
+    case 'replica':
+      return 'is a read-only replica. Set redis.url to the primary';
+    case 'keys':
+      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to what the user may use`;
+    case 'commands': {
+      const shown = refusal.commands.slice(0, 5).join(', ');
+      const more = refusal.commands.length > 5 ? ` and ${refusal.commands.length - 5} more` : '';
+      return `does not let its user "${user}" run ${shown}${more}. Allow them (ACL SETUSER ${user} +@all -@dangerous +info)`;
+    }
+  }
+}
+
+/** `greeting`: what the server says before it is asked. */
+function failureText(error: unknown, url: Secret, greeting: string): string {
   const reason = reasonOf(error);
-  if (/^(WRONGPASS|NOAUTH|NOPERM|ERR AUTH)\b/.test(reason)) {
-    return `let user and password of redis.url in, it does not: ${reason}. Put the right ones into redis.url.`;
-  }
-  if (error instanceof NoSuchDatabase) {
-    return `have the database that redis.url ends with: ${reason}. Name another one, or set redis.prefix instead.`;
-  }
-  if (reason.startsWith('Unknown RESP type')) {
-    return 'be a Redis, another program answers there. Set redis.url to where Redis runs.';
-  }
-  return `answer within ${answerWithinMs / 1000} s: ${reason}. Start it, or set redis.url to where it runs.`;
+  const isTls = url.reveal().startsWith('rediss:');
+  if (/max number of clients/.test(`${greeting} ${reason}`))
+    return 'has no room for another connection (maxclients). Raise maxclients, or stop what holds connections';
+  if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason))
+    return `refuses the user name or password of redis.url: ${reason}. Put the right ones into redis.url`;
+  if (/^NOPERM\b/.test(reason))
+    return `refuses what it is asked: ${reason}. Give the user of redis.url more rights`;
+  if (reason.startsWith('LOADING')) return refusalText({ kind: 'loading' }, '', '');
+  if (reason.startsWith('Unknown RESP type'))
+    return 'is no Redis: another program answers there. Set redis.url to where Redis runs';
+  if (/certificate/i.test(reason))
+    return `has a TLS certificate that is not trusted: ${reason}. Name its CA in NODE_EXTRA_CA_CERTS`;
+  if (isTls && /no answer within|wrong version number|packet length|EPROTO/.test(reason))
+    return `does not answer by TLS: ${reason}. If it has no TLS, begin redis.url with redis:// instead of rediss://`;
+  if (!isTls && /Connection is closed|ECONNRESET|EPIPE/.test(reason))
+    return 'closes the connection without an answer. If it expects TLS, begin redis.url with rediss:// instead of redis://';
+  return `does not answer: ${reason}. Start it, or set redis.url to where it runs`;
+}
+
+/** A server that has no room says so at once and hangs up: the client hears only that its own first command was lost. */
+async function firstWords(url: Secret, error: unknown): Promise<string> {
+  if (!/Connection is closed|ECONNRESET|EPIPE/.test(reasonOf(error))) return '';
+  const { host, port } = addressOf(url);
+  return await new Promise((resolve) => {
+    const socket = connectSocket({ host, port, timeout: greetingWithinMs });
+    socket.once('data', (data: Buffer) => {
+      resolve(data.toString('latin1', 0, 200));
+      socket.destroy();
+    });
+    socket.once('timeout', () => socket.destroy());
+    socket.once('error', () => socket.destroy());
+    socket.once('close', () => resolve(''));
+  });
 }
 
 function reasonOf(error: unknown): string {

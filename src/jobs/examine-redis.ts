@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Secret } from '../core/secret.ts';
+import type { RedisSettings } from '../settings/settings.ts';
 import { connectRedis } from './connect-redis.ts';
 
 export interface RedisFinding {
@@ -17,9 +17,12 @@ const maxSkewMs = 5000;
  * What an operator should know about the Redis of a worker. Never throws: a Redis that does not answer is a finding.
  * Answers within about two seconds for each question.
  */
-export async function examineRedis(url: Secret, clock: Clock): Promise<readonly RedisFinding[]> {
+export async function examineRedis(
+  settings: Pick<RedisSettings, 'url' | 'prefix'>,
+  clock: Clock,
+): Promise<readonly RedisFinding[]> {
   try {
-    const connection = await connectRedis(url, {
+    const connection = await connectRedis(settings, {
       enableOfflineQueue: false,
       commandTimeout: 2000,
     });

@@ -33,6 +33,8 @@ export function gateErrors(log: JobLog, clock: Clock): (error: Error) => void {
 /** A system's code where there is one, else the first word of the message (`OOM`, `NOAUTH`): never as many as messages. */
 export function errorKind(error: Error): string {
   if ('code' in error && typeof error.code === 'string') return error.code;
+  // What a script may not do comes without a word of its own.
+  if (error.message.startsWith("ERR The user executing the script can't ")) return 'NOPERM';
   // Redis 6 wraps what a script met: "ERR Error running script (call to f_…): @user_script: 36: -OOM command not allowed …".
   const text = error.message.replace(/^ERR Error running script .*: -(?=[A-Z]+ )/, '');
   return text.split(/[\s:]/, 1)[0] ?? error.name;

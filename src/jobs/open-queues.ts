@@ -62,8 +62,8 @@ export interface Queues extends AsyncDisposable {
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer. The caller disposes. */
 export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Queues> {
-  const { url, prefix } = settings.redis;
-  const connection = await connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000 });
+  const { prefix } = settings.redis;
+  const connection = await connectRedis(settings.redis, { enableOfflineQueue: false, commandTimeout: 2000 });
   // What goes wrong rejects the call that it concerns.
   const queues = openQueueSet(connection.redis, prefix, () => undefined);
   return {

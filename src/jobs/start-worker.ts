@@ -61,7 +61,7 @@ export interface RunningWorker {
  * SINK_INCOMPATIBLE when the workers of this Redis know another file under a sink's name.
  */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
-  const connections = await openWorkerConnections(options.settings.redis.url);
+  const connections = await openWorkerConnections(options.settings.redis);
   const stopping = new AbortController();
   try {
     return await work(options, connections, stopping);

@@ -1,4 +1,4 @@
-import type { Secret } from '../core/secret.ts';
+import type { RedisSettings } from '../settings/settings.ts';
 import { connectRedis, type RedisConnection } from './connect-redis.ts';
 
 export interface WorkerConnections {
@@ -10,11 +10,13 @@ export interface WorkerConnections {
 }
 
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds. The caller disconnects. */
-export async function openWorkerConnections(url: Secret): Promise<WorkerConnections> {
+export async function openWorkerConnections(
+  settings: Pick<RedisSettings, 'url' | 'prefix'>,
+): Promise<WorkerConnections> {
   const opened = await Promise.allSettled([
     // Nor does it wait for what was on its way when the connection broke.
-    connectRedis(url, { enableOfflineQueue: false, commandTimeout: 2000, maxRetriesPerRequest: 0 }),
-    connectRedis(url, { maxRetriesPerRequest: null }),
+    connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000, maxRetriesPerRequest: 0 }),
+    connectRedis(settings, { maxRetriesPerRequest: null }),
   ]);
   const [forQueues, forWorkers] = opened;
   if (forQueues.status === 'fulfilled' && forWorkers.status === 'fulfilled') {

@@ -39,6 +39,9 @@ export function describeError(error: unknown): Readonly<Record<string, unknown>>
     message: error.message,
     ...(typeof code === 'string' ? { code } : {}),
     ...(error instanceof SyncError ? { recovery: error.recovery, context: error.context } : {}),
-    ...(error.stack === undefined ? {} : { stack: error.stack }),
+    // What is told in a sentence, by us or by Redis, is not found by where it was noticed.
+    ...(error.stack === undefined || error instanceof SyncError || error.name === 'ReplyError'
+      ? {}
+      : { stack: error.stack }),
   };
 }

@@ -118,9 +118,7 @@ describe('schedule list', () => {
     const { code, stdout, stderr } = await cli('schedule', 'list');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter .+ \? +ok /m);
-    expect(stderr).toMatch(
-      /^When they run next is not known: Redis at 127.0.0.1:\d+ should answer within 2 s/,
-    );
+    expect(stderr).toMatch(/^When they run next is not known: Redis at 127.0.0.1:\d+ does not answer: /);
     expect(jsonLines(await cli('schedule', 'list', '--json'))).toMatchObject([
       { redis: { isReachable: false }, connectors: [{ next: null }, { next: null }] },
     ]);

@@ -5,12 +5,14 @@ import { Secret } from '../../src/core/secret.ts';
 import { connectRedis } from '../../src/jobs/connect-redis.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 
+const prefix = 'test';
+
 test('says why there is no Redis, in whole sentences', async () => {
   const port = await freePort();
   const url = new Secret(`redis://127.0.0.1:${port}`);
-  await expect(connectRedis(url, {})).rejects.toMatchObject({
+  await expect(connectRedis({ url, prefix }, {})).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',
-    message: `Redis at 127.0.0.1:${port} should answer within 2 s: it refused the connection (ECONNREFUSED). Start it, or set redis.url to where it runs.`,
+    message: `Redis at 127.0.0.1:${port} does not answer: it refused the connection (ECONNREFUSED). Start it, or set redis.url to where it runs.`,
   });
 });
 
@@ -20,7 +22,9 @@ test('gives up on a server that takes the connection and says nothing', async ()
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   const began = Date.now();
-  await expect(connectRedis(new Secret(`redis://127.0.0.1:${port}`), {})).rejects.toMatchObject({
+  await expect(
+    connectRedis({ url: new Secret(`redis://127.0.0.1:${port}`), prefix }, {}),
+  ).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',
     message: expect.stringContaining('no answer within 2000 ms') as string,
   });
@@ -34,12 +38,12 @@ test.each([
 ])('does not say that a Redis should be started which refuses %s', async (_, userinfo, code) => {
   await using redis = await startRedis({ password: 'the-password' });
   const { host } = new URL(redis.url);
-  await expect(connectRedis(new Secret(`redis://${userinfo}${host}`), {})).rejects.toMatchObject({
+  await expect(
+    connectRedis({ url: new Secret(`redis://${userinfo}${host}`), prefix }, {}),
+  ).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',
     message: expect.stringMatching(
-      new RegExp(
-        `^Redis at ${host} should let user and password of redis.url in, it does not: ${code} [^]*right ones`,
-      ),
+      new RegExp(`^Redis at ${host} refuses the user name or password of redis.url: ${code} [^]*right ones`),
     ) as string,
   });
 });
@@ -52,8 +56,10 @@ test('tells another program from a Redis', async () => {
   await once(server, 'listening');
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : 0;
-  await expect(connectRedis(new Secret(`redis://127.0.0.1:${port}`), {})).rejects.toMatchObject({
-    message: `Redis at 127.0.0.1:${port} should be a Redis, another program answers there. Set redis.url to where Redis runs.`,
+  await expect(
+    connectRedis({ url: new Secret(`redis://127.0.0.1:${port}`), prefix }, {}),
+  ).rejects.toMatchObject({
+    message: `Redis at 127.0.0.1:${port} is no Redis: another program answers there. Set redis.url to where Redis runs.`,
   });
   server.close();
 });
@@ -61,8 +67,8 @@ test('tells another program from a Redis', async () => {
 test('does not take another database for the one that was chosen', async () => {
   await using redis = await startRedis();
   const url = (database: number): Secret => new Secret(`${redis.url}/${database}`);
-  (await connectRedis(url(3), {})).disconnect();
-  await expect(connectRedis(url(99), {})).rejects.toMatchObject({
-    message: expect.stringContaining('it has no database 99 (ERR DB index is out of range)') as string,
+  (await connectRedis({ url: url(3), prefix }, {})).disconnect();
+  await expect(connectRedis({ url: url(99), prefix }, {})).rejects.toMatchObject({
+    message: expect.stringContaining('has no database 99 (ERR DB index is out of range)') as string,
   });
 });

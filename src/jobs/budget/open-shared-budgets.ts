@@ -53,7 +53,7 @@ export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<
     commandTimeout: answerWithinMs,
     keyPrefix: `${options.redis.prefix}:budget:`,
   };
-  const connection = await connectRedis(options.redis.url, settings);
+  const connection = await connectRedis(options.redis, settings);
   let isClosed = false;
   const onError = (error: Error): void => {
     // A call that was broken off may still be asking; that it gets no answer then is no failure of Redis.
