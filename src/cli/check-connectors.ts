@@ -1,4 +1,5 @@
 import type { App } from '../app.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../sinks/acquire-errors.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
@@ -8,7 +9,6 @@ import { attempt, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext } from './command-context.ts';
 import { openListingClient } from './listed-connectors.ts';
 import { overviewOf, readOverview, type SinkOverview } from './read-overviews.ts';
-import { sinksOf } from './schedule-apply.ts';
 
 /** Connectors looked at side by side: most answers come from a list that is there already. */
 const atATime = 8;

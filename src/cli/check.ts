@@ -3,6 +3,7 @@ import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { isWeakSecret } from '../core/hide-secrets.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
@@ -16,7 +17,6 @@ import type { CommandContext, Enter } from './command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { placeOf } from './locate-sink.ts';
-import { sinksOf } from './schedule-apply.ts';
 import { tellWaits } from './tell-waits.ts';
 
 const weakSecret: CheckResult = {

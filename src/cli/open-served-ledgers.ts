@@ -3,11 +3,11 @@ import type { ConnectorName } from '../core/names.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { WorkerLedger } from '../jobs/worker-ledger.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { LedgerReader } from '../sinks/ledger-reader.ts';
 import { openHistory } from '../sinks/open-history.ts';
 import { servedSink } from './locate-sink.ts';
-import { sinksOf } from './schedule-apply.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
 export interface ServedLedgers extends Disposable {

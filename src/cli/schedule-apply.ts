@@ -1,8 +1,8 @@
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
-import { chosenConnectors } from '../settings/chosen-connectors.ts';
-import type { ConnectorSettings, LocalSettings, SinkSettings } from '../settings/settings.ts';
+import { chosenConnectors, sinksOf } from '../settings/chosen-connectors.ts';
+import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { CommandContext } from './command-context.ts';
 import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
@@ -61,11 +61,6 @@ export function applySchedules(
     takeOver,
     lastRun: (connector) => known.get(connector)?.lastRun ?? null,
   });
-}
-
-/** The sinks of these connectors, each once. */
-export function sinksOf(connectors: readonly ConnectorSettings[]): readonly SinkSettings[] {
-  return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
 }
 
 function checkTakeOver(sinks: readonly SinkSettings[], takeOver: readonly string[]): void {

@@ -2,7 +2,7 @@ import { instant, type Instant } from '../core/clock.ts';
 import type { RunId } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import { chosenConnectors } from '../settings/chosen-connectors.ts';
+import { chosenConnectors, sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openSink } from '../sinks/registry.ts';
 import type { CommandContext } from './command-context.ts';
@@ -10,7 +10,7 @@ import { exitCodes, type ExitCode } from './exit-codes.ts';
 import { loadConfig } from './load-config.ts';
 import { locateSink, servedSink, sinkId, sinkIsElsewhere } from './locate-sink.ts';
 import { reachQueues } from './reach-queues.ts';
-import { applySchedules, sinksOf } from './schedule-apply.ts';
+import { applySchedules } from './schedule-apply.ts';
 
 /** Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule. */
 export async function runPause(

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { openApp, type EntityGlobs } from '../app.ts';
 import { openConfiguredBudgets } from '../open-run-budgets.ts';
-import { chosenConnectors } from '../settings/chosen-connectors.ts';
+import { chosenConnectors, sinksOf } from '../settings/chosen-connectors.ts';
 import { withParts } from '../settings/load-settings.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { CommandContext, Enter } from './command-context.ts';
@@ -10,7 +10,6 @@ import { logLevel } from './environment.ts';
 import { loadConfig } from './load-config.ts';
 import { narrowConnectors } from './narrow-connectors.ts';
 import { readOverview } from './read-overviews.ts';
-import { sinksOf } from './schedule-apply.ts';
 import { askedRuns, type RunFlags } from './run-flags.ts';
 import { showPlans, type ChosenConnector } from './show-plans.ts';
 import { shareWork, type AskedWork } from './sync/shared-work.ts';

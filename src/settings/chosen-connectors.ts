@@ -1,7 +1,7 @@
 import { isConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import type { ConnectorSettings, LocalSettings } from './settings.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from './settings.ts';
 
 const mostNamed = 20;
 
@@ -56,6 +56,11 @@ function someOf({ connectors }: LocalSettings): string {
   const names = [...connectors.keys()];
   const more = names.length > mostNamed ? ` and ${names.length - mostNamed} more` : '';
   return `${names.slice(0, mostNamed).join(', ')}${more}`;
+}
+
+/** The sinks of these connectors, each once. */
+export function sinksOf(connectors: readonly ConnectorSettings[]): readonly SinkSettings[] {
+  return [...new Map(connectors.map(({ sink }) => [sink.name, sink])).values()];
 }
 
 function checkSome(settings: LocalSettings): void {
