@@ -1,8 +1,15 @@
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { SampledState } from '../telemetry/metrics-of-states.ts';
 
-/** What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. */
-export const troubleStates = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
+/** What may be said of a connector, several at a time. Where nothing of it can, the connector is `ok`. The metrics have the same words. */
+export const troubleStates = [
+  'failing',
+  'stale',
+  'withheld',
+  'paused',
+  'never-synced',
+] as const satisfies readonly SampledState[];
 export type TroubleState = (typeof troubleStates)[number];
 
 /**

@@ -1,6 +1,5 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { SyncError } from '../core/errors.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { WorkerLedger } from '../jobs/worker-ledger.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
@@ -8,15 +7,19 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import type { LedgerReader } from '../sinks/ledger-reader.ts';
 import { openHistory } from '../sinks/open-history.ts';
 import { servedSink } from './locate-sink.ts';
+import { toOverview, type SinkOverview } from './read-overviews.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
 export interface ServedLedgers extends Disposable {
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
-  /** Throws for a connector whose sink is not served. */
-  historyOf(connector: ConnectorSettings): LedgerReader;
   /** The sink id of a connector; null where its sink is not served. */
   sinkIdOf(connector: ConnectorSettings): string | null;
+  /**
+   * How all connectors stand, by sink. A sink that has not changed since the last time is not read again; between two sinks others
+   * have their turn. Rejects where one cannot be read.
+   */
+  overviews(): Promise<ReadonlyMap<string, SinkOverview>>;
   /** What keeps each sink from being read, asked now. */
   problems(): readonly { readonly name: string; readonly problem: string | null }[];
 }
@@ -47,18 +50,36 @@ export async function openServedLedgers(
       pause: (name) => found(name)?.pause(name) ?? null,
       lastRun: (name) => found(name)?.runs({ connector: name, kind: 'sync', limit: 1 })[0] ?? null,
     },
-    historyOf: ({ name, sink }) => {
-      const history = historyBySink.get(sink.name);
-      if (history !== undefined) return history;
-      throw new SyncError(`Sink ${sink.name} of connector ${name} should be open here and is not.`, {
-        code: 'INTERNAL',
-        recovery: 'stop',
-      });
-    },
+    overviews: openOverviews(historyBySink),
     sinkIdOf: ({ sink }) => sinks.find(({ name }) => name === sink.name)?.id ?? null,
     problems: () => [...historyBySink].map(([name, history]) => ({ name, problem: problemOf(history) })),
     [Symbol.dispose]: close,
   };
+}
+
+function openOverviews(
+  historyBySink: ReadonlyMap<string, LedgerReader>,
+): () => Promise<ReadonlyMap<string, SinkOverview>> {
+  const known = new Map<string, { readonly mark: number; readonly overview: SinkOverview }>();
+  return async () => {
+    const overviews = new Map<string, SinkOverview>();
+    for (const [name, history] of historyBySink) {
+      // Taken before: what changes while it is read is read again the next time.
+      const mark = history.changeMark();
+      const earlier = known.get(name);
+      const overview = earlier?.mark === mark ? earlier.overview : toOverview(history);
+      if (earlier?.mark !== mark) await otherTurn();
+      known.set(name, { mark, overview });
+      overviews.set(name, overview);
+    }
+    return overviews;
+  };
+}
+
+function otherTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
 }
 
 function problemOf(history: LedgerReader): string | null {

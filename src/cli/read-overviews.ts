@@ -1,6 +1,6 @@
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { ConnectorOverview, LedgerReader } from '../sinks/ledger-reader.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 
 /** How the connectors of one sink stand, by the sink's own account. */
@@ -19,6 +19,10 @@ export function readOverviews(connectors: readonly ConnectorSettings[]): Readonl
 export function readOverview(sink: SinkSettings): SinkOverview {
   using history = openExistingHistory(sink);
   if (history === null) return { id: null, connectors: new Map() };
+  return toOverview(history);
+}
+
+export function toOverview(history: LedgerReader): SinkOverview {
   const connectors = new Map(history.overview().map((overview) => [overview.connector, overview]));
   return { id: history.sinkId(), connectors };
 }

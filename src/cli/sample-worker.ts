@@ -1,8 +1,13 @@
+import type { Clock } from '../core/clock.ts';
 import { schedulerId } from '../jobs/queue-names.ts';
 import type { RunningWorker } from '../jobs/start-worker.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
 import type { MetricSample } from '../telemetry/metrics-sample.ts';
+import { statesOf } from './connector-states.ts';
 import type { ServedLedgers } from './open-served-ledgers.ts';
+import { overviewOf } from './read-overviews.ts';
 
 /** The worker, from when it has started: what it is made of may be asked before. */
 export interface StartedWorker {
@@ -14,16 +19,38 @@ export async function sampleWorker(
   connectors: readonly ConnectorSettings[],
   ledgers: ServedLedgers,
   { worker }: StartedWorker,
+  clock: Clock,
 ): Promise<MetricSample> {
   const { depth } = (await worker?.state()) ?? { depth: [] };
+  const overviews = await ledgers.overviews();
+  const nowMs = clock.now();
   return {
-    freshness: connectors.flatMap((connector) => freshnessOf(connector, ledgers)),
-    missing: connectors.flatMap((connector) => missingOf(connector, ledgers)),
-    paused: connectors.flatMap(({ name }) => (ledgers.ledger.pause(name) === null ? [] : [name])),
-    connectors: connectors.map(({ name }) => name),
+    connectors: connectors.map((connector) =>
+      sampleConnector(connector, overviewOf(overviews, connector), nowMs),
+    ),
     depth,
     // Redis is who knows the depth.
     isRedisUp: depth.length > 0,
+  };
+}
+
+/** Entities that no run has begun yet have no age, but may have a limit that they miss. */
+function sampleConnector(
+  connector: ConnectorSettings,
+  overview: ConnectorOverview | null,
+  nowMs: number,
+): SampledConnector {
+  const asOf = new Map(overview?.freshness.map((known) => [known.entity, known.asOf]));
+  return {
+    name: connector.name,
+    states: statesOf(connector, overview, nowMs),
+    endedAt: overview?.lastEnded?.finishedAt ?? null,
+    freshness: [...connector.entities].map(([entity, { freshWithinMs }]) => ({
+      entity,
+      asOf: asOf.get(entity) ?? null,
+      freshWithinMs,
+    })),
+    missing: overview?.missing ?? [],
   };
 }
 
@@ -41,38 +68,4 @@ export function nextRunOf(
       () => null,
     );
   };
-}
-
-/** Entities that no run has begun yet have no age, but may have a limit that they miss. */
-function freshnessOf(
-  connector: ConnectorSettings,
-  ledgers: ServedLedgers,
-): readonly MetricSample['freshness'][number][] {
-  const asOf = new Map(
-    ledgers
-      .historyOf(connector)
-      .freshness(connector.name)
-      .map((known) => [known.entity, known.asOf]),
-  );
-  return [...connector.entities].map(([entity, { freshWithinMs }]) => ({
-    connector: connector.name,
-    entity,
-    asOf: asOf.get(entity) ?? null,
-    freshWithinMs,
-  }));
-}
-
-/** A run that is going on has no report yet: the one before it says how things stand. */
-function missingOf(
-  connector: ConnectorSettings,
-  ledgers: ServedLedgers,
-): readonly MetricSample['missing'][number][] {
-  const runs = ledgers.historyOf(connector).runs({ connector: connector.name, kind: 'sync', limit: 10 });
-  const newest = runs.find(({ report }) => report !== null)?.report ?? null;
-  return (newest?.entities ?? []).map(({ entity, withheld, pending }) => ({
-    connector: connector.name,
-    entity,
-    withheld,
-    pending,
-  }));
 }

@@ -89,8 +89,9 @@ async function openAll(
   const ledgers = await openServedLedgers(connectors, clock);
   onOpened(() => ledgers[Symbol.dispose]());
   const started: StartedWorker = { worker: null };
-  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started);
-  const metrics = openMetrics({ version: programVersion(), clock, sample });
+  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
+  const { connectorSeries } = settings.http;
+  const metrics = openMetrics({ version: programVersion(), clock, sample, connectorSeries });
   const nextRun = nextRunOf(ledgers, started);
   const runs: WorkerRunsOptions = { app, metrics, log, clock, nextRun, onRunEnd };
   let url: string | null = null;

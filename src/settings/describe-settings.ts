@@ -30,7 +30,10 @@ export function describeSettings(settings: LocalSettings): object {
       url: missing.has('redis.url') ? '[missing]' : describeRedis(redis.url.reveal()),
       prefix: shown('redis.prefix', redis.prefix),
     },
-    ...(http.token === null ? {} : { http: { token: shown('http.token', http.token.toString()) } }),
+    http: {
+      ...(http.token === null ? {} : { token: shown('http.token', http.token.toString()) }),
+      connectorSeries: http.connectorSeries,
+    },
     connectors: Object.fromEntries(
       [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
     ),

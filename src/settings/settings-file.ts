@@ -120,7 +120,12 @@ export const settingsFile = strictObject({
   http: strictObject({
     token: z
       .string()
+      .optional()
       .meta({ description: 'Opens the board of worker --http. Best as ${file:path} or ${VARIABLE}' }),
+    connectorSeries: z
+      .enum(['all', 'attention'])
+      .default('all')
+      .meta({ description: 'Which connectors have series of their own among the metrics' }),
   }).optional(),
   defaults: defaults.optional(),
   connectors: z.record(z.string(), connector).default({}),

@@ -39,6 +39,8 @@ export interface LocalSettings {
 
 export interface HttpSettings {
   readonly token: Secret | null;
+  /** Which connectors have series of their own among the metrics: all, or those that need somebody. */
+  readonly connectorSeries: 'all' | 'attention';
 }
 
 export interface ApiSettings {

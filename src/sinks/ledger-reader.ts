@@ -20,6 +20,8 @@ export interface LedgerReader {
   connectors(only?: readonly ConnectorName[]): readonly ConnectorStatus[];
   /** How every connector stands, in a pass that stays light for ten thousand of them. */
   overview(): readonly ConnectorOverview[];
+  /** Another number whenever another connection has changed the file since the last question. */
+  changeMark(): number;
   /** The id of the sink, as it was given when the file was made. */
   sinkId(): string;
   /** Partitions that failed and stay due, newest failure first. */

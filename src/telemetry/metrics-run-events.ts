@@ -3,19 +3,22 @@ import type { Clock } from '../core/clock.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { oneOf, type NameLabels } from './metrics-labels.ts';
+import { oneOf } from './metrics-labels.ts';
+import type { ConnectorSeries } from './metrics-of-connectors.ts';
 import { openRunMetrics } from './metrics-of-runs.ts';
+import { labelText } from './series.ts';
 
 export interface RunCounts {
   onRunEvent(connector: ConnectorName, event: RunEvent): void;
   runEnded(connector: ConnectorName, outcome: string): void;
-  /** Shows a connector's counters from zero on: a rate cannot see a counter that begins at one. */
-  know(connector: string): void;
+  isRunning(connector: ConnectorName): boolean;
+  /** When the last run of this process ended, if it failed; also one that could not begin, of which no ledger tells. */
+  failedAtMs(connector: ConnectorName): number | null;
 }
 
 const outcomes = ['ok', 'partial', 'degraded', 'failed', 'interrupted'];
 const outcomeLabel = oneOf(outcomes);
-const answerLabel = oneOf([
+const answers = [
   'ok',
   'retry',
   'throttle',
@@ -25,71 +28,104 @@ const answerLabel = oneOf([
   'skip-entity',
   'stop',
   'refresh-auth',
-]);
+];
+const answerLabel = oneOf(answers);
 const changes = ['inserted', 'updated', 'unchanged', 'duplicate', 'filtered', 'quarantined'] as const;
 /** The wait before such a retry is spent in the budget, and counted when the next attempt has ended. */
 const waitedForInBudget: readonly ErrorCode[] = ['THROTTLED', 'FORBIDDEN'];
 
-/** Counts what runs say about themselves. The connector of an event is the one it is handed in with. */
-export function countRunEvents(registry: Registry, names: NameLabels, clock: Clock): RunCounts {
-  const metrics = openRunMetrics(registry);
-  const startedMsByConnector = new Map<string, number>();
+/**
+ * Counts what runs say about themselves, for all connectors together and, where `each` is given, for each. The connector of an
+ * event is the one it is handed in with.
+ */
+export function countRunEvents(registry: Registry, each: ConnectorSeries | null, clock: Clock): RunCounts {
+  const all = openRunMetrics(registry);
+  // A rate cannot see a counter that begins at one.
+  for (const outcome of outcomes) all.runs.inc({ outcome }, 0);
+  for (const change of changes) all.records.inc({ change }, 0);
+  for (const answer of answers) all.requests.inc({ answer }, 0);
+  const startedMsByConnector = new Map<ConnectorName, number>();
+  const failedMsByConnector = new Map<ConnectorName, number>();
+  const running = new Set<ConnectorName>();
 
-  const started = (connector: string): void => {
+  const started = (connector: ConnectorName): void => {
     startedMsByConnector.set(connector, clock.now());
-    metrics.running.set({ connector }, 1);
-    metrics.inFlight.set({ connector }, 0);
+    running.add(connector);
+    all.running.set(running.size);
+    each?.running.set(labelText({ connector }), 1);
+    each?.inFlight.set(labelText({ connector }), 0);
   };
 
-  const ended = (connector: string): void => {
-    metrics.running.set({ connector }, 0);
-    metrics.inFlight.set({ connector }, 0);
+  const ended = (connector: ConnectorName): void => {
+    running.delete(connector);
+    all.running.set(running.size);
+    each?.running.remove(labelText({ connector }));
+    each?.inFlight.remove(labelText({ connector }));
+  };
+
+  const wait = (connector: ConnectorName, ms: number): void => {
+    all.waited.inc(seconds(ms));
+    each?.waited.add(labelText({ connector }), seconds(ms));
+  };
+
+  const inFlight = (connector: ConnectorName, bytes: number): void => {
+    // What a run drops after its end is no news.
+    if (running.has(connector)) each?.inFlight.add(labelText({ connector }), bytes);
   };
 
   return {
-    onRunEvent(name, event) {
-      const connector = names.connector(name);
+    onRunEvent(connector, event) {
       switch (event.kind) {
         case 'run-started':
           return started(connector);
         case 'run-finished':
-          metrics.runDuration.observe({ connector }, seconds(event.ms));
+          all.runDuration.observe(seconds(event.ms));
           return ended(connector);
         case 'page-fetched':
-          return metrics.inFlight.inc({ connector }, event.bytes);
+          return inFlight(connector, event.bytes);
         case 'page-dropped':
-          return metrics.inFlight.dec({ connector }, event.bytes);
+          return inFlight(connector, -event.bytes);
         case 'page-committed': {
-          const entity = names.entity(event.entity);
-          metrics.inFlight.dec({ connector }, event.bytes);
+          const { entity, counts } = event;
+          inFlight(connector, -event.bytes);
           // An entity made of another one's elements comes without a page, and without bytes, of its own.
-          if (event.bytes > 0) metrics.pages.inc({ connector, entity });
-          for (const change of changes)
-            metrics.records.inc({ connector, entity, change }, event.counts[change]);
+          if (event.bytes > 0) each?.pages.add(labelText({ connector, entity }), 1);
+          for (const change of changes) {
+            if (counts[change] === 0) continue;
+            all.records.inc({ change }, counts[change]);
+            each?.records.add(labelText({ connector, entity, change }), counts[change]);
+          }
           return;
         }
-        case 'call-ended':
-          metrics.requests.inc({ connector, answer: answerLabel(event.answer) });
-          metrics.requestDuration.observe({ connector }, seconds(event.ms));
-          return metrics.waited.inc({ connector }, seconds(event.waitedMs));
+        case 'call-ended': {
+          const answer = answerLabel(event.answer);
+          all.requests.inc({ answer });
+          each?.requests.add(labelText({ connector, answer }), 1);
+          all.requestDuration.observe(seconds(event.ms));
+          return wait(connector, event.waitedMs);
+        }
         case 'call-retried':
-          metrics.retries.inc({ connector, code: event.code });
-          if (!waitedForInBudget.includes(event.code))
-            metrics.waited.inc({ connector }, seconds(event.waitMs));
+          all.retries.inc({ code: event.code });
+          each?.retries.add(labelText({ connector, code: event.code }), 1);
+          if (!waitedForInBudget.includes(event.code)) wait(connector, event.waitMs);
           return;
         case 'throttled':
-          return metrics.throttled.inc({ connector });
-        case 'walk-set-aside':
-          return metrics.setAside.inc({ connector, entity: names.entity(event.entity), code: event.code });
+          all.throttled.inc();
+          return each?.throttled.add(labelText({ connector }), 1);
+        case 'walk-set-aside': {
+          const { entity, code } = event;
+          all.setAside.inc({ code });
+          return each?.setAside.add(labelText({ connector, entity, code }), 1);
+        }
         case 'rows-deleted':
-          return metrics.deleted.inc({ connector, entity: names.entity(event.entity) }, event.rows);
+          return each?.deleted.add(labelText({ connector, entity: event.entity }), event.rows);
         case 'file-stored': {
-          const entity = names.entity(event.entity);
-          metrics.files.inc({ connector, entity, result: 'stored' });
-          return metrics.fileBytes.inc({ connector, entity }, event.bytes);
+          const { entity, bytes } = event;
+          each?.files.add(labelText({ connector, entity, result: 'stored' }), 1);
+          return each?.fileBytes.add(labelText({ connector, entity }), bytes);
         }
         case 'file-set-aside':
-          return metrics.files.inc({ connector, entity: names.entity(event.entity), result: 'failed' });
+          return each?.files.add(labelText({ connector, entity: event.entity, result: 'failed' }), 1);
         case 'files-started':
         case 'sweep-started':
         case 'record-confirmed':
@@ -102,24 +138,20 @@ export function countRunEvents(registry: Registry, names: NameLabels, clock: Clo
         case 'commit-finished':
       }
     },
-    runEnded(name, outcome) {
-      const connector = names.connector(name);
-      const labels = { connector, outcome: outcomeLabel(outcome) };
+    runEnded(connector, name) {
+      const outcome = outcomeLabel(name);
       // A run that could not begin started when it ended.
       const startedMs = startedMsByConnector.get(connector) ?? clock.now();
       startedMsByConnector.delete(connector);
-      metrics.runs.inc(labels);
-      metrics.lastRun.set(labels, startedMs / 1000);
+      if (outcome === 'failed') failedMsByConnector.set(connector, clock.now());
+      else failedMsByConnector.delete(connector);
+      all.runs.inc({ outcome });
+      each?.runs.add(labelText({ connector, outcome }), 1);
+      each?.lastRun.set(labelText({ connector, outcome }), startedMs / 1000);
       ended(connector);
     },
-    know(name) {
-      const connector = names.connector(name);
-      for (const outcome of outcomes) metrics.runs.inc({ connector, outcome }, 0);
-      metrics.running.inc({ connector }, 0);
-      metrics.inFlight.inc({ connector }, 0);
-      metrics.throttled.inc({ connector }, 0);
-      metrics.waited.inc({ connector }, 0);
-    },
+    isRunning: (connector) => running.has(connector),
+    failedAtMs: (connector) => failedMsByConnector.get(connector) ?? null,
   };
 }
 

@@ -1,26 +1,17 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { Clock, Instant } from '../core/clock.ts';
-import type { ConnectorName, EntityName } from '../core/names.ts';
-import type { NameLabels } from './metrics-labels.ts';
+import type { Clock } from '../core/clock.ts';
+import type { RunCounts } from './metrics-run-events.ts';
+import {
+  openSampleSeries,
+  showConnector,
+  type SampledConnector,
+  type SampledState,
+} from './metrics-of-states.ts';
+import type { Series } from './series.ts';
 
 /** How things stand at one moment. */
 export interface MetricSample {
-  readonly freshness: readonly {
-    readonly connector: ConnectorName;
-    readonly entity: EntityName;
-    /** Everything that was there then has been read; null: never read wholly. */
-    readonly asOf: Instant | null;
-    readonly freshWithinMs: number | null;
-  }[];
-  /** Of each connector's newest run that came to an end. */
-  readonly missing: readonly {
-    readonly connector: ConnectorName;
-    readonly entity: EntityName;
-    readonly withheld: number;
-    readonly pending: number;
-  }[];
-  readonly paused: readonly ConnectorName[];
-  readonly connectors: readonly ConnectorName[];
+  readonly connectors: readonly SampledConnector[];
   readonly depth: readonly {
     readonly sink: string;
     readonly waiting: number;
@@ -33,24 +24,30 @@ export interface MetricSample {
 
 export interface SampleOptions {
   readonly sample: () => Promise<MetricSample>;
-  readonly onConnectors: (connectors: readonly ConnectorName[]) => void;
+  readonly connectorSeries: 'all' | 'attention';
   readonly clock: Clock;
 }
 
 /** Longer than the two seconds after which the queue gives a silent Redis up: that answer is worth waiting for. */
 const sampleWithinMs = 4000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;
+const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
+/** A connector that has not run yet needs nobody, unless it should be fresh by now. */
+const needAttention: readonly SampledState[] = ['failing', 'stale', 'withheld', 'paused'];
 
 /** Gauges that are right at the moment of a scrape and gone where nobody knows. */
 export function sampleGauges(
   registry: Registry,
-  names: NameLabels,
+  runs: Pick<RunCounts, 'isRunning' | 'failedAtMs'>,
   options: SampleOptions,
 ): {
   /** Never rejects; takes four seconds at most. */
   refresh(): Promise<void>;
+  /** Those of single connectors. */
+  readonly series: readonly Series[];
 } {
   const gauges = openSampleGauges(registry);
+  const series = openSampleSeries();
   const errors = new Counter({
     name: 'connector_sync_scrape_errors_total',
     help: 'Scrapes for which the state of queues and connectors could not be told; the gauges for it were left out.',
@@ -63,21 +60,61 @@ export function sampleGauges(
     pending ??= withinDeadline(options.sample, options.clock).finally(() => (pending = null));
     return pending;
   };
+  const clear = (): void => {
+    for (const gauge of Object.values(gauges)) gauge.reset();
+    // A reset gauge without labels is 0, which would be a statement.
+    for (const gauge of [gauges.redisUp, gauges.withheld, gauges.pending]) gauge.remove();
+    for (const one of Object.values(series)) one.clear();
+  };
+  const show = ({ connectors, depth, isRedisUp }: MetricSample): void => {
+    const nowMs = options.clock.now();
+    const counts = new Map<string, number>(['all', 'ok', 'running', ...troubles].map((state) => [state, 0]));
+    const rows = { withheld: 0, pending: 0 };
+    const count = (state: string): void => void counts.set(state, (counts.get(state) ?? 0) + 1);
+    for (const connector of connectors) {
+      const states = withFailure(connector, runs.failedAtMs(connector.name));
+      count('all');
+      if (states.size === 0) count('ok');
+      for (const state of states) count(state);
+      if (runs.isRunning(connector.name)) count('running');
+      for (const { withheld, pending: waiting } of connector.missing) {
+        rows.withheld += withheld;
+        rows.pending += waiting;
+      }
+      const isInNeed = needAttention.some((state) => states.has(state));
+      if (isInNeed || options.connectorSeries === 'all') showConnector(series, connector, states, nowMs);
+    }
+    for (const [state, number] of counts) gauges.connectors.set({ state }, number);
+    gauges.withheld.set(rows.withheld);
+    gauges.pending.set(rows.pending);
+    for (const { sink, ...jobs } of depth)
+      for (const state of queueStates) gauges.queue.set({ sink, state }, jobs[state]);
+    gauges.redisUp.set(isRedisUp ? 1 : 0);
+  };
 
   return {
     async refresh() {
       try {
         const sample = await take();
-        clear(gauges);
-        options.onConnectors(sample.connectors);
-        showSample(gauges, names, sample, options.clock.now());
+        clear();
+        show(sample);
       } catch {
         // Why it failed is told by whoever failed; here it is counted, and nothing old is shown.
-        clear(gauges);
+        clear();
         errors.inc();
       }
     },
+    series: Object.values(series),
   };
+}
+
+/** A run that could not begin is in no ledger: this process alone knows that it failed. */
+function withFailure(
+  { states, endedAt }: SampledConnector,
+  failedAtMs: number | null,
+): ReadonlySet<SampledState> {
+  const isNews = failedAtMs !== null && (endedAt === null || Date.parse(endedAt) <= failedAtMs);
+  return isNews ? new Set([...states, 'failing']) : states;
 }
 
 async function withinDeadline(sample: () => Promise<MetricSample>, clock: Clock): Promise<MetricSample> {
@@ -94,67 +131,25 @@ async function withinDeadline(sample: () => Promise<MetricSample>, clock: Clock)
   }
 }
 
-function clear(gauges: SampleGauges): void {
-  for (const gauge of Object.values(gauges)) gauge.reset();
-  // A reset gauge without labels is 0, which would be a statement.
-  gauges.redisUp.remove();
-}
-
-type SampleGauges = ReturnType<typeof openSampleGauges>;
-
-function showSample(gauges: SampleGauges, names: NameLabels, sample: MetricSample, nowMs: number): void {
-  for (const { freshWithinMs, asOf, ...of } of sample.freshness) {
-    const labels = { connector: names.connector(of.connector), entity: names.entity(of.entity) };
-    const ageMs = asOf === null ? null : Math.max(0, nowMs - Date.parse(asOf));
-    if (ageMs !== null) gauges.freshness.set(labels, ageMs / 1000);
-    if (freshWithinMs === null) continue;
-    gauges.freshWithin.set(labels, freshWithinMs / 1000);
-    gauges.isFresh.set(labels, ageMs !== null && ageMs <= freshWithinMs ? 1 : 0);
-  }
-  for (const { withheld, pending, ...of } of sample.missing) {
-    const labels = { connector: names.connector(of.connector), entity: names.entity(of.entity) };
-    gauges.withheld.set(labels, withheld);
-    gauges.pending.set(labels, pending);
-  }
-  for (const name of sample.connectors) {
-    gauges.paused.set({ connector: names.connector(name) }, sample.paused.includes(name) ? 1 : 0);
-  }
-  for (const { sink, ...depth } of sample.depth) {
-    for (const state of queueStates) gauges.queue.set({ sink, state }, depth[state]);
-  }
-  gauges.redisUp.set(sample.isRedisUp ? 1 : 0);
-}
-
 function openSampleGauges(registry: Registry) {
   const gauge = <Label extends string>(name: string, labelNames: readonly Label[], help: string) =>
     new Gauge({ name: `connector_sync_${name}`, help, labelNames, registers: [registry] });
   return {
-    freshness: gauge(
-      'freshness_seconds',
-      ['connector', 'entity'],
-      'Age of what is stored: how long ago the last run began that read the entity wholly. Absent when none ever did.',
-    ),
-    freshWithin: gauge(
-      'fresh_within_seconds',
-      ['connector', 'entity'],
-      'How old what is stored may be, as the config says in freshWithin.',
-    ),
-    isFresh: gauge(
-      'is_fresh',
-      ['connector', 'entity'],
-      '1 while what is stored is younger than freshWithin, else 0; also 0 when the entity was never read wholly.',
+    connectors: gauge(
+      'connectors',
+      ['state'],
+      'Connectors of this process by how they stand, each counted in every state that it is in; "ok": in none that needs somebody.',
     ),
     withheld: gauge(
-      'withheld_deletes',
-      ['connector', 'entity'],
-      'Rows that seemed to be gone in the last run and that a guard keeps: somebody must look, and allow the deletes or not.',
+      'worker_withheld_deletes',
+      [],
+      'Rows of all connectors that seemed to be gone in their last run and that a guard keeps.',
     ),
     pending: gauge(
-      'pending_deletes',
-      ['connector', 'entity'],
-      'Rows that seemed to be gone in the last run and that a later one must ask for or miss again before they are marked as deleted.',
+      'worker_pending_deletes',
+      [],
+      'Rows of all connectors that seemed to be gone in their last run and are not confirmed yet.',
     ),
-    paused: gauge('connector_paused', ['connector'], '1 while somebody has paused the connector, else 0.'),
     queue: gauge(
       'queue_jobs',
       ['sink', 'state'],

@@ -2,7 +2,7 @@ import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { nameLabels } from './metrics-labels.ts';
+import { openConnectorSeries } from './metrics-of-connectors.ts';
 import { countRunEvents } from './metrics-run-events.ts';
 import { sampleGauges, type MetricSample } from './metrics-sample.ts';
 import { countWorkerEvents, type ObservedWorkerEvent } from './metrics-worker-events.ts';
@@ -23,21 +23,20 @@ export interface MetricsOptions {
   readonly version: string;
   /** How things stand now; asked for at each scrape, and given up after four seconds. */
   readonly sample: () => Promise<MetricSample>;
+  /** Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way. */
+  readonly connectorSeries?: 'all' | 'attention';
   readonly clock?: Clock;
 }
 
 /** Metrics in a registry of their own; nothing is shared between two of them but the process. */
 export function openMetrics(options: MetricsOptions): Metrics {
-  const { clock = systemClock } = options;
+  const { clock = systemClock, connectorSeries = 'all' } = options;
   const registry = new Registry();
-  const labels = nameLabels();
-  const runs = countRunEvents(registry, labels, clock);
-  const worker = countWorkerEvents(registry, labels);
-  const gauges = sampleGauges(registry, labels, {
-    sample: options.sample,
-    onConnectors: (connectors) => connectors.forEach((connector) => runs.know(connector)),
-    clock,
-  });
+  const each = openConnectorSeries();
+  const counted = connectorSeries === 'all' ? each : null;
+  const runs = countRunEvents(registry, counted, clock);
+  const worker = countWorkerEvents(registry, counted);
+  const gauges = sampleGauges(registry, runs, { sample: options.sample, connectorSeries, clock });
   new Gauge({
     name: 'connector_sync_build_info',
     help: 'Always 1; the labels say which version of the program runs on which version of Node.js.',
@@ -52,7 +51,9 @@ export function openMetrics(options: MetricsOptions): Metrics {
     runEnded: (connector, outcome) => runs.runEnded(connector, outcome),
     async text() {
       await gauges.refresh();
-      return { contentType: registry.contentType, text: await registry.metrics() };
+      const all = await registry.metrics();
+      const ofConnectors = [...Object.values(each), ...gauges.series].map((series) => series.text());
+      return { contentType: registry.contentType, text: [all, ...ofConnectors].join('') };
     },
   };
 }

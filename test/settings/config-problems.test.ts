@@ -122,7 +122,12 @@ describe('a config file is refused', () => {
       'redis: { url: redis://cache:6379 }\nsinks:',
       'redis.url: expected a password',
     ],
-    ['with http and no token', 'sinks:', 'http: {}\nsinks:', 'http.token: is missing; expected a string'],
+    [
+      'with other series',
+      'sinks:',
+      'http: { connectorSeries: some }\nsinks:',
+      'http.connectorSeries: expected one of all, attention, got "some"',
+    ],
     ['with a number as token', 'sinks:', 'http: { token: 5 }\nsinks:', 'http.token: expected a string, got'],
     [
       'with the API version in the address',

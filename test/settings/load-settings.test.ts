@@ -86,7 +86,7 @@ describe('loading settings', () => {
     expect(settings.guards).toEqual({ maxDeleteShare: 0.2, minDeleteRows: 20 });
     expect(settings.redis).toMatchObject({ isConfigured: false, prefix: 'connector-sync' });
     expect(settings.redis.url.reveal()).toBe('redis://127.0.0.1:6379');
-    expect(settings.http).toEqual({ token: null });
+    expect(settings.http).toEqual({ token: null, connectorSeries: 'all' });
     expect(newsletter).toMatchObject({
       concurrency: 4,
       requestsPerSecond: 10,
@@ -246,7 +246,7 @@ http: { token: "\${SECRET}-of-the-board-hush" }
         },
       },
       redis: { url: 'redis://127.0.0.1:6379', prefix: 'connector-sync' },
-      http: { token: '[secret]' },
+      http: { token: '[secret]', connectorSeries: 'all' },
       connectors: {
         newsletter: {
           definition: 'email-marketing',

@@ -1,3 +1,4 @@
+import type { SampledConnector } from '../../src/telemetry/metrics-of-states.ts';
 import {
   isConnectorName,
   isDeclaredName,
@@ -17,3 +18,8 @@ export function entity(name: string): EntityName {
 }
 
 export const run = '20260501T120000000Z-0a1b2c3d' as RunId;
+
+/** A connector of which nothing is known, or what a test says. */
+export function sampled(name: ConnectorName, part: Partial<SampledConnector> = {}): SampledConnector {
+  return { name, states: new Set(), endedAt: null, freshness: [], missing: [], ...part };
+}

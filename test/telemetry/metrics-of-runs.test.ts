@@ -7,7 +7,7 @@ import { decreased, seriesIn, undescribed } from '../monitor/prometheus-text.ts'
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { syncOnce } from '../support/sync-once.ts';
-import { connector } from './metrics-names.ts';
+import { connector, sampled } from './metrics-names.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -21,15 +21,7 @@ describe('the metrics of a real run', () => {
     const name = connector('mailing');
     const metrics = openMetrics({
       version: '1.2.3',
-      sample: () =>
-        Promise.resolve({
-          freshness: [],
-          missing: [],
-          paused: [],
-          connectors: [name],
-          depth: [],
-          isRedisUp: true,
-        }),
+      sample: () => Promise.resolve({ connectors: [sampled(name)], depth: [], isRedisUp: true }),
     });
     const scrapes: Promise<string>[] = [];
     const scrape = (): void => void scrapes.push(metrics.text().then(({ text }) => text));
@@ -61,7 +53,9 @@ describe('the metrics of a real run', () => {
     const sum = (metric: string, part: string): number =>
       [...final].reduce(
         (total, [series, value]) =>
-          series.startsWith(`connector_sync_${metric}{`) && series.includes(part) ? total + value : total,
+          series.split('{', 1)[0] === `connector_sync_${metric}` && series.includes(part)
+            ? total + value
+            : total,
         0,
       );
     for (const { entity, counts, pages } of report.entities) {
@@ -80,5 +74,8 @@ describe('the metrics of a real run', () => {
     expect(sum('run_duration_seconds_count', '')).toBe(1);
     expect(sum('in_flight_bytes', '')).toBe(0);
     expect(sum('running_runs', '')).toBe(0);
+    // What all connectors did together is here what the one did.
+    for (const metric of ['records_total', 'requests_total', 'runs_total', 'wait_seconds_total'])
+      expect([metric, sum(`worker_${metric}`, '')]).toEqual([metric, sum(metric, '')]);
   });
 });

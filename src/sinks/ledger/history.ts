@@ -81,6 +81,7 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
       }),
     overview: () => once(overview.overview),
     sinkId: () => once(overview.sinkId),
+    changeMark: () => once(() => Number(db.pragma('data_version', { simple: true }))),
     failures: (connector, limit) => once(() => reading().failures.all(connector, limit).map(readFailure)),
     quarantine: (connector, limit) => once(() => reading().quarantine.all(connector, limit)),
     pauses: () => once(operations.pauses),

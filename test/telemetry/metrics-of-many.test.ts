@@ -1,0 +1,136 @@
+import { describe, expect, it } from 'vitest';
+import type { SampledConnector, SampledState } from '../../src/telemetry/metrics-of-states.ts';
+import { openMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
+import { seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { instantClock } from '../support/instant-clock.ts';
+import { connector, entity, sampled } from './metrics-names.ts';
+
+const nowMs = Date.parse('2026-05-01T12:00:00Z');
+const hourMs = 3_600_000;
+const names = Array.from({ length: 2000 }, (_, index) => connector(`c${index}`));
+
+/** The last ones are in need, as a config that grows would have it. */
+const statesByIndex = new Map<number, readonly SampledState[]>([
+  [1990, ['failing']],
+  [1995, ['paused', 'stale', 'failing']],
+  [1998, ['withheld']],
+  [1999, ['never-synced']],
+]);
+
+function sampleOf(index: number): SampledConnector {
+  const states = new Set(statesByIndex.get(index));
+  const asOf = new Date(nowMs - (states.has('stale') ? 2 : 0.5) * hourMs).toISOString();
+  return sampled(connector(`c${index}`), {
+    states,
+    freshness: [{ entity: entity('lists'), asOf, freshWithinMs: hourMs }],
+    missing: states.has('withheld') ? [{ entity: entity('lists'), withheld: 9, pending: 0 }] : [],
+  });
+}
+
+function open(connectorSeries: 'all' | 'attention'): Metrics {
+  return openMetrics({
+    version: '1',
+    connectorSeries,
+    clock: { ...instantClock(), now: () => nowMs },
+    sample: () =>
+      Promise.resolve({ connectors: names.map((_, index) => sampleOf(index)), depth: [], isRedisUp: true }),
+  });
+}
+
+async function textOf(metrics: Metrics): Promise<string> {
+  const { text } = await metrics.text();
+  expect(undescribed(text)).toEqual([]);
+  return text;
+}
+
+/** Connectors that some series names. */
+function named(text: string): ReadonlySet<string> {
+  return new Set([...text.matchAll(/[{,]connector="([^"]+)"/g)].map(([, name = '']) => name));
+}
+
+function counts(text: string): unknown {
+  const value = seriesIn(text);
+  return Object.fromEntries(
+    ['all', 'ok', 'failing', 'stale', 'withheld', 'paused', 'never-synced', 'running'].map((state) => [
+      state,
+      value.get(`connector_sync_connectors{state="${state}"}`),
+    ]),
+  );
+}
+
+describe('the metrics of two thousand connectors', () => {
+  it('name each of them, the last one too', async () => {
+    const text = await textOf(open('all'));
+    expect(named(text).size).toBe(2000);
+    const value = seriesIn(text);
+    expect(value.get('connector_sync_connector_paused{connector="c1995"}')).toBe(1);
+    expect(value.get('connector_sync_is_fresh{connector="c1995",entity="lists"}')).toBe(0);
+    expect(value.get('connector_sync_is_fresh{connector="c1994",entity="lists"}')).toBe(1);
+  });
+
+  it.each(['all', 'attention'] as const)('count them by state with %s series', async (connectorSeries) => {
+    const metrics = open(connectorSeries);
+    metrics.onRunEvent(connector('c7'), {
+      kind: 'run-started',
+      connector: connector('c7'),
+      run: 'r1' as never,
+      continues: null,
+      due: 1,
+    });
+    const text = await textOf(metrics);
+    expect(counts(text)).toEqual({
+      all: 2000,
+      ok: 1996,
+      failing: 2,
+      stale: 1,
+      withheld: 1,
+      paused: 1,
+      'never-synced': 1,
+      running: 1,
+    });
+    expect(seriesIn(text).get('connector_sync_worker_withheld_deletes')).toBe(9);
+  });
+
+  it('name those that need somebody, and only those, where the setting says so', async () => {
+    const text = await textOf(open('attention'));
+    expect([...named(text)].toSorted()).toEqual(['c1990', 'c1995', 'c1998']);
+    const value = seriesIn(text);
+    expect(value.get('connector_sync_connector_state{connector="c1995",state="failing"}')).toBe(1);
+    expect(value.get('connector_sync_connector_state{connector="c1995",state="paused"}')).toBe(1);
+    expect(value.get('connector_sync_is_fresh{connector="c1995",entity="lists"}')).toBe(0);
+    expect(value.get('connector_sync_withheld_deletes{connector="c1998",entity="lists"}')).toBe(9);
+  });
+
+  it('count runs and records of all of them alike with either setting', async () => {
+    const [all, attention] = [open('all'), open('attention')];
+    for (const metrics of [all, attention])
+      for (const [index, name] of names.entries())
+        metrics.runEnded(name, index % 10 === 0 ? 'degraded' : 'ok');
+    const workerLines = (text: string): readonly string[] =>
+      text.split('\n').filter((line) => /^connector_sync_worker_(runs|records|requests)/.test(line));
+    const lines = workerLines(await textOf(all));
+    expect(lines).toContain('connector_sync_worker_runs_total{outcome="degraded"} 200');
+    expect(workerLines(await textOf(attention))).toEqual(lines);
+  });
+
+  it('take a run that could not begin for failing, until one of any process has ended since', async () => {
+    const failing = async (endedAt: string | null): Promise<unknown> => {
+      const metrics = openMetrics({
+        version: '1',
+        connectorSeries: 'attention',
+        clock: { ...instantClock(), now: () => nowMs },
+        sample: () =>
+          Promise.resolve({
+            connectors: [sampled(connector('c1'), { endedAt })],
+            depth: [],
+            isRedisUp: true,
+          }),
+      });
+      metrics.runEnded(connector('c1'), 'failed');
+      return seriesIn(await textOf(metrics)).get('connector_sync_connectors{state="failing"}');
+    };
+    expect(await failing(null)).toBe(1);
+    expect(await failing(new Date(nowMs - 1000).toISOString())).toBe(1);
+    expect(await failing(new Date(nowMs + 1000).toISOString())).toBe(0);
+  });
+});
