@@ -43,3 +43,18 @@ it('takes the newest sync for what was due last, whatever other runs came after 
   });
   expect(ledgers.ledger.lastRun(name)).toMatchObject({ run: 's1', state: 'ok' });
 });
+
+it('tells how connectors stand anew when another process has written, and reads nothing again else', async () => {
+  const file = await writeCliConfig(folder, 'http://127.0.0.1:9');
+  const settings = loadSettings({ file, env: { SECRET: 'secret' } });
+  const connectors = [...settings.connectors.values()];
+  const [connector] = connectors;
+  if (connector === undefined) throw new Error('The config has a connector');
+  using ledgers = await openServedLedgers(connectors, systemClock);
+  const before = (await ledgers.overviews()).get('main');
+  expect(before?.connectors.size).toBe(0);
+  expect((await ledgers.overviews()).get('main')).toBe(before);
+  await using sink = await openSink(connector.sink, { clock: systemClock });
+  await sink.pause(connector.name, { since: '2026-01-01T00:00:00.000Z', reason: 'why' });
+  expect(overviewOf(await ledgers.overviews(), connector)?.paused?.reason).toBe('why');
+});
