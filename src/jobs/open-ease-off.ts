@@ -1,11 +1,11 @@
-import type { Worker } from 'bullmq';
+import type { ServedQueue } from './serve-queue.ts';
 import type { Clock } from '../core/clock.ts';
 import { errorKind } from './gate-errors.ts';
 
 export interface EaseOff {
   /** Told of every error: one that says that Redis refuses to work sends the workers to rest. */
   notice(error: Error): void;
-  watch(workers: readonly Worker[]): void;
+  watch(served: readonly ServedQueue[]): void;
   /** Redis's word for why the workers rest now; null when they work. */
   why(): string | null;
 }
@@ -27,13 +27,13 @@ export function refusalOf(error: Error): string | null {
  */
 export function openEaseOff(options: { readonly clock: Clock; readonly signal: AbortSignal }): EaseOff {
   const { clock, signal } = options;
-  let workers: readonly Worker[] = [];
+  let served: readonly ServedQueue[] = [];
   let why: string | null = null;
   let restMs = firstRestMs;
   let resumedAtMs = Number.NEGATIVE_INFINITY;
 
   const rest = async (): Promise<void> => {
-    await Promise.all(workers.map((worker) => worker.pause(true)));
+    await Promise.all(served.map(({ worker }) => worker.pause(true)));
     // Rejects when the worker stops: nobody needs to be woken then.
     const isOver = await clock.sleep(restMs, signal).then(
       () => true,
@@ -43,7 +43,7 @@ export function openEaseOff(options: { readonly clock: Clock; readonly signal: A
     restMs = Math.min(restMs * 2, longestRestMs);
     resumedAtMs = clock.now();
     why = null;
-    await Promise.all(workers.map((worker) => worker.resume()));
+    await Promise.all(served.flatMap(({ worker, isHeld }) => (isHeld() ? [] : [worker.resume()])));
   };
 
   return {
@@ -55,7 +55,7 @@ export function openEaseOff(options: { readonly clock: Clock; readonly signal: A
       void rest();
     },
     watch(started) {
-      workers = started;
+      served = started;
     },
     why: () => why,
   };

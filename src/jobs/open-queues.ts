@@ -5,6 +5,7 @@ import type { Settings } from '../settings/settings.ts';
 import { addBackfill, addSync } from './add-job.ts';
 import { connectRedis } from './connect-redis.ts';
 import { openQueueSet, type QueueSet } from './open-queue-set.ts';
+import { beginClaim } from './claim-schedules.ts';
 import { backfillKey, schedulerId } from './queue-names.ts';
 import {
   reconcileSchedules,
@@ -92,7 +93,8 @@ async function apply(queues: QueueSet, options: ApplyOptions): Promise<Reconcile
   return reconcileSchedules({
     ...options,
     queues,
-    mayChange: true,
+    // What is written by hand is newer than the config of every process that runs.
+    claim: await beginClaim(queues.redis),
     lastRun: options.lastRun ?? (() => null),
     clock,
     retryDelayMs: defaultTimings.retryDelayMs,

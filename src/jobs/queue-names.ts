@@ -23,6 +23,11 @@ export function sinksKey(prefix: string): string {
   return `${prefix}:sinks`;
 }
 
+/** Hash from a sink's id to when the config began whose schedules it has, and that config's fingerprint. */
+export function schedulesKey(prefix: string): string {
+  return `${prefix}:schedules`;
+}
+
 /** At most one sync and one backfill of a connector wait or run at a time. */
 export function backfillKey(connector: ConnectorName): string {
   return `backfill:${connector}`;

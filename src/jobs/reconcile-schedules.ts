@@ -4,6 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
 import { addSync } from './add-job.ts';
+import { claimSchedules, type ScheduleClaim } from './claim-schedules.ts';
 import type { TickJob } from './connector-job.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import { previousSlot } from './previous-slot.ts';
@@ -16,8 +17,10 @@ export interface ReconciledSchedules {
   readonly written: readonly string[];
   readonly kept: readonly string[];
   readonly removed: readonly string[];
-  /** Left as another process, with other settings, has put them in place. */
+  /** Another than the settings say: left alone, because a process whose config began later has put them in place. */
   readonly foreign: readonly string[];
+  /** Names of the sinks whose schedules are that process's. */
+  readonly outdated: readonly string[];
 }
 
 export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & {
@@ -32,11 +35,7 @@ export interface ReconcileOptions {
   readonly isPaused: (connector: ConnectorName) => boolean;
   /** Asked for cron schedules that were not there: a slot that passed without a run is made up for. */
   readonly lastRun: WorkerLedger['lastRun'];
-  /**
-   * Whether a schedule that is another one than the settings say is written anew. Settings do not change while a process
-   * runs: one that finds it so later on has another process to blame, and would take turns with it.
-   */
-  readonly mayChange: boolean;
+  readonly claim: ScheduleClaim;
   readonly clock: Clock;
   readonly retryDelayMs: number;
 }
@@ -44,7 +43,8 @@ export interface ReconcileOptions {
 /**
  * Makes Redis hold exactly the schedules of the settings for the sinks given. One that is already right is left alone:
  * writing a cron schedule again drops a run that is overdue, so a daily sync missed during a restart would wait another
- * day. Safe to repeat, also from several processes at once.
+ * day. Safe to repeat, also from several processes at once, and beside processes with an older or a newer config: nothing is
+ * written or removed where a newer one holds the sink's schedules.
  */
 export async function reconcileSchedules(options: ReconcileOptions): Promise<ReconciledSchedules> {
   const { ticks } = options.queues;
@@ -55,8 +55,14 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
   const kept: string[] = [];
   const removed: string[] = [];
   const foreign: string[] = [];
+  const outdated: string[] = [];
   for (const sink of options.sinks) {
     const wanted = wantedSchedules(options, sink);
+    if (!(await isInForce(options, sink))) {
+      outdated.push(sink.name);
+      foreign.push(...differences(options, { sink, wanted, existing }));
+      continue;
+    }
     for (const { connector, schedule } of wanted) {
       const id = schedulerId(sink.id, connector);
       const stored = existing.get(id);
@@ -65,11 +71,8 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
         kept.push(connector);
         continue;
       }
-      if (stored !== undefined && !options.mayChange) {
-        foreign.push(connector);
-        continue;
-      }
-      await ticks.upsertJobScheduler(id, repeatOf(schedule), templateOf(sink, connector, schedule));
+      const repeat = { ...repeatOf(schedule), ...firstTime(options, connector, schedule) };
+      await ticks.upsertJobScheduler(id, repeat, templateOf(sink, connector, schedule));
       written.push(connector);
       await makeUp(options, sink, { connector, schedule, stored });
     }
@@ -80,13 +83,72 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       removed.push(connector);
     }
   }
-  return { written, kept, removed, foreign };
+  return { written, kept, removed, foreign, outdated };
+}
+
+interface WantedSchedule {
+  readonly connector: ConnectorName;
+  readonly schedule: Schedule;
+}
+
+/** What of a sink's schedules the settings decide: not what is paused now, which the ledger says to all. */
+async function isInForce(
+  { queues, connectors, claim }: ReconcileOptions,
+  sink: ServedSink,
+): Promise<boolean> {
+  const schedules = [...connectors.values()]
+    .filter((connector) => connector.schedule !== null && connector.sink.name === sink.name)
+    .toSorted((left, right) => (left.name < right.name ? -1 : 1))
+    .map(({ name, schedule }) => [name, schedule]);
+  return await claimSchedules(queues.redis, queues.prefix, { ...claim, sink, schedules });
+}
+
+/** Connectors that the settings and Redis do not agree about. */
+function differences(
+  { connectors }: ReconcileOptions,
+  {
+    sink,
+    wanted,
+    existing,
+  }: {
+    readonly sink: ServedSink;
+    readonly wanted: readonly WantedSchedule[];
+    readonly existing: ReadonlyMap<string, JobSchedulerJson>;
+  },
+): readonly string[] {
+  const changed = wanted
+    .filter(
+      ({ connector, schedule }) =>
+        !isCurrent(existing.get(schedulerId(sink.id, connector)), sink, connector, schedule),
+    )
+    .map(({ connector }) => connector);
+  const unknown = [...existing.keys()].flatMap((id) => {
+    const connector = scheduledConnector(id, sink.id);
+    return connector === null || [...connectors.keys()].some((name) => name === connector) ? [] : [connector];
+  });
+  return [...changed, ...unknown];
+}
+
+/**
+ * An interval's first run comes at once, but for a connector that has run already: then when the interval since that run is over.
+ * Otherwise a Redis that has forgotten everything would have every connector run at the same moment.
+ */
+function firstTime(
+  { lastRun, clock }: ReconcileOptions,
+  connector: ConnectorName,
+  schedule: Schedule,
+): { readonly startDate?: number } {
+  if (schedule.kind !== 'every') return {};
+  const last = lastRun(connector);
+  if (last === null || last.state === 'running' || last.state === 'interrupted') return {};
+  const startDate = Date.parse(last.startedAt) + schedule.everyMs;
+  return startDate > clock.now() ? { startDate } : {};
 }
 
 function wantedSchedules(
   { connectors, isPaused }: ReconcileOptions,
   sink: ServedSink,
-): readonly { readonly connector: ConnectorName; readonly schedule: Schedule }[] {
+): readonly WantedSchedule[] {
   return [...connectors.values()].flatMap((connector) =>
     connector.schedule === null || connector.sink.name !== sink.name || isPaused(connector.name)
       ? []
@@ -96,7 +158,7 @@ function wantedSchedules(
 
 /**
  * A cron schedule that Redis forgot comes back with its next slot, and so does one that is written anew: a daily sync whose
- * slot passed meanwhile would wait a day more. Intervals need no such thing, their first run comes at once.
+ * slot passed meanwhile would wait a day more. Intervals need no such thing: `firstTime`.
  */
 async function makeUp(
   options: ReconcileOptions,
@@ -111,9 +173,7 @@ async function makeUp(
   await addSync(queues.syncs(sink.id), { connector, reason: 'catch-up', due }, { retryDelayMs });
 }
 
-interface WrittenSchedule {
-  readonly connector: ConnectorName;
-  readonly schedule: Schedule;
+interface WrittenSchedule extends WantedSchedule {
   /** What Redis held before. */
   readonly stored: JobSchedulerJson | undefined;
 }

@@ -7,6 +7,9 @@ import type { WorkerTimings } from './worker-timings.ts';
 export interface ServedQueue {
   readonly worker: Worker;
   readonly watched: WatchedQueue;
+  /** Held, it takes no more jobs; what runs goes on. */
+  hold(isHeld: boolean): Promise<void>;
+  readonly isHeld: () => boolean;
 }
 
 export interface ServeOptions {
@@ -29,6 +32,7 @@ export function serveQueue(
 ): ServedQueue {
   const { redis, prefix, timings, concurrency, maxStartedAttempts, onError, onLockLost } = options;
   let taken = 0;
+  let isHeld = false;
   let active = 0;
   // Three parameters, declared: the queue passes a signal only to a function of that length.
   const counted = async (
@@ -64,6 +68,13 @@ export function serveQueue(
   });
   return {
     worker,
-    watched: { queue, isFree: () => active < concurrency, taken: () => taken },
+    watched: { queue, isFree: () => !isHeld && active < concurrency, taken: () => taken },
+    hold: async (hold) => {
+      if (hold === isHeld) return;
+      isHeld = hold;
+      if (hold) await worker.pause(true);
+      else await worker.resume();
+    },
+    isHeld: () => isHeld,
   };
 }

@@ -2,15 +2,17 @@ import type { Queue } from 'bullmq';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
+import { beginClaim, type ScheduleClaim } from './claim-schedules.ts';
 import { closeWorkers } from './close-worker.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import type { JobLog } from './job-log.ts';
 import { keepSchedules } from './keep-schedules.ts';
-import { openEaseOff } from './open-ease-off.ts';
+import { openEaseOff, type EaseOff } from './open-ease-off.ts';
 import { openQueueSet } from './open-queue-set.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import { registerSinks } from './register-sinks.ts';
 import type { RunBackfill, RunConnector } from './run-connector.ts';
+import type { ServedQueue } from './serve-queue.ts';
 import { serveQueues } from './serve-queues.ts';
 import type { ServedSink } from './served-sink.ts';
 import { watchProgress } from './watch-progress.ts';
@@ -103,7 +105,14 @@ async function work(
   for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
     log.warn({ sink }, 'the file of this sink was replaced; what was queued for the old one is gone');
   }
-  const reconcile = openReconcile(context);
+  const claim = await beginClaim(forQueues.redis);
+  const outdated = new Set<string>();
+  let served: readonly ServedQueue[] = [];
+  const reconcile = openReconcile(context, claim, async (sinks) => {
+    outdated.clear();
+    for (const sink of sinks) outdated.add(sink);
+    await drain(context, served, outdated, easeOff);
+  });
   const schedules = keepSchedules({
     reconcile,
     isInPlace: await reconcile(),
@@ -112,9 +121,9 @@ async function work(
     signal: stopping.signal,
   });
   forQueues.redis.on('ready', schedules.soon);
-  const served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
+  served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
   const workers = served.map(({ worker }) => worker);
-  easeOff.watch(workers);
+  easeOff.watch(served);
   const queues = served.map(({ watched }) => watched.queue);
 
   let stuck: Error | null = null;
@@ -151,7 +160,7 @@ async function work(
   // Whoever does not ask how it ended shall not be ended by it.
   ended.catch(() => undefined);
   const state = (): Promise<WorkerState> =>
-    readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck));
+    readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck, outdated));
   try {
     await options.beforeJobs?.({ queues, state });
   } catch (error) {
@@ -163,29 +172,34 @@ async function work(
   return { queues, ended, state, stop };
 }
 
-/** Says whether it worked. The first time that it does, the settings of this process win; later on, those that are there. */
-function openReconcile(context: WorkerContext): () => Promise<boolean> {
+/** Says whether it worked. `tellOutdated` hears the names of the sinks whose schedules a newer config holds. */
+function openReconcile(
+  context: WorkerContext,
+  claim: ScheduleClaim,
+  tellOutdated: (sinks: readonly string[]) => Promise<void>,
+): () => Promise<boolean> {
   const { ledger, timings, log, onError } = context;
-  let mayChange = true;
   let told = '';
   return async () => {
     try {
-      const { written, kept, removed, foreign } = await reconcileSchedules({
+      const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
         ...context,
-        mayChange,
+        claim,
         isPaused: (connector) => ledger.pause(connector) !== null,
         lastRun: (connector) => ledger.lastRun(connector),
         retryDelayMs: timings.retryDelayMs,
       });
-      mayChange = false;
       if (written.length + removed.length > 0)
         log.info({ written, kept, removed }, 'schedules were put in place');
-      if (foreign.length > 0 && foreign.join() !== told)
+      await tellOutdated(outdated);
+      const text = JSON.stringify([outdated, foreign]);
+      if (outdated.length > 0 && text !== told)
         log.warn(
-          { connectors: foreign },
-          'another process has put other schedules in place: give all the same config, then start this worker again',
+          { sinks: outdated, connectors: foreign },
+          'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
         );
-      told = foreign.join();
+      if (outdated.length === 0 && told !== '') log.info({}, 'the configs of all workers agree again');
+      told = outdated.length === 0 ? '' : text;
       return true;
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
@@ -194,11 +208,34 @@ function openReconcile(context: WorkerContext): () => Promise<boolean> {
   };
 }
 
-function problemsOf(stopping: AbortSignal, refusal: string | null, stuck: Error | null): readonly string[] {
+/** A worker whose config another one has overtaken takes no more jobs of that sink, until the configs agree again. */
+async function drain(
+  { sinks, queues }: WorkerContext,
+  served: readonly ServedQueue[],
+  outdated: ReadonlySet<string>,
+  easeOff: EaseOff,
+): Promise<void> {
+  // While Redis is left alone all rest, and begin again by themselves.
+  if (easeOff.why() !== null) return;
+  for (const sink of sinks) {
+    const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
+    await one?.hold(outdated.has(sink.name));
+  }
+}
+
+function problemsOf(
+  stopping: AbortSignal,
+  refusal: string | null,
+  stuck: Error | null,
+  outdated: ReadonlySet<string>,
+): readonly string[] {
   return [
     ...(stopping.aborted ? ['the worker stops'] : []),
     ...(refusal === null ? [] : [`Redis refuses to work (${refusal}); the worker waits`]),
     ...(stuck === null ? [] : [stuck.message]),
+    ...[...outdated].map(
+      (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,
+    ),
   ];
 }
 

@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../src/core/clock.ts';
+import { beginClaim, type ScheduleClaim } from '../../src/jobs/claim-schedules.ts';
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
+import type { RunConnector } from '../../src/jobs/run-connector.ts';
 import type { LastRun } from '../../src/jobs/worker-ledger.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
@@ -12,6 +14,8 @@ import {
   cron,
   every,
   eventually,
+  isEnd,
+  nameOf,
   newsletter,
   ok,
   openWorkerBench,
@@ -44,6 +48,7 @@ describe('reconciling schedules', () => {
       kept: ['newsletter'],
       removed: [],
       foreign: [],
+      outdated: [],
     });
     expect((await bench.ticks.getJobScheduler(id))?.next).toBe(1000);
   });
@@ -73,13 +78,73 @@ describe('reconciling schedules', () => {
     const older = { timings: { reconcileMs: 100 } };
     await bench.start({ newsletter: every(3_600_000) }, () => Promise.resolve(ok), older);
     await bench.start({ newsletter: every(7_200_000) }, () => Promise.resolve(ok), older);
-    const isWarning = ({ message }: BenchLine): boolean => message.startsWith('another process');
+    const isWarning = ({ message }: BenchLine): boolean =>
+      message.startsWith('another worker has a newer config');
     await eventually(() => Promise.resolve(bench.lines.some(isWarning)));
     // Several turns of both.
     await pause(1000);
     expect((await bench.ticks.getJobScheduler(id))?.every).toBe(7_200_000);
     expect(bench.events.filter(({ kind }) => kind === 'tick')).toHaveLength(2);
     expect(bench.lines.filter(isWarning)).toHaveLength(1);
+  });
+
+  it('leaves a sink to the workers with the newest config, drains the others, and takes them back when they agree', async () => {
+    const often = { timings: { reconcileMs: 100 } };
+    const runs = collect<string>();
+    const by =
+      (worker: string): RunConnector =>
+      () => {
+        runs.add(worker);
+        return Promise.resolve(ok);
+      };
+    const before = { newsletter: daily };
+    const after = { bulletin: daily };
+    const older = await bench.start(before, by('older'), often);
+    const newer = await bench.start(after, by('newer'), often);
+    const tells = (text: string) =>
+      eventually(() => Promise.resolve(bench.lines.some(({ message }) => message.startsWith(text))));
+    await tells('another worker has a newer config');
+    expect((await older.state()).problems).toEqual([
+      expect.stringContaining('newer config for sink warehouse') as string,
+    ]);
+    for (let job = 0; job < 5; job += 1) {
+      // The one before may still hold the connector's place for a moment.
+      await eventually(
+        async () => (await bench.queues.enqueue(warehouse.id, nameOf('bulletin'), 'manual')).isNew,
+      );
+      await bench.untilEvents(isEnd('done'), job + 1);
+    }
+    expect(new Set(runs.values)).toEqual(new Set(['newer']));
+    expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:bulletin']);
+    expect(bench.lines.filter(({ facts }) => 'sinks' in facts)).toMatchObject([
+      { facts: { sinks: ['warehouse'], connectors: ['newsletter', 'bulletin'] } },
+    ]);
+
+    await newer.stop();
+    await bench.start(before, by('third'), often);
+    await tells('the configs of all workers agree again');
+    expect((await older.state()).isReady).toBe(true);
+    expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
+  });
+
+  it('keeps the newest config in force when Redis has forgotten which one that is', async () => {
+    const [first, second] = [await beginClaim(bench.client), { sinceMs: Number.MAX_SAFE_INTEGER }];
+    await reconcile({ bulletin: daily }, { claim: second });
+    await bench.client.flushall();
+    expect(await reconcile({ newsletter: daily }, { claim: first })).toMatchObject({
+      written: ['newsletter'],
+    });
+    expect(await reconcile({ bulletin: daily }, { claim: second })).toMatchObject({
+      written: ['bulletin'],
+      removed: ['newsletter'],
+    });
+    expect(await reconcile({ newsletter: daily }, { claim: first })).toEqual({
+      written: [],
+      kept: [],
+      removed: [],
+      foreign: ['newsletter', 'bulletin'],
+      outdated: ['warehouse'],
+    });
   });
 
   it('removes the schedules of connectors that are gone, paused or without one, and of no other sink', async () => {
@@ -91,6 +156,7 @@ describe('reconciling schedules', () => {
       kept: ['stays'],
       removed: ['newsletter', 'tracker', 'wiki'],
       foreign: [],
+      outdated: [],
     });
     const left = (await bench.ticks.getJobSchedulers()).map(({ key }) => key);
     expect(left.sort()).toEqual(['w1:stays', 'w2:newsletter']);
@@ -144,6 +210,31 @@ describe('reconciling schedules', () => {
   });
 });
 
+describe('the first run of an interval', () => {
+  const tenHours = every(10 * 3_600_000);
+  const anHourAgo = new Date(Date.now() - 3_600_000).toISOString();
+  const longAgo = new Date(Date.now() - 100 * 3_600_000).toISOString();
+
+  it.each<[string, LastRun | null, number]>([
+    ['at once for a connector that has never run', null, 0],
+    ['when the interval since its last run is over', { startedAt: anHourAgo, state: 'ok' }, 9],
+    ['likewise after a run that failed', { startedAt: anHourAgo, state: 'failed' }, 9],
+    ['at once where that is over', { startedAt: longAgo, state: 'ok' }, 0],
+    ['at once after a run that was cut short', { startedAt: anHourAgo, state: 'interrupted' }, 0],
+  ])('comes %s', async (_, last, hours) => {
+    await reconcile({ newsletter: tenHours }, { last });
+    const next = (await bench.ticks.getJobScheduler(id))?.next ?? Number.NaN;
+    expect(Math.abs((next - Date.now()) / 3_600_000 - hours)).toBeLessThan(0.1);
+    // As Redis without its memory gets it again.
+    await bench.client.flushall();
+    await reconcile({ newsletter: tenHours }, { last });
+    expect(Math.round(((await bench.ticks.getJobScheduler(id))?.next ?? 0) / 60_000)).toBe(
+      Math.round(next / 60_000),
+    );
+    expect(await reconcile({ newsletter: tenHours }, { last })).toMatchObject({ kept: ['newsletter'] });
+  });
+});
+
 describe('a cron schedule that Redis had forgotten', () => {
   const yesterday = new Date(Date.now() - 30 * 60 * 60 * 1000).toISOString();
   const justNow = new Date(Date.now() - 1000).toISOString();
@@ -192,7 +283,15 @@ describe('a cron schedule that Redis had forgotten', () => {
 
 async function reconcile(
   schedules: Schedules,
-  { paused = [], last = null }: { readonly paused?: readonly string[]; readonly last?: LastRun | null } = {},
+  {
+    paused = [],
+    last = null,
+    claim,
+  }: {
+    readonly paused?: readonly string[];
+    readonly last?: LastRun | null;
+    readonly claim?: ScheduleClaim;
+  } = {},
 ): Promise<ReconciledSchedules> {
   const redis = new Redis(bench.redis.url, { maxRetriesPerRequest: null });
   try {
@@ -201,7 +300,7 @@ async function reconcile(
       connectors: connectorsOf(schedules),
       sinks: [warehouse],
       isPaused: (name) => paused.includes(name),
-      mayChange: true,
+      claim: claim ?? (await beginClaim(redis)),
       lastRun: () => last,
       clock: systemClock,
       retryDelayMs: 100,
