@@ -40,26 +40,31 @@ export function interpolate(data: unknown, options: InterpolateOptions): Interpo
     unresolved.push({ at, message: found.message, isMissing: found.isMissing });
     return '';
   };
-  const walk = (value: unknown, at: YamlPath): unknown => {
+  // What holds no reference is not copied: in a large config that is nearly everything.
+  const walk = (value: unknown, path: () => YamlPath): unknown => {
     if (typeof value === 'string') {
-      if (value.includes('${')) {
-        hidden.add(at.join('.'));
-      }
+      if (!value.includes('${')) return value;
+      const at = path();
+      hidden.add(at.join('.'));
       return value.replaceAll(reference, (whole, escape: string, inner: string, end: string) =>
         escape === '$' ? whole.slice(1) : put(resolve(inner, end, options), at),
       );
     }
     if (Array.isArray(value)) {
-      return value.map((element, index) => walk(element, [...at, index]));
+      const elements = value.map((element, index) => walk(element, () => [...path(), index]));
+      return elements.every((element, index) => element === value[index]) ? value : elements;
     }
     if (typeof value === 'object' && value !== null) {
-      return Object.fromEntries(
-        Object.entries(value).map(([key, inner]) => [key, walk(inner, [...at, key])]),
-      );
+      let copy: Record<string, unknown> | null = null;
+      for (const [key, inner] of Object.entries(value)) {
+        const found = walk(inner, () => [...path(), key]);
+        if (found !== inner) (copy ??= { ...value })[key] = found;
+      }
+      return copy ?? value;
     }
     return value;
   };
-  return { data: walk(data, []), hidden, unresolved };
+  return { data: walk(data, () => []), hidden, unresolved };
 }
 
 type Found =

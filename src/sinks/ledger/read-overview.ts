@@ -35,10 +35,14 @@ export function readOverview(db: Database.Database): Pick<LedgerReader, 'overvie
           ? null
           : db.prepare<[], Pause & Of>('SELECT connector, since, reason FROM _sync_pauses'),
       );
-      const lastRuns = byConnector(db.prepare<[], RunFacts>(newestRunSql(version, '')));
-      const lastEnded = byConnector(
-        db.prepare<[], RunFacts>(newestRunSql(version, 'AND report IS NOT NULL')),
-      );
+      const lastRuns = new Map<ConnectorName, RunFacts>();
+      const lastEnded = new Map<ConnectorName, RunFacts>();
+      const ended = db.prepare<[ConnectorName], RunRow>(newestRunSql(version, 'AND report IS NOT NULL'));
+      for (const { hasReport, ...run } of db.prepare<[], RunRow>(newestRunsSql(version)).all()) {
+        lastRuns.set(run.connector, run);
+        const found = hasReport === 1 ? run : ended.get(run.connector);
+        if (found !== undefined) lastEnded.set(run.connector, found);
+      }
       const freshness = grouped(
         db.prepare<[], EntityFreshness & Of>(
           `SELECT connector, entity, ${version < firstWithPauses ? asOfByReports : 'as_of'} AS asOf
@@ -64,31 +68,46 @@ const firstWithPauses = 2;
 /** Versions before know of syncs alone. */
 const firstWithKinds = 3;
 
-/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
-function newestRunSql(version: number, which: string): string {
+interface RunRow extends RunFacts {
+  readonly hasReport: 0 | 1;
+}
+
+function runColumns(version: number): string {
   const kind = version < firstWithKinds ? "'sync'" : 'kind';
-  return `SELECT run, ${kind} AS kind, run.connector AS connector, state, started_at AS startedAt, finished_at AS finishedAt, continues
-    FROM _sync_connectors AS known JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, which)})`;
+  return `run, ${kind} AS kind, run.connector AS connector, state, started_at AS startedAt, finished_at AS finishedAt,
+    continues, report IS NOT NULL AS hasReport`;
 }
 
-function newestNumberSql(version: number, which: string): string {
+/** A search in the index of runs for each connector: thousands of runs may be kept of each. */
+function newestRunsSql(version: number): string {
+  return `SELECT ${runColumns(version)} FROM _sync_connectors AS known
+    JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, 'known.connector', '')})`;
+}
+
+function newestRunSql(version: number, which: string): string {
+  return `SELECT ${runColumns(version)} FROM _sync_runs AS run WHERE run.number = (${newestNumberSql(version, '?', which)})`;
+}
+
+function newestNumberSql(version: number, connector: string, which: string): string {
   const ofKind = version < firstWithKinds ? '' : "AND kind = 'sync'";
-  return `SELECT number FROM _sync_runs WHERE connector = known.connector ${ofKind} ${which} ORDER BY number DESC LIMIT 1`;
+  return `SELECT number FROM _sync_runs WHERE connector = ${connector} ${ofKind} ${which} ORDER BY number DESC LIMIT 1`;
 }
 
+/** Most reports have nothing missing: their text says so before it is taken apart. */
 function missingSql(version: number): string {
   const rows = (name: string): string => `coalesce(json_extract(reported.value, '$.${name}'), 0)`;
   return `SELECT known.connector AS connector, json_extract(reported.value, '$.entity') AS entity,
       ${rows('withheld')} AS withheld, ${rows('pending')} AS pending
     FROM _sync_connectors AS known
-      JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, 'AND report IS NOT NULL')}),
+      JOIN _sync_runs AS run ON run.number = (${newestNumberSql(version, 'known.connector', 'AND report IS NOT NULL')})
+        AND (run.report GLOB '*"withheld":[1-9]*' OR run.report GLOB '*"pending":[1-9]*'),
       json_each(run.report, '$.entities') AS reported
     WHERE ${rows('withheld')} + ${rows('pending')} > 0`;
 }
 
 function byConnector<Row extends Of>(
   statement: Database.Statement<[], Row> | null,
-): ReadonlyMap<ConnectorName, Omit<Row, 'connector'> & Row> {
+): ReadonlyMap<ConnectorName, Row> {
   return new Map(statement?.all().map((row) => [row.connector, row]));
 }
 
