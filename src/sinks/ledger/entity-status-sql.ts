@@ -3,24 +3,27 @@ const firstWithDeletes = 3;
 
 /**
  * What `status` shows of each entity, in a file of that version. All connectors in one pass over the partitions: an index
- * would lead to their rows in random order, at ten times the cost. Listings inside a tree are passing work, not partitions
+ * would lead to their rows in random order, at ten times the cost. `isOne`: of the connector `:connector` alone, by the index,
+ * for a file with many others. Listings inside a tree are passing work, not partitions
  * of their own, and so are windows of backfills: they are not counted, nor is what lies below records that are gone.
  */
-export function entityStatusSql(version: number): string {
+export function entityStatusSql(version: number, isOne: boolean): string {
   const knowsDeletes = version >= firstWithDeletes;
+  const where = isOne ? 'WHERE connector = :connector' : '';
+  const how = isOne ? `${where} AND` : 'NOT INDEXED WHERE';
   return `
 WITH walked AS (
   SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
     ${knowsDeletes ? lastFullRead : 'min(sealed_at)'} AS last_complete_read_at
-  FROM _sync_partitions NOT INDEXED WHERE tree IS NULL ${knowsDeletes ? "AND backfill = '' AND gone = 0" : ''}
+  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? "AND backfill = '' AND gone = 0" : ''}
   GROUP BY connector, entity
 ), refused AS (
-  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine GROUP BY connector, entity
+  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine ${where} GROUP BY connector, entity
 ), missed AS (
-  ${knowsDeletes ? missedRows : 'SELECT connector, entity, 0 AS missing FROM _sync_tables'}
+  ${knowsDeletes ? missedRows(isOne) : `SELECT connector, entity, 0 AS missing FROM _sync_tables ${where}`}
 ), known AS (
   SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
-  UNION SELECT connector, entity FROM _sync_tables
+  UNION SELECT connector, entity FROM _sync_tables ${where}
 )
 SELECT connector, entity, coalesce(rows${knowsDeletes ? ' - deleted' : ''}, 0) AS rows,
   ${knowsDeletes ? 'coalesce(deleted, 0)' : '0'} AS deleted, coalesce(missing, 0) AS missing,
@@ -36,6 +39,8 @@ ORDER BY connector, entity`;
 const lastFullRead = "min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE full_at END)";
 
 /** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
-const missedRows = `SELECT m.connector, m.entity, count(*) AS missing
+function missedRows(isOne: boolean): string {
+  return `SELECT m.connector, m.entity, count(*) AS missing
   FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
-  WHERE m.missed > 0 AND p.gone IN (0, 2) GROUP BY m.connector, m.entity`;
+  WHERE ${isOne ? 'm.connector = :connector AND' : ''} m.missed > 0 AND p.gone IN (0, 2) GROUP BY m.connector, m.entity`;
+}

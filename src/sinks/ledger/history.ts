@@ -60,24 +60,27 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
       }),
     connectors: (only) =>
       once(() => {
-        const isAsked = only === undefined ? () => true : includedIn(only);
-        const files = new Map(downloads.status().map((found) => [entityKey(found), found]));
-        const entities = new Map<ConnectorName, EntityStatus[]>();
-        for (const row of reading().entities.all()) {
-          if (!isAsked(row.connector)) continue;
-          const known = entities.get(row.connector) ?? [];
-          entities.set(row.connector, known);
-          known.push(readEntity(row, files.get(entityKey(row))));
-        }
-        return reading()
-          .connectors.all()
-          .filter(({ connector }) => isAsked(connector))
-          .map(({ holder, ...row }): ConnectorStatus => ({
-            ...row,
-            lastHolder: parseHolder(holder),
-            lastRun: runs({ connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
-            entities: entities.get(row.connector) ?? [],
-          }));
+        const known = reading().connectors.all();
+        const names = new Set(only);
+        const asked = only === undefined ? known : known.filter(({ connector }) => names.has(connector));
+        const [one] = asked;
+        const isOne = one !== undefined && asked.length === 1 && known.length > fewConnectors;
+        const rows = isOne
+          ? reading().entitiesOf.all({ connector: one.connector })
+          : reading().entities.all();
+        const files = new Map(
+          downloads.status(isOne ? one.connector : null).map((found) => [entityKey(found), found]),
+        );
+        const entities = new Map<ConnectorName, EntityStatus[]>(
+          asked.map(({ connector }) => [connector, []]),
+        );
+        for (const row of rows) entities.get(row.connector)?.push(readEntity(row, files.get(entityKey(row))));
+        return asked.map(({ holder, ...row }): ConnectorStatus => ({
+          ...row,
+          lastHolder: parseHolder(holder),
+          lastRun: runs({ connector: row.connector, kind: 'sync', limit: 1 })[0] ?? null,
+          entities: entities.get(row.connector) ?? [],
+        }));
       }),
     overview: () => once(overview.overview),
     sinkId: () => once(overview.sinkId),
@@ -119,8 +122,14 @@ interface RunsOf {
   readonly limit: number;
 }
 
+interface OfConnector {
+  readonly connector: ConnectorName;
+}
+
 type Reading = ReturnType<typeof prepareReading>;
 
+/** With so many, a pass over all partitions is faster than the index is for those of one. */
+const fewConnectors = 10;
 /** Where versions 1 and 2 know of syncs alone. */
 const firstWithKinds = 3;
 
@@ -141,7 +150,8 @@ function prepareReading(db: Database.Database, version: number) {
       `SELECT connector, definition, connector_id AS connectorId, base_url AS baseUrl, holder
        FROM _sync_connectors ORDER BY connector`,
     ),
-    entities: db.prepare<[], EntityRow>(entityStatusSql(version)),
+    entities: db.prepare<[], EntityRow>(entityStatusSql(version, false)),
+    entitiesOf: db.prepare<OfConnector, EntityRow>(entityStatusSql(version, true)),
     failures: db.prepare<[ConnectorName, number], FailureRow>(
       `SELECT entity, params, failure FROM _sync_partitions
        WHERE connector = ? AND due_since IS NOT NULL AND failure IS NOT NULL
@@ -169,11 +179,6 @@ function readEntity(
 
 function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entity'>): string {
   return `${connector}/${entity}`;
-}
-
-function includedIn(names: readonly ConnectorName[]): (name: ConnectorName) => boolean {
-  const known = new Set(names);
-  return (name) => known.has(name);
 }
 
 function readFailure({ entity, params, failure }: FailureRow): PartitionFailure {

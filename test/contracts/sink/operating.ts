@@ -115,6 +115,24 @@ export function operating(kind: SinkKind): void {
     await started.lease[Symbol.asyncDispose]();
   });
 
+  test('tells of one connector among many what it tells of all of them', async () => {
+    const sink = await bench().open();
+    await readAll(bench(), sink, 'r1', { outcome: 'ok' });
+    for (let index = 0; index < 12; index += 1) {
+      const other = await sink.acquire(identity({ connector: `c${index}` as ConnectorName }));
+      await other[Symbol.asyncDispose]();
+    }
+    const all = sink.history.connectors();
+    expect(all).toHaveLength(13);
+    const [one] = sink.history.connectors([news]);
+    expect(one?.entities.map(({ entity }) => entity)).toContain(members);
+    expect(one).toEqual(all.find(({ connector }) => connector === news));
+    expect(sink.history.connectors(['c3' as ConnectorName])).toEqual(
+      all.filter(({ connector }) => connector === 'c3'),
+    );
+    expect(sink.history.connectors([wiki])).toEqual([]);
+  });
+
   test('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
     const sink = await bench().open();
     const asOf = (): unknown => sink.history.freshness(news).find(({ entity }) => entity === members)?.asOf;

@@ -5,7 +5,8 @@ import { parseFileFailure, parseParams } from '../ledger-json.ts';
 
 /** What a reader learns of files; statements are made for each question, because a file of an older version may be migrated any moment. */
 export interface DownloadsReader {
-  status(): readonly EntityFiles[];
+  /** Of all connectors, or of one. */
+  status(connector: ConnectorName | null): readonly EntityFiles[];
   failures(connector: ConnectorName, limit: number): readonly FailedFile[];
 }
 
@@ -20,15 +21,15 @@ const firstWithFiles = 4;
 export function readDownloads(db: Database.Database): DownloadsReader {
   const knowsFiles = (): boolean => Number(db.pragma('user_version', { simple: true })) >= firstWithFiles;
   return {
-    status: () =>
+    status: (connector) =>
       knowsFiles()
         ? db
-            .prepare<[], EntityFiles>(
+            .prepare<Readonly<Record<'connector', ConnectorName | null>>, EntityFiles>(
               `SELECT connector, entity, count(file) AS stored, coalesce(sum(bytes), 0) AS bytes,
                  sum(is_wanted) AS wanted, sum(is_wanted = 1 AND failure IS NOT NULL) AS failed
-               FROM _sync_downloads GROUP BY connector, entity`,
+               FROM _sync_downloads ${connector === null ? 'WHERE :connector IS NULL' : 'WHERE connector = :connector'} GROUP BY connector, entity`,
             )
-            .all()
+            .all({ connector })
         : [],
     failures: (connector, limit) =>
       knowsFiles()
