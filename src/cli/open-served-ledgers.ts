@@ -41,20 +41,38 @@ export async function openServedLedgers(
     close();
     throw error;
   }
-  const sinkByConnector = new Map(connectors.map(({ name, sink }) => [name, sink.name]));
+  const byName = new Map(connectors.map((connector) => [connector.name, connector]));
   const found = (name: ConnectorName): LedgerReader | undefined =>
-    historyBySink.get(sinkByConnector.get(name) ?? '');
+    historyBySink.get(byName.get(name)?.sink.name ?? '');
   return {
     sinks,
     ledger: {
       pause: (name) => found(name)?.pause(name) ?? null,
       lastRun: (name) => found(name)?.runs({ connector: name, kind: 'sync', limit: 1 })[0] ?? null,
+      freshUntil: (name) => freshUntil(byName.get(name), found(name)),
     },
     overviews: openOverviews(historyBySink),
     sinkIdOf: ({ sink }) => sinks.find(({ name }) => name === sink.name)?.id ?? null,
     problems: () => [...historyBySink].map(([name, history]) => ({ name, problem: problemOf(history) })),
     [Symbol.dispose]: close,
   };
+}
+
+function freshUntil(
+  connector: ConnectorSettings | undefined,
+  history: LedgerReader | undefined,
+): number | null {
+  const limits = [...(connector?.entities ?? [])].flatMap(([entity, { freshWithinMs }]) =>
+    freshWithinMs === null ? [] : [{ entity, freshWithinMs }],
+  );
+  if (connector === undefined || history === undefined || limits.length === 0) return null;
+  const asOf = new Map(history.freshness(connector.name).map((known) => [known.entity, known.asOf]));
+  return Math.min(
+    ...limits.map(({ entity, freshWithinMs }) => {
+      const readAt = asOf.get(entity) ?? null;
+      return readAt === null ? 0 : Date.parse(readAt) + freshWithinMs;
+    }),
+  );
 }
 
 function openOverviews(

@@ -2,9 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { JobsOptions, Queue } from 'bullmq';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorJob } from './connector-job.ts';
+import { priorityOf } from './priority-of.ts';
 import { backfillKey } from './queue-names.ts';
 
 const dayS = 24 * 60 * 60;
+const backfillWithinMs = dayS * 1000;
 
 export interface AddedJob {
   readonly id: string;
@@ -12,15 +14,27 @@ export interface AddedJob {
   readonly isNew: boolean;
 }
 
-/** `delayMs` from now it may start; `retryDelayMs` is the first pause after a failure. */
+/**
+ * `delayMs` from now it may start; `retryDelayMs` is the first pause after a failure. `deadlineMs`: by when its data should be
+ * renewed; without it the job goes before all that have one.
+ */
 export function addSync(
   syncs: Queue,
   job: Omit<Extract<ConnectorJob, { kind: 'sync' }>, 'kind'>,
-  { delayMs = 0, retryDelayMs }: { readonly delayMs?: number; readonly retryDelayMs: number },
+  {
+    delayMs = 0,
+    retryDelayMs,
+    deadlineMs = null,
+  }: {
+    readonly delayMs?: number;
+    readonly retryDelayMs: number;
+    readonly deadlineMs?: number | null;
+  },
 ): Promise<AddedJob> {
   return add(syncs, { ...job, kind: 'sync' }, retryDelayMs, {
     deduplication: { id: job.connector },
     delay: delayMs,
+    ...(deadlineMs === null ? {} : { priority: priorityOf(deadlineMs) }),
   });
 }
 
@@ -32,8 +46,8 @@ export function addBackfill(
 ): Promise<AddedJob> {
   return add(syncs, { connector, kind: 'backfill', backfill }, retryDelayMs, {
     deduplication: { id: backfillKey(connector) },
-    // Jobs without a priority go first: a backfill has time.
-    priority: 10,
+    // A backfill has time, but not for ever.
+    priority: priorityOf(Date.now() + backfillWithinMs),
   });
 }
 

@@ -11,12 +11,14 @@ import type { QueueSet } from './open-queue-set.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
 import type { ServedSink } from './served-sink.ts';
 import type { WorkerEvent } from './worker-event.ts';
+import type { WorkerLedger } from './worker-ledger.ts';
 
 export interface TickContext {
   readonly queues: Pick<QueueSet, 'syncs'>;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   /** Sinks whose files are here. */
   readonly sinks: readonly ServedSink[];
+  readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
   readonly retryDelayMs: number;
   /** The worker's end. */
   readonly stopping: AbortSignal;
@@ -27,6 +29,7 @@ export interface TickContext {
 }
 
 const missedAfterMs = 60_000;
+const hourMs = 60 * 60 * 1000;
 const firstWaitMs = 1000;
 const longestWaitMs = 30_000;
 
@@ -50,10 +53,30 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
       addSync(
         queues.syncs(sink),
         { connector, reason: 'schedule', due: due + delayMs },
-        { delayMs, retryDelayMs },
+        { delayMs, retryDelayMs, deadlineMs: deadlineOf(context, { sink, connector, schedule, due }) },
       ),
     );
   };
+}
+
+/** Without a limit of freshness, or where the sink is another machine's: when the next run would be due. */
+function deadlineOf(
+  { ledger, sinks }: TickContext,
+  {
+    sink,
+    connector,
+    schedule,
+    due,
+  }: {
+    readonly sink: string;
+    readonly connector: ConnectorName;
+    readonly schedule: Schedule | null;
+    readonly due: number;
+  },
+): number {
+  const freshUntil = sinks.some(({ id }) => id === sink) ? ledger.freshUntil(connector) : null;
+  if (freshUntil !== null) return freshUntil;
+  return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
 }
 
 /** Deployments that share a Redis may each have a connector of this name: another's schedule says nothing about this tick. */

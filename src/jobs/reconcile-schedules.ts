@@ -170,7 +170,11 @@ async function makeUp(
   const last = lastRun(connector);
   const due = stored === undefined ? forgottenSlot(schedule, last, clock) : overdueSlot(stored, clock);
   if (due === null || isMadeUpFor(due, last)) return;
-  await addSync(queues.syncs(sink.id), { connector, reason: 'catch-up', due }, { retryDelayMs });
+  await addSync(
+    queues.syncs(sink.id),
+    { connector, reason: 'catch-up', due },
+    { retryDelayMs, deadlineMs: due },
+  );
 }
 
 interface WrittenSchedule extends WantedSchedule {

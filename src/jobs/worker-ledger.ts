@@ -6,6 +6,11 @@ export interface WorkerLedger {
   pause(connector: ConnectorName): { readonly since: Instant; readonly reason: string } | null;
   /** The newest sync; runs of other kinds make up for none that was due. */
   lastRun(connector: ConnectorName): LastRun | null;
+  /**
+   * When the first of its entities is older than its `freshWithin`, in milliseconds; long ago where one was never read. Null: no
+   * entity has such a limit.
+   */
+  freshUntil(connector: ConnectorName): number | null;
 }
 
 export interface LastRun {

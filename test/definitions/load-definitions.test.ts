@@ -104,9 +104,7 @@ describe('loading definitions', () => {
   it('lets nobody change what it has loaded', () => {
     const definition = loadDefinitions([fixtures]).get('issue-tracker');
     const entities = definition?.entities ?? new Map<string, unknown>();
-    expect(() => Reflect.apply(Reflect.get(entities, 'clear'), entities, [])).toThrow(
-      /must not be changed/,
-    );
+    expect(() => Reflect.apply(Reflect.get(entities, 'clear'), entities, [])).toThrow(/must not be changed/);
     expect(entities.size).toBe(2);
     expect(Object.isFrozen(definition?.errors[0])).toBe(true);
     expect(Object.isFrozen([...entities.values()][0])).toBe(true);

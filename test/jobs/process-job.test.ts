@@ -13,6 +13,7 @@ import {
   eventually,
   isEnd,
   logInto,
+  emptyLedger,
   newsletter,
   ok,
   openWorkerBench,
@@ -142,7 +143,7 @@ describe('a job that cannot go on now', () => {
 describe('a job that leads to no run', () => {
   it('completes where its connector is paused', async () => {
     const pause = { since: '2026-01-01T00:00:00.000Z', reason: 'moving' };
-    const ledger = { pause: () => pause, lastRun: () => null };
+    const ledger = { ...emptyLedger, pause: () => pause };
     await bench.start({ newsletter: yearly }, neverCalled, { ledger });
     await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
     await bench.untilEvents(isEnd('paused'));
@@ -179,6 +180,7 @@ describe('a job that leads to no run', () => {
         if (bench.events.some(isEnd('retry'))) return null;
         throw new SyncError(secretText, { code: 'SINK_FAILED', recovery: 'stop' });
       },
+      freshUntil: () => null,
       lastRun: () => null,
     };
     await bench.start({ newsletter: null }, () => Promise.resolve(ok), { ledger });

@@ -13,6 +13,7 @@ import {
   connectorsOf,
   cron,
   every,
+  ledgerWith,
   eventually,
   isEnd,
   nameOf,
@@ -70,7 +71,7 @@ describe('reconciling schedules', () => {
     await reconcile({ newsletter: daily });
     await bench.client.zadd(`${prefix}:ticks:repeat`, String(Date.now() - 60_000), id);
     await reconcile({ newsletter: changed });
-    const added = await bench.syncs.getJobs(['waiting']);
+    const added = await bench.syncs.getJobs(['waiting', 'prioritized']);
     expect(added.map(({ data }) => data.reason)).toEqual(jobs === 1 ? ['catch-up'] : []);
   });
 
@@ -251,7 +252,7 @@ describe('a cron schedule that Redis had forgotten', () => {
   ])('is made up for once where the connector has %s: %#', async (_, last, jobs) => {
     await reconcile({ newsletter: halfDaily }, { last });
     await reconcile({ newsletter: halfDaily }, { last });
-    const added = await bench.syncs.getJobs(['waiting']);
+    const added = await bench.syncs.getJobs(['waiting', 'prioritized']);
     expect(added.map(({ data }) => data.reason)).toEqual(jobs === 1 ? ['catch-up'] : []);
     for (const { data } of added) expect(data.due).toBeGreaterThan(Date.now() - 25 * 60 * 60 * 1000);
   });
@@ -260,7 +261,7 @@ describe('a cron schedule that Redis had forgotten', () => {
     const last = { startedAt: yesterday, state: 'ok' };
     await reconcile({ newsletter: { ...halfDaily, missed: 'skip' } }, { last });
     await reconcile({ newsletter: { ...halfDaily, timezone: 'Europe/Berlin' } }, { last });
-    expect(await bench.syncs.getWaitingCount()).toBe(0);
+    expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized')).toBe(0);
   });
 
   it('runs no second time when another run was made before the job came', async () => {
@@ -274,7 +275,7 @@ describe('a cron schedule that Redis had forgotten', () => {
         runs.add(name);
         return Promise.resolve(ok);
       },
-      { ledger: { pause: () => null, lastRun: () => last } },
+      { ledger: ledgerWith(() => last) },
     );
     await bench.untilEvents(({ kind }) => kind === 'job-ended');
     expect(runs.values).toEqual([]);

@@ -8,6 +8,7 @@ import {
   every,
   everySecond,
   interrupted,
+  ledgerWith,
   newsletter,
   ok,
   openWorkerBench,
@@ -65,7 +66,7 @@ describe('a worker whose Redis', () => {
           });
         });
       },
-      { ledger: { pause: () => null, lastRun: () => last } },
+      { ledger: ledgerWith(() => last) },
     );
     await addNow(bench);
     await begun.until(1);

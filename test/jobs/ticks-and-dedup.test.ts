@@ -8,6 +8,7 @@ import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import {
   collect,
   connectorsOf,
+  emptyLedger,
   cron,
   eventually,
   every,
@@ -65,7 +66,7 @@ describe('ticks', () => {
     const before = bench.events.filter(({ kind }) => kind === 'tick').length;
     await bench.untilEvents(({ kind }) => kind === 'tick', before + 5);
     expect(started.values).toHaveLength(1);
-    expect(await bench.syncs.getJobCountByTypes('waiting', 'delayed', 'active')).toBe(1);
+    expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized', 'delayed', 'active')).toBe(1);
     finish.shift()?.();
     await started.until(2);
     expect(most).toBe(1);
@@ -76,7 +77,7 @@ describe('ticks', () => {
     const { process } = ticksOf({});
     await process(tick({ sink: 'another-sink', connector: 'elsewhere' }, Date.now()));
     const queues = openQueueSet(bench.client, prefix, () => undefined);
-    const [job] = await queues.syncs('another-sink').getJobs(['waiting']);
+    const [job] = await queues.syncs('another-sink').getJobs(['waiting', 'prioritized']);
     expect(job?.data).toMatchObject({ connector: 'elsewhere', kind: 'sync', reason: 'schedule' });
   });
 
@@ -94,7 +95,7 @@ describe('ticks', () => {
     const [job] = await bench.ticks.getJobs(['delayed', 'waiting']);
     if (job === undefined) throw new Error('a scheduler should have made a job');
     await process(job);
-    for (const sync of await bench.syncs.getJobs(['waiting'])) due.add(sync.data.due);
+    for (const sync of await bench.syncs.getJobs(['waiting', 'prioritized'])) due.add(sync.data.due);
     expect(due.values).toEqual([next]);
   });
 
@@ -102,7 +103,7 @@ describe('ticks', () => {
     const { process, now } = ticksOf({ newsletter: cron('0 3 * * *', { missed: 'skip' }) });
     await process(tick({ sink: 'another-sink', connector: newsletter }, now() - 61_000));
     const queues = openQueueSet(bench.client, prefix, () => undefined);
-    expect(await queues.syncs('another-sink').getWaitingCount()).toBe(1);
+    expect(await queues.syncs('another-sink').getJobCountByTypes('waiting', 'prioritized')).toBe(1);
   });
 
   it('that come more than a minute late are left out where missed runs are to be skipped', async () => {
@@ -112,10 +113,12 @@ describe('ticks', () => {
     });
     await process(tick({ sink: warehouse.id, connector: newsletter }, now() - 61_000));
     await process(tick({ sink: warehouse.id, connector: wiki }, now() - 61_000));
-    expect((await bench.syncs.getJobs(['waiting'])).map(({ data }) => data.connector)).toEqual([wiki]);
+    expect((await bench.syncs.getJobs(['waiting', 'prioritized'])).map(({ data }) => data.connector)).toEqual(
+      [wiki],
+    );
     expect(lines.map(({ facts }) => facts['connector'])).toEqual([newsletter]);
     await process(tick({ sink: warehouse.id, connector: newsletter }, now() - 59_000));
-    expect(await bench.syncs.getWaitingCount()).toBe(2);
+    expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized')).toBe(2);
   });
 });
 
@@ -129,7 +132,7 @@ describe('ticks while Redis refuses to work', () => {
     expect((await errors.until(10))[0]).toMatch(/^OOM/);
     await bench.client.config('SET', 'maxmemory', '0');
     await processed;
-    expect(await bench.syncs.getWaitingCount()).toBe(1);
+    expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized')).toBe(1);
   });
 
   it('go back when the worker stops', async () => {
@@ -203,6 +206,7 @@ function ticksOf(schedules: Schedules): {
     queues: openQueueSet(bench.client, prefix, () => undefined),
     connectors: connectorsOf(schedules),
     sinks: [warehouse],
+    ledger: emptyLedger,
     retryDelayMs: 100,
     stopping: stopping.signal,
     onError: (error) => errors.add(error.message),

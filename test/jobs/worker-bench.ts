@@ -153,11 +153,11 @@ export function connectorsOf(schedules: Schedules): Settings['connectors'] {
   return new Map(entries) as unknown as Settings['connectors'];
 }
 
-export const emptyLedger = { pause: () => null, lastRun: () => null };
+export const emptyLedger = { pause: () => null, lastRun: () => null, freshUntil: () => null };
 
 /** A ledger that knows one last run. */
 export function ledgerWith(last: () => LastRun | null): WorkerOptions['ledger'] {
-  return { pause: () => null, lastRun: last };
+  return { ...emptyLedger, lastRun: last };
 }
 
 export function logInto(lines: BenchLine[]): JobLog {

@@ -1,0 +1,82 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { addBackfill } from '../../src/jobs/add-job.ts';
+import { priorityOf } from '../../src/jobs/priority-of.ts';
+import {
+  emptyLedger,
+  every,
+  isEnd,
+  nameOf,
+  ok,
+  openWorkerBench,
+  warehouse,
+  type WorkerBench,
+} from './worker-bench.ts';
+
+const hourMs = 3_600_000;
+let bench: WorkerBench;
+beforeEach(async () => {
+  bench = await openWorkerBench();
+});
+afterEach(() => bench[Symbol.asyncDispose]());
+
+describe('with more due than can run', () => {
+  it('what runs out of freshness first goes first, and what a person asked for before all of it', async () => {
+    const now = Date.now();
+    const freshUntil: Readonly<Record<string, number | null>> = {
+      late: now + 5 * hourMs,
+      stale: now - 3 * hourMs,
+      soon: now + hourMs,
+      never: 0,
+      // Without a limit: an interval after it was due.
+      free: null,
+    };
+    const names = Object.keys(freshUntil);
+    const order: string[] = [];
+    let release = (): void => undefined;
+    const released = new Promise<void>((resolve) => (release = resolve));
+    await bench.start(
+      {
+        blocker: null,
+        byhand: null,
+        history: null,
+        ...Object.fromEntries(names.map((name) => [name, every(3 * hourMs)])),
+      },
+      async (name) => {
+        order.push(name);
+        if (name === 'blocker') await released;
+        return ok;
+      },
+      {
+        concurrency: 1,
+        runBackfill: (_backfill, name) => {
+          order.push(name);
+          return Promise.resolve({ ...ok, isDone: true });
+        },
+        ledger: { ...emptyLedger, freshUntil: (name) => freshUntil[name] ?? null },
+        beforeJobs: async () => {
+          await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
+        },
+      },
+    );
+    // Each schedule has fired while the only place was taken.
+    await bench.untilEvents(({ kind }) => kind === 'tick', names.length);
+    await addBackfill(bench.syncs, nameOf('history'), 'b1', { retryDelayMs: 100 });
+    await expect.poll(() => bench.syncs.getJobCountByTypes('prioritized')).toBe(names.length + 1);
+    await bench.queues.enqueue(warehouse.id, nameOf('byhand'), 'manual');
+    release();
+    await bench.untilEvents(isEnd('done'), names.length + 3);
+    expect(order).toEqual(['blocker', 'byhand', 'never', 'stale', 'soon', 'free', 'late', 'history']);
+  });
+});
+
+describe('the priority of a deadline', () => {
+  it('is the higher the earlier it is, within what the queue can count', () => {
+    const at = Date.UTC(2026, 10, 22);
+    const deadlines = [0, at - hourMs, at, at + hourMs, at + 365 * 24 * hourMs, Date.UTC(2060, 0, 1)];
+    const priorities = deadlines.map(priorityOf);
+    expect(priorities).toEqual(priorities.toSorted((left, right) => left - right));
+    expect(new Set(priorities).size).toBe(deadlines.length);
+    expect([priorities[0], priorities.at(-1)]).toEqual([1, 2 ** 21 - 1]);
+    expect(priorities.every((priority) => Number.isInteger(priority))).toBe(true);
+  });
+});
