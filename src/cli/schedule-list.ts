@@ -1,4 +1,5 @@
 import { hasCode } from '../core/errors.ts';
+import type { Backlog } from '../jobs/backlog.ts';
 import type { FailedJob } from '../jobs/newest-failures.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import { chosenConnectors } from '../settings/chosen-connectors.ts';
@@ -11,6 +12,7 @@ import { loadConfig } from './load-config.ts';
 import { reachQueues } from './reach-queues.ts';
 import { overviewOf, readOverviews, type SinkOverview } from './read-overviews.ts';
 import {
+  backlogLines,
   givenUpLines,
   pausedLines,
   scheduleRemarks,
@@ -22,6 +24,8 @@ import {
 interface NextRuns {
   readonly nextByConnector: ReadonlyMap<string, number | null>;
   readonly failureByConnector: ReadonlyMap<string, FailedJob>;
+  /** Of the sinks in which jobs wait. */
+  readonly backlogBySink: ReadonlyMap<string, Backlog>;
   readonly problem: string | null;
 }
 
@@ -36,9 +40,9 @@ export async function runScheduleList(
   const chosen = chosenConnectors(settings, names);
   const overviews = readOverviews(chosen);
   const page = pageOf(chosen, overviews, flags, clock.now());
-  const { nextByConnector, failureByConnector, problem } = await nextRuns(
+  const { nextByConnector, failureByConnector, backlogBySink, problem } = await nextRuns(
     settings,
-    page.connectors,
+    { shown: page.connectors, chosen },
     overviews,
   );
   const shown = page.connectors.map((connector): ShownSchedule => {
@@ -52,12 +56,19 @@ export async function runScheduleList(
     connectors: shown.map(documentOf),
     total: page.total,
     counts: page.counts,
+    backlog: [...backlogBySink].map(([sink, { endsInMs, ...backlog }]) => ({
+      sink,
+      ...backlog,
+      // JSON has no Infinity.
+      endsInMs: Number.isFinite(endsInMs) ? endsInMs : null,
+    })),
     redis: { isReachable: problem === null, problem },
   });
   const nowMs = clock.now();
   for (const line of scheduleTable(shown, problem !== null, nowMs, terminal.columns())) terminal.print(line);
   for (const line of pausedLines(shown, nowMs, program)) terminal.print(line);
   for (const line of givenUpLines(shown, nowMs, program)) terminal.print(line);
+  for (const line of backlogLines(backlogBySink)) terminal.print(line);
   for (const line of scheduleRemarks(shown, problem, { program, nowMs })) terminal.note(line);
   for (const line of pageRemarks(page, flags)) terminal.note(line);
   return exitCodes.ok;
@@ -65,12 +76,12 @@ export async function runScheduleList(
 
 async function nextRuns(
   settings: LocalSettings,
-  connectors: readonly ConnectorSettings[],
+  connectors: { readonly shown: readonly ConnectorSettings[]; readonly chosen: readonly ConnectorSettings[] },
   overviews: ReadonlyMap<string, SinkOverview>,
 ): Promise<NextRuns> {
   await using reached = await reachQueues(settings);
   const { queues, problem } = reached;
-  const nothing = { nextByConnector: new Map(), failureByConnector: new Map() };
+  const nothing = { nextByConnector: new Map(), failureByConnector: new Map(), backlogBySink: new Map() };
   if (queues === null) return { ...nothing, problem };
   try {
     return { ...(await readNext(connectors, overviews, queues)), problem: null };
@@ -81,7 +92,10 @@ async function nextRuns(
 }
 
 async function readNext(
-  connectors: readonly ConnectorSettings[],
+  {
+    shown: connectors,
+    chosen,
+  }: { readonly shown: readonly ConnectorSettings[]; readonly chosen: readonly ConnectorSettings[] },
   overviews: ReadonlyMap<string, SinkOverview>,
   queues: Queues,
 ): Promise<Omit<NextRuns, 'problem'>> {
@@ -103,7 +117,15 @@ async function readNext(
     if (schedule !== undefined) nextByConnector.set(name, schedule.next);
     if (failure !== undefined) failureByConnector.set(name, failure);
   }
-  return { nextByConnector, failureByConnector };
+  const backlogBySink = new Map<string, Backlog>();
+  for (const [sink, id] of idBySink) {
+    const schedules = chosen.flatMap((one) =>
+      one.sink.name === sink && one.schedule !== null ? [one.schedule] : [],
+    );
+    const backlog = await queues.backlog(id, schedules);
+    if (backlog.waiting > 0) backlogBySink.set(sink, backlog);
+  }
+  return { nextByConnector, failureByConnector, backlogBySink };
 }
 
 function documentOf({ connector, next, paused, lastRun, givenUp }: ShownSchedule): object {

@@ -1,8 +1,9 @@
 import { systemClock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { Settings } from '../settings/settings.ts';
+import type { Schedule, Settings } from '../settings/settings.ts';
 import { addBackfill, addSync } from './add-job.ts';
+import { readBacklog, type Backlog } from './backlog.ts';
 import { connectRedis } from './connect-redis.ts';
 import { openQueueSet, type QueueSet } from './open-queue-set.ts';
 import { beginClaim } from './claim-schedules.ts';
@@ -57,6 +58,8 @@ export interface Queues extends AsyncDisposable {
     connector: ConnectorName,
     backfill: string,
   ): Promise<{ readonly isNew: boolean }>;
+  /** How the jobs of a sink with these schedules will be worked off. */
+  backlog(sinkId: string, schedules: readonly Schedule[]): Promise<Backlog>;
   /** One that waits is removed, one that runs ends after its window. False when there is none. */
   cancelBackfill(sinkId: string, connector: ConnectorName): Promise<boolean>;
 }
@@ -79,6 +82,7 @@ export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Que
       }),
     enqueueBackfill: (sinkId, connector, backfill) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
+    backlog: (sinkId, schedules) => answered(() => backlogOf(queues, sinkId, schedules)),
     cancelBackfill: (sinkId, connector) => answered(() => cancelBackfill(queues, sinkId, connector)),
     [Symbol.asyncDispose]: () => {
       connection.disconnect();
@@ -111,6 +115,11 @@ async function nextTimes(
       .filter(({ key }) => sinkIds.some((id) => key.startsWith(schedulerId(id, ''))))
       .map(({ key, next }) => [key, { next: next ?? null }]),
   );
+}
+
+async function backlogOf(queues: QueueSet, sinkId: string, schedules: readonly Schedule[]): Promise<Backlog> {
+  const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
+  return await readBacklog(queues, { sinkId, waiting, schedules }, systemClock.now());
 }
 
 async function enqueue(

@@ -1,5 +1,6 @@
-import type { QueueSet } from './open-queue-set.ts';
+import { readBacklog } from './backlog.ts';
 import type { ServedSink } from './served-sink.ts';
+import type { WorkerContext } from './worker-context.ts';
 
 export interface WorkerState {
   readonly isReady: boolean;
@@ -15,15 +16,17 @@ export interface SinkDepth {
   readonly delayed: number;
   readonly active: number;
   readonly failed: number;
+  /** Milliseconds until nothing waits, at the present rates; Infinity: never. */
+  readonly endsInMs: number;
 }
 
 /** Asks Redis for the depth of each queue, which is also how it is known to answer. */
 export async function readWorkerState(
-  { queues, sinks }: { readonly queues: QueueSet; readonly sinks: readonly ServedSink[] },
+  context: Pick<WorkerContext, 'queues' | 'sinks' | 'connectors' | 'clock'>,
   problems: readonly string[],
 ): Promise<WorkerState> {
   try {
-    const depth = await Promise.all(sinks.map((sink) => depthOf(queues, sink)));
+    const depth = await Promise.all(context.sinks.map((sink) => depthOf(context, sink)));
     return { isReady: problems.length === 0, problems, depth };
   } catch {
     // Why it does not answer is in the log: the connection reports its errors itself.
@@ -31,15 +34,24 @@ export async function readWorkerState(
   }
 }
 
-async function depthOf(queues: QueueSet, sink: ServedSink): Promise<SinkDepth> {
+async function depthOf(
+  { queues, connectors, clock }: Pick<WorkerContext, 'queues' | 'connectors' | 'clock'>,
+  sink: ServedSink,
+): Promise<SinkDepth> {
   const counts = await queues
     .syncs(sink.id)
     .getJobCounts('waiting', 'prioritized', 'delayed', 'active', 'failed');
+  const waiting = (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0);
+  const schedules = [...connectors.values()].flatMap((connector) =>
+    connector.schedule === null || connector.sink.name !== sink.name ? [] : [connector.schedule],
+  );
+  const { endsInMs } = await readBacklog(queues, { sinkId: sink.id, waiting, schedules }, clock.now());
   return {
     sink: sink.name,
-    waiting: (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0),
+    waiting,
     delayed: counts['delayed'] ?? 0,
     active: counts['active'] ?? 0,
     failed: counts['failed'] ?? 0,
+    endsInMs,
   };
 }

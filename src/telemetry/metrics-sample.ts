@@ -18,6 +18,7 @@ export interface MetricSample {
     readonly delayed: number;
     readonly active: number;
     readonly failed: number;
+    readonly endsInMs: number;
   }[];
   readonly isRedisUp: boolean;
 }
@@ -87,8 +88,10 @@ export function sampleGauges(
     for (const [state, number] of counts) gauges.connectors.set({ state }, number);
     gauges.withheld.set(rows.withheld);
     gauges.pending.set(rows.pending);
-    for (const { sink, ...jobs } of depth)
+    for (const { sink, endsInMs, ...jobs } of depth) {
       for (const state of queueStates) gauges.queue.set({ sink, state }, jobs[state]);
+      gauges.backlog.set({ sink }, endsInMs / 1000);
+    }
     gauges.redisUp.set(isRedisUp ? 1 : 0);
   };
 
@@ -154,6 +157,11 @@ function openSampleGauges(registry: Registry) {
       'queue_jobs',
       ['sink', 'state'],
       'Jobs in the queue of a sink. "waiting" ones are due and have no worker; "failed" ones are kept to be looked at.',
+    ),
+    backlog: gauge(
+      'queue_backlog_seconds',
+      ['sink'],
+      'Time until nothing waits, by what was done in the last ten minutes and what the schedules make; +Inf: never at this rate.',
     ),
     redisUp: gauge(
       'redis_up',

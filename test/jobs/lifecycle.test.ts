@@ -193,7 +193,7 @@ it('tells how many jobs wait in each sink', async () => {
   expect(await worker.state()).toEqual({
     isReady: true,
     problems: [],
-    depth: [{ sink: 'warehouse', waiting: 1, delayed: 0, active: 1, failed: 0 }],
+    depth: [{ sink: 'warehouse', waiting: 1, delayed: 0, active: 1, failed: 0, endsInMs: Infinity }],
   });
 });
 

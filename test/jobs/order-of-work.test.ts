@@ -1,7 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { addBackfill } from '../../src/jobs/add-job.ts';
+import { firesAMinute, type Backlog } from '../../src/jobs/backlog.ts';
 import { priorityOf } from '../../src/jobs/priority-of.ts';
+import type { Schedule } from '../../src/settings/settings.ts';
 import {
+  cron,
   emptyLedger,
   every,
   isEnd,
@@ -66,6 +69,50 @@ describe('with more due than can run', () => {
     release();
     await bench.untilEvents(isEnd('done'), names.length + 3);
     expect(order).toEqual(['blocker', 'byhand', 'never', 'stale', 'soon', 'free', 'late', 'history']);
+  });
+});
+
+describe('the backlog of a sink', () => {
+  const minute = 60_000;
+  /** As many jobs ended as that, one each `everyMs`, the last one just now. */
+  async function ended(count: number, everyMs: number): Promise<void> {
+    const now = Date.now();
+    for (let at = 0; at < count; at += 1)
+      await bench.client.zadd(bench.syncs.toKey('completed'), now - at * everyMs, `job-${at}`);
+  }
+  const wait = async (count: number): Promise<void> => {
+    for (let at = 0; at < count; at += 1)
+      await bench.queues.enqueue(warehouse.id, nameOf(`c${at}`), 'manual');
+  };
+  const backlog = (schedules: readonly Schedule[]): Promise<Backlog> =>
+    bench.queues.backlog(warehouse.id, schedules);
+
+  it('is nothing where nothing waits', async () => {
+    expect(await backlog([every(minute)])).toMatchObject({ waiting: 0, endsInMs: 0 });
+  });
+
+  it('ends when what is done outruns what becomes due, and else never', async () => {
+    await wait(20);
+    await ended(100, minute / 20);
+    const { doneAMinute, dueAMinute, endsInMs } = await backlog(
+      Array.from({ length: 10 }, () => every(minute)),
+    );
+    expect([Math.round(doneAMinute), dueAMinute]).toEqual([20, 10]);
+    expect(endsInMs / minute).toBeCloseTo(2, 0);
+    const tooMany = Array.from({ length: 30 }, () => every(minute));
+    expect(await backlog(tooMany)).toMatchObject({ waiting: 20, dueAMinute: 30, endsInMs: Infinity });
+  });
+
+  it('never ends where nothing was done for ten minutes', async () => {
+    await wait(1);
+    await bench.client.zadd(bench.syncs.toKey('completed'), Date.now() - 11 * minute, 'long-ago');
+    expect(await backlog([])).toMatchObject({ waiting: 1, doneAMinute: 0, endsInMs: Infinity });
+  });
+
+  it('counts cron patterns by when they fire', () => {
+    const now = Date.UTC(2026, 10, 22);
+    expect(firesAMinute(cron('*/5 * * * *'), now)).toBeCloseTo(0.2);
+    expect(firesAMinute(cron('0 3 * * *'), now) * 24 * 60).toBeCloseTo(1, 0);
   });
 });
 

@@ -256,7 +256,7 @@ describe('the gauges read at a scrape', () => {
         Promise.resolve({
           ...emptySample,
           connectors: [sampled(newsletter), sampled(wiki, { states: new Set(['paused']) })],
-          depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4 }],
+          depth: [{ sink: 'warehouse', waiting: 1, delayed: 2, active: 3, failed: 4, endsInMs: Infinity }],
         }),
     });
     const value = await series(metrics);

@@ -3,7 +3,8 @@ import { formatDuration } from '../../settings/parse-duration.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
-import { count } from '../../telemetry/progress-text.ts';
+import type { Backlog } from '../../jobs/backlog.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { comingUp, longAgo } from '../about-time.ts';
 import { textTable } from './text-table.ts';
 
@@ -103,6 +104,21 @@ export function givenUpLines(
 }
 
 /** What a person would have to find out else: why "next" says nothing, or why nothing comes of it. */
+/** What is due and waits for a worker, and how long that will take. */
+export function backlogLines(backlogBySink: ReadonlyMap<string, Backlog>): readonly string[] {
+  return [...backlogBySink].map(([sink, { waiting, doneAMinute, dueAMinute, endsInMs }]) => {
+    const rates = `${perMinute(doneAMinute)} a minute are done, ${perMinute(dueAMinute)} become due`;
+    const end = Number.isFinite(endsInMs)
+      ? `worked off in about ${duration(endsInMs)}`
+      : 'never worked off at this rate: start more workers, raise --concurrency, or make the schedules less frequent';
+    return `sink ${sink}: ${counted(waiting, 'run')} waiting; ${rates}: ${end}`;
+  });
+}
+
+function perMinute(rate: number): string {
+  return rate >= 10 ? count(Math.round(rate)) : rate.toFixed(1);
+}
+
 export function scheduleRemarks(
   shown: readonly ShownSchedule[],
   problem: string | null,

@@ -1,0 +1,61 @@
+import { defaultRepeatStrategy } from 'bullmq';
+import type { Schedule } from '../settings/settings.ts';
+import type { QueueSet } from './open-queue-set.ts';
+
+/** How the jobs of a sink that are due and have no worker will be worked off. */
+export interface Backlog {
+  readonly waiting: number;
+  /** Jobs a minute that ended in the last ten minutes. */
+  readonly doneAMinute: number;
+  /** Jobs a minute that the schedules make. */
+  readonly dueAMinute: number;
+  /** Milliseconds until nothing waits, at these rates; Infinity: never, 0: nothing waits. */
+  readonly endsInMs: number;
+}
+
+const lookBackMs = 10 * 60 * 1000;
+const minuteMs = 60_000;
+
+/** `waiting` jobs of a sink with these schedules. Rejects where Redis does not answer. */
+export async function readBacklog(
+  { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
+  {
+    sinkId,
+    waiting,
+    schedules,
+  }: {
+    readonly sinkId: string;
+    readonly waiting: number;
+    readonly schedules: readonly Schedule[];
+  },
+  nowMs: number,
+): Promise<Backlog> {
+  if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
+  // Scored by when they ended. Few of them are kept, so in a busy queue they cover less than the time looked back over.
+  const done = syncs(sinkId).toKey('completed');
+  const [lately, kept, oldest] = await Promise.all([
+    redis.zcount(done, nowMs - lookBackMs, '+inf'),
+    redis.zcard(done),
+    redis.zrangebyscore(done, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1),
+  ]);
+  const oldestMs = Number(oldest.flat().at(-1) ?? nowMs);
+  const overMs = lately < kept ? lookBackMs : Math.min(lookBackMs, Math.max(minuteMs, nowMs - oldestMs));
+  const doneAMinute = (lately * minuteMs) / overMs;
+  const dueAMinute = schedules.reduce((sum, schedule) => sum + firesAMinute(schedule, nowMs), 0);
+  const gain = doneAMinute - dueAMinute;
+  return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
+}
+
+/** Of a cron pattern, over its next ten times. */
+export function firesAMinute(schedule: Schedule, nowMs: number): number {
+  if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
+  const { pattern, timezone } = schedule;
+  let [fired, lastMs] = [0, nowMs];
+  while (fired < 10) {
+    const next = defaultRepeatStrategy(lastMs, { pattern, tz: timezone });
+    if (next === undefined) break;
+    fired += 1;
+    lastMs = next;
+  }
+  return fired === 0 ? 0 : (fired * minuteMs) / Math.max(1, lastMs - nowMs);
+}
