@@ -180,6 +180,7 @@ function openReconcile(
 ): () => Promise<boolean> {
   const { ledger, timings, log, onError } = context;
   let told = '';
+  let seen = '';
   return async () => {
     try {
       const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
@@ -193,13 +194,16 @@ function openReconcile(
         log.info({ written, kept, removed }, 'schedules were put in place');
       await tellOutdated(outdated);
       const text = JSON.stringify([outdated, foreign]);
-      if (outdated.length > 0 && text !== told)
+      // Told when it is seen twice: the other worker may be in the middle of writing.
+      const isNews = outdated.length > 0 && text === seen && text !== told;
+      if (isNews)
         log.warn(
           { sinks: outdated, connectors: foreign },
           'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
         );
       if (outdated.length === 0 && told !== '') log.info({}, 'the configs of all workers agree again');
-      told = outdated.length === 0 ? '' : text;
+      if (isNews || outdated.length === 0) told = outdated.length === 0 ? '' : text;
+      seen = text;
       return true;
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
