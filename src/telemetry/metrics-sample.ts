@@ -29,8 +29,11 @@ export interface SampleOptions {
   readonly clock: Clock;
 }
 
-/** Longer than the two seconds after which the queue gives a silent Redis up: that answer is worth waiting for. */
-const sampleWithinMs = 4000;
+/**
+ * Longer than the two seconds after which the queue gives a silent Redis up, and than a busy worker takes for ten thousand
+ * connectors: those answers are worth waiting for. Prometheus waits ten.
+ */
+const sampleWithinMs = 8000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;
 const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
 /** A connector that has not run yet needs nobody, unless it should be fresh by now. */
@@ -42,7 +45,7 @@ export function sampleGauges(
   runs: Pick<RunCounts, 'isRunning' | 'failedAtMs'>,
   options: SampleOptions,
 ): {
-  /** Never rejects; takes four seconds at most. */
+  /** Never rejects; takes eight seconds at most. */
   refresh(): Promise<void>;
   /** Those of single connectors. */
   readonly series: readonly Series[];

@@ -21,7 +21,7 @@ export interface Metrics {
 export interface MetricsOptions {
   /** The program's own. */
   readonly version: string;
-  /** How things stand now; asked for at each scrape, and given up after four seconds. */
+  /** How things stand now; asked for at each scrape, and given up after eight seconds. */
   readonly sample: () => Promise<MetricSample>;
   /** Which connectors have series of their own: `all`, or `attention`, those that need it. All are counted either way. */
   readonly connectorSeries?: 'all' | 'attention';
