@@ -5,7 +5,7 @@ import type { SharedBudget } from './core/shared-budget.ts';
 import { estimateCalls, type CallEstimate } from './engine/estimate-calls.ts';
 import type { RunOptions } from './engine/run-options.ts';
 import { selectEntities, type Selection } from './engine/select-entities.ts';
-import type { ConnectorSettings, SettingsWith } from './settings/settings.ts';
+import type { ConnectorSettings, SettingsWith, SinkSettings } from './settings/settings.ts';
 import type { ConnectorStatus } from './sinks/ledger-reader.ts';
 import { openExistingHistory, statusOf } from './sinks/open-history.ts';
 import type { RunReport } from './sinks/run-report.ts';
@@ -27,6 +27,8 @@ export interface AppOptions {
    * `partial`, and says when to resume. Without it 30 s, for somebody who waits; less where other runs wait for the place.
    */
   readonly maxThrottleWaitMs?: number;
+  /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
+  readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
 }

@@ -63,7 +63,12 @@ export function wireApp(options: AppOptions): App {
       const { entities } = selectEntities(definition, connector.entities, globs);
       using _listening = listenWith(listeners, onEvent);
       await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
-      await using sink = await openSink(connector.sink, { clock, signal });
+      const sinkId = options.sinkIdOf?.(connector.sink) ?? null;
+      await using sink = await openSink(connector.sink, {
+        clock,
+        signal,
+        ...(sinkId === null ? {} : { sinkId }),
+      });
       if (onStatus !== undefined) {
         const status = statusOf(sink.history, connector.name);
         onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));

@@ -60,7 +60,7 @@ export function nextRunOf(
   started: StartedWorker,
 ): (connector: ConnectorSettings) => Promise<number | null> {
   return async (connector) => {
-    const sinkId = ledgers.sinkIdOf(connector);
+    const sinkId = ledgers.sinkIdOf(connector.sink);
     const ticks = started.worker?.queues[0];
     if (sinkId === null || ticks === undefined) return null;
     return await ticks.getJobScheduler(schedulerId(sinkId, connector.name)).then(

@@ -77,17 +77,18 @@ async function openAll(
   const tellError = gateErrors(log, clock);
   const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
   onOpened(() => budgets[Symbol.asyncDispose]());
+  const ledgers = await openServedLedgers(connectors, clock);
+  onOpened(() => ledgers[Symbol.dispose]());
   const app = await openApp({
     settings,
     clock,
     command,
     openBudget: budgets.openBudget,
+    sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
     maxThrottleWaitMs,
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());
-  const ledgers = await openServedLedgers(connectors, clock);
-  onOpened(() => ledgers[Symbol.dispose]());
   const started: StartedWorker = { worker: null };
   const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
   const { connectorSeries } = settings.http;

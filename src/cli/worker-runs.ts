@@ -103,10 +103,13 @@ const levels = {
   failed: 'error',
 } as const;
 
-/** No run was begun, and none has failed: the job comes again by itself. */
+/** No run was begun, or the sink's file was taken away from it; none has failed: the job comes again by itself. */
 function isPutOff(error: unknown): boolean {
   return (
     error instanceof SyncError &&
-    (error.code === 'CONNECTOR_BUSY' || error.code === 'INTERRUPTED' || error.code === 'THROTTLED')
+    (error.code === 'CONNECTOR_BUSY' ||
+      error.code === 'INTERRUPTED' ||
+      error.code === 'THROTTLED' ||
+      error.code === 'SINK_MOVED')
   );
 }

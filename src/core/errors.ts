@@ -38,6 +38,7 @@ export type ErrorCode =
   | 'SINK_DAMAGED'
   | 'SINK_INCOMPATIBLE'
   | 'SINK_FAILED'
+  | 'SINK_MOVED'
   | 'SQLITE_UNUSABLE'
   | 'QUEUE_UNAVAILABLE'
   | 'WORKER_STUCK'

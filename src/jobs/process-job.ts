@@ -77,6 +77,8 @@ async function settle(
     return { kind: 'complete', outcome: 'unknown' };
   }
   if (!context.serves(connector)) return later(context.busyDelayMs);
+  // Its queue is held within seconds; until then its jobs must not begin a run.
+  if (context.ledger.lost(context.sinkName) !== null) return later(context.busyDelayMs);
   if (running.has(connector)) return later(context.busyDelayMs);
   running.add(connector);
   try {

@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { ConnectorName } from '../core/names.ts';
+import type { EaseOff } from './open-ease-off.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createTickProcessor } from './process-tick.ts';
 import { serveQueue, type ServedQueue } from './serve-queue.ts';
@@ -33,4 +34,19 @@ export function serveQueues(
       return serveQueue(queue, processor, { ...shared, concurrency, maxStartedAttempts: null });
     }),
   ];
+}
+
+/** No more jobs are taken of a sink whose config another worker has overtaken, or whose file is not at its place, until that is over. */
+export async function holdUnserved(
+  { sinks, queues }: WorkerContext,
+  served: readonly ServedQueue[],
+  isServed: (sink: string) => boolean,
+  easeOff: EaseOff,
+): Promise<void> {
+  // While Redis is left alone all rest, and begin again by themselves.
+  if (easeOff.why() !== null) return;
+  for (const sink of sinks) {
+    const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
+    await one?.hold(!isServed(sink.name));
+  }
 }

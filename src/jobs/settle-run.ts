@@ -39,6 +39,7 @@ export function settleRun(ending: Ending, circumstances: Circumstances): Settlem
 
 function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs } = circumstances;
+  if (end.error?.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
   if (end.outcome === 'interrupted') return settleInterruption(circumstances);
   if (end.resumeAt !== null) return { kind: 'delay', untilMs: Date.parse(end.resumeAt), end: 'delayed' };
   if (end.outcome === 'failed') {
@@ -50,10 +51,12 @@ function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): 
 }
 
 function settleError(error: unknown, circumstances: Circumstances): Settlement {
-  const { nowMs, heldDelayMs } = circumstances;
+  const { nowMs, busyDelayMs, heldDelayMs } = circumstances;
   if (error instanceof ThrottledError)
     return { kind: 'delay', untilMs: nowMs + error.retryAfterMs, end: 'delayed' };
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
+  // The queue of that sink is held until its file is back, and the run is resumed then.
+  if (error.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
   if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + heldDelayMs, end: 'busy' };
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return settleInterruption(circumstances);
   return { kind: 'fail', code: error.code, isFinal: error.recovery === 'stop' };

@@ -7,15 +7,16 @@ import { closeWorkers } from './close-worker.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import type { JobLog } from './job-log.ts';
 import { keepSchedules } from './keep-schedules.ts';
-import { openEaseOff, type EaseOff } from './open-ease-off.ts';
+import { openEaseOff } from './open-ease-off.ts';
 import { openQueueSet } from './open-queue-set.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import { registerSinks } from './register-sinks.ts';
 import type { RunBackfill, RunConnector } from './run-connector.ts';
 import type { ServedQueue } from './serve-queue.ts';
-import { serveQueues } from './serve-queues.ts';
+import { holdUnserved, serveQueues } from './serve-queues.ts';
 import type { ServedSink } from './served-sink.ts';
 import { watchProgress } from './watch-progress.ts';
+import { lostSinks, watchSinks } from './watch-sinks.ts';
 import { openWorkerConnections, type WorkerConnections } from './worker-connections.ts';
 import type { WorkerContext } from './worker-context.ts';
 import type { WorkerEvent } from './worker-event.ts';
@@ -108,10 +109,12 @@ async function work(
   const claim = await beginClaim(forQueues.redis);
   const outdated = new Set<string>();
   let served: readonly ServedQueue[] = [];
+  const isServed = (sink: string): boolean => !outdated.has(sink) && context.ledger.lost(sink) === null;
+  const holdQueues = (): Promise<void> => holdUnserved(context, served, isServed, easeOff);
   const reconcile = openReconcile(context, claim, async (sinks) => {
     outdated.clear();
     for (const sink of sinks) outdated.add(sink);
-    await drain(context, served, outdated, easeOff);
+    await holdQueues();
   });
   const schedules = keepSchedules({
     reconcile,
@@ -126,6 +129,12 @@ async function work(
   easeOff.watch(served);
   const queues = served.map(({ watched }) => watched.queue);
 
+  const sinksWatched = watchSinks({
+    ...context,
+    holdQueues: () => holdQueues().catch(onError),
+    everyMs: context.timings.sinkWatchMs,
+    signal: stopping.signal,
+  });
   let stuck: Error | null = null;
   const watching = watchProgress({
     redis: forQueues.redis,
@@ -153,14 +162,17 @@ async function work(
         'worker stopped without signing off from Redis: Redis did not answer, or a run took longer than the grace period',
       );
     connections.disconnect();
-    await schedules.ended;
+    await Promise.all([schedules.ended, sinksWatched]);
   };
   const stop = once(end);
   const ended = watching.then(stop);
   // Whoever does not ask how it ended shall not be ended by it.
   ended.catch(() => undefined);
   const state = (): Promise<WorkerState> =>
-    readWorkerState(context, problemsOf(stopping.signal, easeOff.why(), stuck, outdated));
+    readWorkerState(context, [
+      ...problemsOf(stopping.signal, easeOff.why(), stuck, outdated),
+      ...lostSinks(context.sinks, context.ledger),
+    ]);
   try {
     await options.beforeJobs?.({ queues, state });
   } catch (error) {
@@ -210,21 +222,6 @@ function openReconcile(
       return false;
     }
   };
-}
-
-/** A worker whose config another one has overtaken takes no more jobs of that sink, until the configs agree again. */
-async function drain(
-  { sinks, queues }: WorkerContext,
-  served: readonly ServedQueue[],
-  outdated: ReadonlySet<string>,
-  easeOff: EaseOff,
-): Promise<void> {
-  // While Redis is left alone all rest, and begin again by themselves.
-  if (easeOff.why() !== null) return;
-  for (const sink of sinks) {
-    const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
-    await one?.hold(outdated.has(sink.name));
-  }
 }
 
 function problemsOf(

@@ -11,6 +11,8 @@ export interface WorkerLedger {
    * entity has such a limit.
    */
   freshUntil(connector: ConnectorName): number | null;
+  /** What is at the place of a sink's file when that file is not there any more, for the log; null while it is there. */
+  lost(sink: string): string | null;
 }
 
 export interface LastRun {

@@ -6,6 +6,8 @@ export interface WorkerTimings {
   readonly stalledMs: number;
   readonly reconcileMs: number;
   readonly watchdogMs: number;
+  /** How often the files of the sinks are looked for at their places. */
+  readonly sinkWatchMs: number;
   /** The first pause before a failed run is tried again; each further one is twice as long, each less up to a half. */
   readonly retryDelayMs: number;
   /** When a job that cannot run yet is looked at again. */
@@ -18,6 +20,7 @@ export const defaultTimings: WorkerTimings = {
   stalledMs: 5000,
   reconcileMs: 60_000,
   watchdogMs: 60_000,
+  sinkWatchMs: 5000,
   retryDelayMs: 30_000,
   busyDelayMs: 5000,
   drainDelayS: 5,

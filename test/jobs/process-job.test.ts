@@ -182,6 +182,7 @@ describe('a job that leads to no run', () => {
       },
       freshUntil: () => null,
       lastRun: () => null,
+      lost: () => null,
     };
     await bench.start({ newsletter: null }, () => Promise.resolve(ok), { ledger });
     await addNow();

@@ -153,7 +153,12 @@ export function connectorsOf(schedules: Schedules): Settings['connectors'] {
   return new Map(entries) as unknown as Settings['connectors'];
 }
 
-export const emptyLedger = { pause: () => null, lastRun: () => null, freshUntil: () => null };
+export const emptyLedger = {
+  pause: () => null,
+  lastRun: () => null,
+  freshUntil: () => null,
+  lost: () => null,
+};
 
 /** A ledger that knows one last run. */
 export function ledgerWith(last: () => LastRun | null): WorkerOptions['ledger'] {

@@ -15,6 +15,8 @@ export interface ScheduledConnector {
   readonly size: SampleSize;
   /** As the config file says it: `{ cron: "*\/3 * * * * *" }`. */
   readonly schedule: string;
+  /** The one named `test` unless another is asked for. */
+  readonly sink?: string;
 }
 
 export interface ScheduledWorld extends AsyncDisposable {
@@ -41,8 +43,10 @@ export async function openScheduledWorld(options: {
   readonly redis?: Parameters<typeof startRedis>[0];
   /** Opens the board, where one is wanted. */
   readonly boardToken?: string;
+  /** What all sinks are; SQLite unless asked. */
+  readonly sinkType?: 'sqlite' | 'jsonl';
 }): Promise<ScheduledWorld> {
-  const { connectors, latencyMs = 5, concurrency = 4 } = options;
+  const { connectors, latencyMs = 5, concurrency = 4, sinkType = 'sqlite' } = options;
   const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
   const calls = new Map<string, number>();
   const redis = await startRedis({ ...options.redis, password: redisPassword });
@@ -68,17 +72,23 @@ export async function openScheduledWorld(options: {
   });
   const config = path.join(folder, 'config.yaml');
   const database = path.join(folder, 'test.db');
+  const folderOf = (sink = 'test'): string => (sink === 'test' ? folder : path.join(folder, sink));
+  const sinks = [...new Set(connectors.map(({ sink = 'test' }) => sink))];
   writeFileSync(
     config,
     [
       `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
       `redis: { url: "\${TEST_REDIS}" }`,
       ...(options.boardToken === undefined ? [] : [`http: { token: "\${TEST_BOARD}" }`]),
-      `sinks: { test: { type: sqlite, path: ${database}, durability: normal } }`,
+      'sinks:',
+      ...sinks.map((sink) => {
+        const { name: _, ...place } = sampleSinks[sinkType].options(folderOf(sink));
+        return `  ${sink}: ${JSON.stringify(place)}`;
+      }),
       'connectors:',
       ...connectors.map(
-        ({ name, definition, schedule }) =>
-          `  ${name}: { definition: ${definition}, id: id-${name}, sink: test, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 }, schedule: ${schedule} }`,
+        ({ name, definition, schedule, sink = 'test' }) =>
+          `  ${name}: { definition: ${definition}, id: id-${name}, sink: ${sink}, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 }, schedule: ${schedule} }`,
       ),
       '',
     ].join('\n'),
@@ -96,9 +106,13 @@ export async function openScheduledWorld(options: {
     },
     calls: (connector) => calls.get(connector) ?? 0,
     differences: (connector) => {
-      const { definition = '', size = 'tiny' } = connectors.find(({ name }) => name === connector) ?? {};
+      const {
+        definition = '',
+        size = 'tiny',
+        sink,
+      } = connectors.find(({ name }) => name === connector) ?? {};
       return differencesFrom(storedByDefault(definition, size), builtInDefinition(definition), (table) =>
-        sampleSinks.sqlite.rows(folder, connector, table),
+        sampleSinks[sinkType].rows(folderOf(sink), connector, table),
       );
     },
     [Symbol.asyncDispose]: async () => {

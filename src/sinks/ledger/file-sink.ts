@@ -32,7 +32,7 @@ import { openLedgerReader } from './history.ts';
 import { findLeftovers } from './leftovers.ts';
 import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from './ledger.ts';
 import type { ReadyPartition } from './next-partitions.ts';
-import { openDatabase, type DatabaseOptions } from './open-database.ts';
+import { openDatabase, storedId, type DatabaseOptions } from './open-database.ts';
 import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { setAside } from './set-aside.ts';
@@ -52,6 +52,8 @@ export interface FileSinkWaits {
   readonly lockTimeoutMs?: number;
   /** Ends such a wait. */
   readonly signal?: AbortSignal;
+  /** As for `DatabaseOptions`. */
+  readonly sinkId?: string;
 }
 
 /** A sink whose records land in files: the ledger over a SQLite file, around a record store. */
@@ -60,8 +62,7 @@ export async function openFileSink(options: FileSinkOptions): Promise<Sink> {
   const db = await whenUnlocked(wait, () => openForWriting(options));
   try {
     const ledger = prepareLedger({ ...wait, db, store: options.openStore(db) });
-    const id = db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
-    return new FileSink(id, ledger);
+    return new FileSink(storedId(db), ledger);
   } catch (error) {
     db.close();
     throw error;

@@ -20,6 +20,7 @@ import { prepareDrift } from './drift/ledger-drift.ts';
 import { prepareDownloadNotes, type DownloadNotes } from './downloads/note-downloads.ts';
 import { prepareDueWork, type DueWork } from './due-work.ts';
 import { prepareEarlyEnds, type EarlyEnds } from './early-ends.ts';
+import { rememberPlace } from './file-place.ts';
 import { prepareFreshStart } from './fresh-start.ts';
 import { prepareLeftovers, type Leftovers } from './leftovers.ts';
 import { prepareSequence, type Sequence } from './sequence.ts';
@@ -32,6 +33,8 @@ import { prepareWindows, type Windows } from './windows.ts';
 export interface Ledger extends LockWait {
   readonly db: Database.Database;
   readonly store: RecordStore;
+  /** Throws `SyncError` SINK_MOVED once the opened file is no longer at its path. Asked in front of whatever is written. */
+  readonly checkPlace: () => void;
   readonly sequence: Sequence;
   readonly connectors: Connectors;
   readonly runs: Runs;
@@ -105,6 +108,7 @@ export function prepareLedger(parts: LockWait & Pick<Ledger, 'db' | 'store'>): L
   const { db } = parts;
   return {
     ...parts,
+    checkPlace: rememberPlace(parts.file),
     sequence: prepareSequence(db),
     connectors: prepareConnectors(db),
     runs: prepareRuns(db),

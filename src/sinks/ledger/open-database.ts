@@ -3,6 +3,7 @@ import { accessSync, constants } from 'node:fs';
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
 import type { Instant } from '../../core/clock.ts';
+import { movedError } from './file-place.ts';
 import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
 import { openSqlite } from './open-sqlite.ts';
 import { migrations } from './migrations.ts';
@@ -18,6 +19,8 @@ export interface DatabaseOptions {
   readonly now: Instant;
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
+  /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
+  readonly sinkId?: string;
 }
 
 const pageBytes = 16_384;
@@ -33,8 +36,12 @@ const oldestSqlite = [3, 51, 3] as const;
  * Throws `SyncError` SINK_INCOMPATIBLE, leaving the file as it was, when it belongs to something else or to a newer version.
  */
 export function openDatabase(options: DatabaseOptions): Database.Database {
-  return connect(options.file, { timeout: options.busyMs ?? busyMs }, (db) => {
+  const { file, sinkId } = options;
+  const timeout = options.busyMs ?? busyMs;
+  if (sinkId !== undefined && !isSinkThere(file)) throw movedError(file, true);
+  return connect(file, { timeout, makes: sinkId === undefined }, (db) => {
     const version = inspect(db, options);
+    if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
     if (version === 0) {
       db.pragma(`page_size = ${pageBytes}`);
     }
@@ -67,7 +74,7 @@ export function openReadonlyDatabase(
       { code: 'SINK_FAILED', recovery: 'stop', context: { file: options.file } },
     );
   }
-  return connect(options.file, { readonly: true, timeout: busyMs }, (db) => {
+  return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
     if (inspect(db, options) === 0) {
       throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
     }
@@ -77,17 +84,18 @@ export function openReadonlyDatabase(
 
 function connect(
   file: string,
-  access: { readonly readonly?: true; readonly timeout: number },
+  access: { readonly readonly?: true; readonly timeout: number; readonly makes: boolean },
   prepare: (db: Database.Database) => void,
 ): Database.Database {
   let db: Database.Database | null = null;
   try {
-    if (access.readonly !== true) {
-      createPrivateFile(file);
+    const { makes, ...opening } = access;
+    if (makes) createPrivateFile(file);
+    if (opening.readonly !== true) {
       // SQLite would only say that it cannot open the log beside it.
       accessSync(file, constants.W_OK);
     }
-    db = openSqlite(file, { ...access, fileMustExist: true });
+    db = openSqlite(file, { ...opening, fileMustExist: true });
     checkSqliteVersion(db);
     prepare(db);
     return db;
@@ -98,6 +106,11 @@ function connect(
     }
     throw toSinkError(error, file);
   }
+}
+
+/** Of a file that holds a sink. */
+export function storedId(db: Database.Database): string {
+  return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
 }
 
 function checkSqliteVersion(db: Database.Database): void {

@@ -54,6 +54,7 @@ async function immediately<Result>(
       const result = ledger.db
         .transaction(() => {
           hasBegun = true;
+          ledger.checkPlace();
           return work();
         })
         .immediate();

@@ -1,0 +1,28 @@
+import { statSync } from 'node:fs';
+import { SyncError } from '../../core/errors.ts';
+
+/** Which file is at a path, as device and inode; null where there is none. Throws the system's error where that cannot be known. */
+export function fileAt(path: string): string | null {
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
+}
+
+/**
+ * Remembers which file is at `path` now. The returned check throws `SyncError` SINK_MOVED once another one is there, or none: an
+ * open database goes on writing into a file that was moved away, where no other process finds what it stored.
+ */
+export function rememberPlace(path: string): () => void {
+  const opened = fileAt(path);
+  return () => {
+    const found = fileAt(path);
+    if (found !== opened || found === null) throw movedError(path, found === null);
+  };
+}
+
+export function movedError(path: string, isMissing: boolean): SyncError {
+  return new SyncError(
+    `The sink's file should be at ${path}; ${isMissing ? 'it is not there any more' : 'another file is there now'}. ` +
+      'Nothing is written. Put the file back, then sync again.',
+    { code: 'SINK_MOVED', recovery: 'retry', context: { file: path, isMissing } },
+  );
+}
