@@ -75,7 +75,7 @@ async function removeKeys(url: Secret, prefix: string): Promise<void> {
   try {
     let cursor = '0';
     do {
-      const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}*`, 'COUNT', 500);
+      const [next, keys] = await redis.scan(cursor, 'MATCH', `${prefix}:*`, 'COUNT', 500);
       if (keys.length > 0) await redis.unlink(keys);
       cursor = next;
     } while (cursor !== '0');

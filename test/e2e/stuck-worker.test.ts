@@ -57,4 +57,4 @@ it('is not overtaken while it hangs, and leaves its run to another one when it t
   for (const { child } of started) child.kill('SIGTERM');
   for (const { ended } of started) expect(await ended).toEqual({ code: 0, signal: null });
   expect(world.differences('news')).toEqual(noDifferences);
-}, 60_000);
+}, 120_000);

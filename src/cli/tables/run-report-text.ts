@@ -163,7 +163,7 @@ function changesOnly({
 }: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
   const listings = Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
   return incremental > 0 && incremental < listings
-    ? [`changes only for ${count(incremental)} of ${counted(listings, 'listing')}`]
+    ? [`${count(listings - incremental)} of ${counted(listings, 'listing')} in full`]
     : [];
 }
 

@@ -33,7 +33,7 @@ describe('the text of a run', () => {
     const proofs = { single: 5, seam: 0, token: 0, keyset: 1 };
     const counts = { ...noCounts, fetched: 24_000, inserted: 1, unchanged: 22_999, duplicate: 1000 };
     const lines = runReportText(report({ proofs, counts, incremental: 5 }), 80, { isVerbose: true });
-    expect(lines[3]).toBe('      changes only (single, keyset); changes only for 5 of 6 listings');
+    expect(lines[3]).toBe('      changes only (single, keyset); 1 of 6 listings in full');
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
 
@@ -43,7 +43,7 @@ describe('the text of a run', () => {
     expect(lines.slice(1, 4)).toEqual([
       '  email_activity_events: read 3,340, inserted 34, updated 13, unchanged 3,223,',
       '      duplicate 70, deleted 27, pages 12, listings 12, changes only,',
-      '      changes only for 5 of 12 listings',
+      '      7 of 12 listings in full',
     ]);
     expect(Math.max(...lines.slice(1).map((line) => line.length))).toBeLessThanOrEqual(80);
   });
