@@ -19,7 +19,7 @@ const connectors = Number(process.argv[2] ?? 1000);
 const sinks = Number(process.argv[3] ?? 10);
 const idleMs = 70_000;
 const frequent = Math.min(connectors, 100);
-const mostMs = 15 * 60_000;
+const mostMs = 60 * 60_000;
 const prefix = 'connector-sync';
 const rows: (readonly [string, string])[] = [];
 
@@ -138,7 +138,8 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker): Promis
     'a run of each',
     `${seconds(tookMs)}, processor ${(cpuS - before).toFixed(1)} s, ${failed.reduce((sum, one) => sum + one, 0)} failed`,
   );
-  tell('runs per minute', ((connectors * 60_000) / tookMs).toFixed(0));
+  if (open > 0) tell('runs that did not end', String(open));
+  tell('runs per minute', (((connectors - open) * 60_000) / tookMs).toFixed(0));
   tell('memory after them', `${rssMiB} MiB, at most ${peakMiB} MiB`);
 }
 
