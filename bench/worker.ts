@@ -123,7 +123,8 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker): Promis
     ),
   );
   await Promise.all(added);
-  for (let open = connectors; open > 0;) {
+  let open = connectors;
+  while (open > 0) {
     await pause(500);
     const counts = await Promise.all(
       queues.map((queue) => queue.getJobCounts('waiting', 'active', 'delayed')),
