@@ -32,9 +32,10 @@ export function totalsText(
       ? []
       : [
           `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
-          'what has changed, this run asked for changes only; deletes there show at the',
-          'next complete read. What lies below unchanged pages was left out, the rest',
-          'was read and compared. A record that seems deleted costs a call of its own.',
+          'what has changed, this run asked for changes only (so says the column complete);',
+          'deletes there show at the next complete read. What lies below unchanged wiki',
+          'pages was left out; the rest was read and compared. Where the API can say so,',
+          'it is asked for each record that seems deleted.',
         ]),
   ];
 }

@@ -93,14 +93,14 @@ function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean):
   const listings = kinds.reduce((sum, [, ended]) => sum + ended, 0);
   const isQuiet = wasQuiet(entity, report);
   // Rows made of an entity's elements have no pages and no listings of their own.
-  const hasListings = listings + pages + entity.setAside > 0;
+  const hasListings = isListed(entity);
   const complete = isQuiet || !hasListings ? '' : completeness(entity, report);
   return [
     entity.entity,
     ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
     listings === 0 ? '' : count(listings),
     isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
-    isQuiet ? 'nothing new to read' : hasListings ? notes(entity) : notesOfElements(entity),
+    isQuiet ? 'nothing new to read' : hasListings ? notes(entity) : notesOfElements(entity, report),
   ];
 }
 
@@ -167,10 +167,17 @@ function changesOnly({
     : [];
 }
 
-function notesOfElements(entity: EntityReport): string {
-  return entity.counts.fetched === 0
+/** Whether it has pages and listings of its own. */
+function isListed({ proofs, pages, setAside }: EntityReport): boolean {
+  return Object.values(proofs).reduce((sum, ended) => sum + ended, 0) + pages + setAside > 0;
+}
+
+/** The entity whose records they were taken out of stands before them. */
+function notesOfElements(entity: EntityReport, { entities }: RunReport): string {
+  const source = entities.slice(0, entities.indexOf(entity)).findLast(isListed);
+  return entity.counts.fetched === 0 || source === undefined
     ? notes(entity)
-    : ['from the rows above', notes(entity)].filter(Boolean).join(', ');
+    : [`taken out of ${source.entity}`, notes(entity)].filter(Boolean).join(', ');
 }
 
 function fileLines({ files }: RunReport): readonly string[] {

@@ -50,8 +50,8 @@ export function statusText(shown: ShownStatus, program: string, width: number | 
     count(entity.rows),
     entity.deleted === 0 ? '' : count(entity.deleted),
     entity.missing === 0 ? '' : count(entity.missing),
-    count(entity.partitions),
-    count(entity.due),
+    entity.partitions === 0 ? '' : count(entity.partitions),
+    entity.partitions === 0 ? '' : count(entity.due),
     entity.quarantined === 0 ? '' : count(entity.quarantined),
     // Rows exploded out of another entity's records have no walks of their own.
     entity.lastCompleteReadAt === null
