@@ -1,4 +1,15 @@
-import { isAlias, isMap, isScalar, isSeq, visit, type Alias, type Document, type Node } from 'yaml';
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Alias,
+  type Document,
+  type Node,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml';
 
 /** Far above a config of ten thousand connectors; a few lines of nested aliases can stand for billions. */
 const maxValues = 2_000_000;
@@ -20,93 +31,65 @@ export function yamlData(document: Document.Parsed): {
   readonly data: unknown;
   readonly forbidden: readonly ForbiddenPart[];
 } {
-  const parts: ForbiddenPart[] = [];
-  // Kept on the way: `alias.resolve` would walk the whole document again for every alias.
-  const nodeByAnchor = new Map<string, Node>();
-  const targetByAlias = new Map<Alias, Node>();
+  const forbidden: ForbiddenPart[] = [];
+  const anchors = new Map<string, Anchored>();
+  /** So far, with aliases written out. */
+  let values = 0;
   const refuse = (node: Node, path: string, message: string): void => {
-    parts.push({ offset: node.range?.[0], path, message });
+    forbidden.push({ offset: node.range?.[0], path, message });
   };
-  visit(document, {
-    Pair(_, pair) {
-      const name = isScalar(pair.key) ? String(pair.key.value) : '';
-      if (isReservedName(name) && isScalar(pair.key)) {
-        refuse(pair.key, name, 'this name is reserved; choose another one');
-      }
-    },
-    Value(_, node) {
-      if (node.anchor !== undefined) nodeByAnchor.set(node.anchor, node);
-      if (!isMap(node)) return;
-      const names = new Set<string>();
-      for (const { key } of node.items) {
-        if (!isScalar(key)) continue;
-        const name = String(key.value);
-        if (names.has(name)) refuse(key, '', `invalid YAML: the key ${JSON.stringify(name)} is there twice`);
-        names.add(name);
-      }
-    },
-    Alias(_, alias, ancestors) {
-      const target = nodeByAnchor.get(alias.source);
-      if (target === undefined) {
-        refuse(alias, '', `invalid YAML: there is no anchor &${alias.source} above this alias`);
-        return;
-      }
-      targetByAlias.set(alias, target);
-      if (ancestors.some((ancestor) => ancestor === target)) {
-        refuse(alias, '', `the alias *${alias.source} lies inside its own anchor`);
-      }
-    },
-  });
-  // What contains itself has no number of values.
-  if (parts.length > 0) return { data: null, forbidden: parts };
-  const { contents } = document;
-  if (countValues(contents, targetByAlias, new Map()) > maxValues) {
+  const read = (node: unknown): unknown => {
+    if (isAlias(node)) return readAlias(node);
+    values += 1;
+    if (!isScalar(node) && !isMap(node) && !isSeq(node)) return null;
+    if (node.anchor === undefined) return readInner(node);
+    const before = values - 1;
+    const anchored: Anchored = { isOpen: true, data: null, values: 0 };
+    anchors.set(node.anchor, anchored);
+    anchored.data = readInner(node);
+    anchored.values = values - before;
+    anchored.isOpen = false;
+    return anchored.data;
+  };
+  const readAlias = (alias: Alias): unknown => {
+    const target = anchors.get(alias.source);
+    if (target === undefined)
+      refuse(alias, '', `invalid YAML: there is no anchor &${alias.source} above this alias`);
+    else if (target.isOpen) refuse(alias, '', `the alias *${alias.source} lies inside its own anchor`);
+    values += target?.values ?? 1;
+    return target?.data ?? null;
+  };
+  const readInner = (node: Scalar | YAMLMap | YAMLSeq): unknown => {
+    if (isScalar(node)) return node.value;
+    if (isSeq(node)) return node.items.map(read);
+    const data = new Map<string, unknown>();
+    for (const { key, value } of node.items) {
+      if (!isScalar(key)) continue;
+      const name = String(key.value);
+      if (isReservedName(name)) refuse(key, name, 'this name is reserved; choose another one');
+      else if (data.has(name))
+        refuse(key, '', `invalid YAML: the key ${JSON.stringify(name)} is there twice`);
+      data.set(name, read(value));
+    }
+    return Object.fromEntries(data);
+  };
+  const data = read(document.contents);
+  if (forbidden.length === 0 && values > maxValues) {
     const message = `expected at most ${maxValues} values with all aliases written out, got more`;
-    return { data: null, forbidden: [{ offset: contents?.range[0], path: '', message }] };
+    forbidden.push({ offset: document.contents?.range[0], path: '', message });
   }
-  return { data: toData(contents, targetByAlias, new Map()), forbidden: [] };
+  return { data: forbidden.length === 0 ? data : null, forbidden };
+}
+
+/** What stands at an anchor, once it was read. */
+interface Anchored {
+  /** While it is read: what refers to it then lies in it. */
+  isOpen: boolean;
+  data: unknown;
+  values: number;
 }
 
 /** Names that change an object's prototype when a careless copy is made of them. */
 export function isReservedName(name: string): boolean {
   return reservedNames.has(name);
-}
-
-/** Each anchor is counted once, however often it is used. */
-function countValues(
-  node: unknown,
-  targetByAlias: ReadonlyMap<Alias, Node>,
-  counted: Map<Node, number>,
-): number {
-  if (isAlias(node)) {
-    const target = targetByAlias.get(node);
-    if (target === undefined) return 1;
-    const known = counted.get(target) ?? countValues(target, targetByAlias, counted);
-    counted.set(target, known);
-    return known;
-  }
-  const inner: readonly unknown[] = isMap(node)
-    ? node.items.map(({ value }) => value)
-    : isSeq(node)
-      ? node.items
-      : [];
-  return inner.reduce<number>((sum, one) => sum + countValues(one, targetByAlias, counted), 1);
-}
-
-function toData(node: unknown, targetByAlias: ReadonlyMap<Alias, Node>, made: Map<Node, unknown>): unknown {
-  if (isScalar(node)) return node.value;
-  if (isAlias(node)) {
-    const target = targetByAlias.get(node);
-    if (target === undefined) return null;
-    if (!made.has(target)) made.set(target, toData(target, targetByAlias, made));
-    return made.get(target);
-  }
-  if (isSeq(node)) return node.items.map((item) => toData(item, targetByAlias, made));
-  if (!isMap(node)) return null;
-  return Object.fromEntries(
-    node.items.map(({ key, value }) => [
-      isScalar(key) ? String(key.value) : '',
-      toData(value, targetByAlias, made),
-    ]),
-  );
 }
