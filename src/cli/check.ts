@@ -28,6 +28,8 @@ const weakSecret: CheckResult = {
 };
 const mebibyte = 1024 * 1024;
 const leastFreeMiB = 100;
+/** Of a worker, for each sink, without --concurrency. */
+const defaultRuns = 2;
 
 export function addCheck(command: Command, enter: Enter): void {
   command
@@ -59,10 +61,25 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   if (isWeakSecret(settings.api.clientSecret.reveal())) add(weakSecret);
   const connectors = await checkConnectors(app, credentials.state === 'ok', context);
   for (const result of summarize(connectors, 'connectors')) add(result);
+  add(passed('api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
   for (const result of await checkRedis(settings, context)) add(result);
   terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
   return gravestExitCode(results.map(({ exitCode }) => exitCode));
+}
+
+/** Each call holds a connection, and each connector makes so many at a time; none can take another's. */
+function connectionsText({ connectors, parts }: LocalSettings): string {
+  const all = [...connectors.values()];
+  const perSink = sinksOf(all).map(({ name }) =>
+    all
+      .flatMap(({ sink, concurrency }) => (sink.name === name ? [concurrency] : []))
+      .toSorted((left, right) => right - left)
+      .slice(0, defaultRuns)
+      .reduce((sum, calls) => sum + calls, 0),
+  );
+  const calls = perSink.reduce((sum, one) => sum + one, parts.api.lookups.concurrency);
+  return `a worker opens at most ${count(calls)} at a time, with ${defaultRuns} runs for each sink and ${parts.api.lookups.concurrency} look-ups; open files must allow that`;
 }
 
 async function checkSinks(
