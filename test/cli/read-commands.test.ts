@@ -50,6 +50,7 @@ describe('before the first sync', () => {
         'credentials',
         'connector newsletter',
         'connector wiki',
+        'api connections',
         'sink main',
         'disk of main',
       ].map((what) => ({ what, state: 'ok' })),
