@@ -25,6 +25,8 @@ export interface SyncOnce {
   readonly connectorId: string;
   readonly sink: SinkOptions;
   readonly connector?: string;
+  /** The address that the sink knows the connector by; default one of the tests'. */
+  readonly identityUrl?: string;
   readonly entities?: ChosenEntities;
   readonly concurrency?: number;
   readonly clock?: Clock;
@@ -59,11 +61,11 @@ export function chosenEntities(definition: Definition, names: readonly string[])
 }
 
 export function identityFor(
-  options: Pick<SyncOnce, 'definition' | 'connectorId' | 'connector'>,
+  options: Pick<SyncOnce, 'definition' | 'connectorId' | 'connector' | 'identityUrl'>,
 ): ConnectorIdentity {
   return {
     connector: (options.connector ?? options.definition.name) as ConnectorName,
-    baseUrl: 'http://test',
+    baseUrl: options.identityUrl ?? 'http://test',
     connectorId: options.connectorId as ConnectorId,
     definition: options.definition.name,
     definitionHash: options.definition.contentHash,

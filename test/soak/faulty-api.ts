@@ -1,0 +1,84 @@
+import { once } from 'node:events';
+import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What becomes of every call: passed on, answered with 429 or 500, or left without an answer. */
+export type ApiMood = 'pass' | 'throttle' | 'error' | 'hang';
+
+export interface FaultyApi extends AsyncDisposable {
+  readonly url: string;
+  /** Calls that were not passed on. */
+  readonly refused: () => number;
+  /** What hangs is cut off when the mood changes. */
+  setMood(mood: ApiMood): void;
+}
+
+/** Stands before a service at `target` and fails as a distant service may. */
+export async function startFaultyApi(target: string): Promise<FaultyApi> {
+  const { hostname, port } = new URL(target);
+  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  const hanging = new Set<ServerResponse>();
+  let mood: ApiMood = 'pass';
+  let refused = 0;
+
+  const pass = (incoming: IncomingMessage, answer: ServerResponse): void => {
+    const { method, url: path, headers } = incoming;
+    const passed = request({ agent, hostname, port, method, path, headers }, (from) => {
+      answer.writeHead(from.statusCode ?? 502, from.headers);
+      from.on('error', () => answer.destroy());
+      from.pipe(answer);
+    });
+    passed.on('error', () => answer.destroy());
+    // A client that was killed needs no answer.
+    answer.on('close', () => passed.destroy());
+    incoming.pipe(passed);
+  };
+  const refuse = (
+    answer: ServerResponse,
+    status: number,
+    headers: Readonly<Record<string, string>>,
+  ): void => {
+    answer.writeHead(status, { 'content-type': 'application/json', ...headers });
+    answer.end(JSON.stringify({ detail: 'refused on purpose' }));
+  };
+  const server = createServer((incoming, answer) => {
+    if (mood === 'pass') {
+      pass(incoming, answer);
+      return;
+    }
+    refused += 1;
+    incoming.resume();
+    switch (mood) {
+      case 'throttle':
+        refuse(answer, 429, { 'retry-after': '1' });
+        break;
+      case 'error':
+        refuse(answer, 500, {});
+        break;
+      case 'hang':
+        hanging.add(answer);
+        answer.on('close', () => hanging.delete(answer));
+        break;
+    }
+  });
+  // Longer than a worker keeps a connection that idles, so that none is cut while it sends.
+  server.keepAliveTimeout = 60_000;
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port: ownPort } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${ownPort}`,
+    refused: () => refused,
+    setMood: (next) => {
+      mood = next;
+      for (const answer of hanging) answer.destroy();
+    },
+    [Symbol.asyncDispose]: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      server.closeAllConnections();
+      await closed;
+      agent.destroy();
+    },
+  };
+}

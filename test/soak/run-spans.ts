@@ -1,0 +1,118 @@
+import Database from 'better-sqlite3';
+import { isRunFinished, isRunStarted } from '../support/worker-process.ts';
+import type { SoakSink } from './soak-world.ts';
+import type { CrewMember } from './worker-crew.ts';
+
+interface Span {
+  readonly connector: string;
+  readonly run: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+/** Pairs of runs of one connector that overlapped, as the workers' logs and as the ledgers tell it. */
+export function findOverlaps(
+  crew: readonly CrewMember[],
+  sinks: readonly SoakSink[],
+): { readonly overlaps: readonly string[]; readonly runsByOutcome: ReadonlyMap<string, number> } {
+  const stored = sinks.flatMap(({ ledger }) => storedRuns(ledger));
+  const runsByOutcome = new Map<string, number>();
+  for (const { state } of stored) runsByOutcome.set(state, (runsByOutcome.get(state) ?? 0) + 1);
+  const overlaps = [
+    ...overlapping(loggedSpans(crew)).map((pair) => `log: ${pair}`),
+    ...overlapping(storedSpans(stored)).map((pair) => `ledger: ${pair}`),
+  ];
+  return { overlaps, runsByOutcome };
+}
+
+/**
+ * When each run was going on: of a killed worker up to the kill, which is later than its last line. A run whose end could not be
+ * stored (a full disk) has no end of its own in the log; that of its job comes after it.
+ */
+function loggedSpans(crew: readonly CrewMember[]): readonly Span[] {
+  return crew.flatMap(({ worker: { lines }, killedAt }) => {
+    const last = killedAt ?? lines.at(-1)?.time ?? '';
+    const spans: Span[] = [];
+    const open = new Map<unknown, { readonly run: string; readonly from: string }>();
+    const close = (connector: unknown, to: string): void => {
+      const begun = open.get(connector);
+      open.delete(connector);
+      if (begun !== undefined) spans.push({ connector: String(connector), ...begun, to });
+    };
+    for (const line of lines) {
+      const { connector, time } = line;
+      const isEnd = isRunFinished(line) || line.msg === 'job ended';
+      if (isRunStarted(line)) open.set(connector, { run: String(line['run']), from: time });
+      else if (isEnd) close(connector, time);
+    }
+    for (const connector of open.keys()) close(connector, last);
+    return spans;
+  });
+}
+
+interface StoredRun {
+  readonly connector: string;
+  readonly run: string;
+  readonly state: string;
+  readonly startedAt: string;
+  readonly finishedAt: string | null;
+}
+
+function storedRuns(file: string): readonly StoredRun[] {
+  const db = new Database(file, { readonly: true });
+  try {
+    return db
+      .prepare<[], StoredRun>(
+        'SELECT connector, run, state, started_at AS startedAt, finished_at AS finishedAt FROM _sync_runs ORDER BY number',
+      )
+      .all();
+  } finally {
+    db.close();
+  }
+}
+
+/** A run of a killed worker has no end in the ledger: it counts as a moment. */
+function storedSpans(stored: readonly StoredRun[]): readonly Span[] {
+  return stored.map(({ connector, run, startedAt, finishedAt }) => ({
+    connector,
+    run,
+    from: startedAt,
+    to: finishedAt ?? startedAt,
+  }));
+}
+
+function overlapping(spans: readonly Span[]): readonly string[] {
+  const byConnector = new Map<string, Span[]>();
+  for (const span of spans)
+    byConnector.set(span.connector, [...(byConnector.get(span.connector) ?? []), span]);
+  return [...byConnector.values()].flatMap((own) => {
+    const pairs: string[] = [];
+    let latest: Span | null = null;
+    for (const span of own.toSorted((left, right) => (left.from < right.from ? -1 : 1))) {
+      if (latest !== null && latest.to > span.from) {
+        pairs.push(`${span.connector}: ${latest.run} until ${latest.to}, ${span.run} from ${span.from}`);
+      }
+      if (latest === null || span.to > latest.to) latest = span;
+    }
+    return pairs;
+  });
+}
+
+/** Milliseconds from the slot that the run before told as `next` to the next run's start, where that did not begin earlier. */
+export function slotDelays(crew: readonly CrewMember[]): readonly number[] {
+  const events = crew
+    .flatMap(({ worker: { lines } }) => lines)
+    .filter((line) => isRunStarted(line) || line.msg === 'run ended')
+    .toSorted((left, right) => (left.time < right.time ? -1 : 1));
+  const nextByConnector = new Map<unknown, number>();
+  const delays: number[] = [];
+  for (const line of events) {
+    const { connector, next } = line;
+    if (typeof next === 'string') nextByConnector.set(connector, Date.parse(next));
+    if (!isRunStarted(line)) continue;
+    const slotMs = nextByConnector.get(connector);
+    nextByConnector.delete(connector);
+    if (slotMs !== undefined && Date.parse(line.time) >= slotMs) delays.push(Date.parse(line.time) - slotMs);
+  }
+  return delays.toSorted((left, right) => left - right);
+}

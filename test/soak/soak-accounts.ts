@@ -1,0 +1,93 @@
+import type { Definition } from '../../src/definitions/definition.ts';
+import { revisingAccount, type RevisingAccount } from '../../src/service/sample/revising-account.ts';
+import { maxSampleRevision } from '../../src/service/sample/revision-time.ts';
+import { sampleDefinitions, type SampleSize } from '../../src/service/sample/sample-account.ts';
+import type { Row } from '../support/expected-rows.ts';
+import { trueRows } from '../support/revision-world.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+
+export type Tables = ReadonlyMap<string, ReadonlyMap<string, Row>>;
+
+/** The sample account behind one connector. */
+export interface SoakAccount {
+  readonly connector: string;
+  readonly connectorId: string;
+  readonly definition: Definition;
+  readonly size: SampleSize;
+  readonly seed: number;
+  readonly account: RevisingAccount;
+  /** One round of changes: records come, change and go. False where there are no more. */
+  revise(): boolean;
+  /** What it holds now. */
+  truth(): Tables;
+  /** True for a row that is gone from the account and rightly stored: it happened once, or it, or what it is part of, is in the trash. */
+  mayStay(table: string, key: string, row: Row): boolean;
+}
+
+/** As many accounts, of each sample definition in turn; every tenth is a larger one. */
+export function makeAccounts(count: number, seed: number): readonly SoakAccount[] {
+  return Array.from({ length: count }, (_, index) => {
+    const name = sampleDefinitions[index % sampleDefinitions.length] ?? '';
+    return makeAccount(`soak-${index}`, name, index % 10 === 9 ? 'small' : 'tiny', seed + index);
+  });
+}
+
+function makeAccount(connector: string, name: string, size: SampleSize, seed: number): SoakAccount {
+  const definition = builtInDefinition(name);
+  const account = revisingAccount({ definitionName: name, seed, size });
+  const lasting = lastingTables(definition);
+  /** Keys that tables without deletes have had. */
+  const happened = new Set<string>();
+  const remember = (): void => {
+    for (const [table, rows] of trueRows(name, account)) {
+      if (lasting.has(table)) for (const key of rows.keys()) happened.add(`${table} ${key}`);
+    }
+  };
+  return {
+    connector,
+    connectorId: `id-${connector}`,
+    definition,
+    size,
+    seed,
+    account,
+    revise: () => {
+      if (account.revision >= maxSampleRevision) return false;
+      if (lasting.size > 0) remember();
+      account.moveTo(account.revision + 1);
+      return true;
+    },
+    truth: () => trueRows(name, account),
+    mayStay: (table, key, row) => happened.has(`${table} ${key}`) || isTrashed(account, table, row),
+  };
+}
+
+/** Tables whose records happened once, with those that are made of their elements. */
+function lastingTables(definition: Definition): ReadonlySet<string> {
+  return new Set(
+    [...definition.entities.values()]
+      .filter(({ deletes }) => deletes === 'never')
+      .flatMap(({ table, explodedTable }) =>
+        explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
+      ),
+  );
+}
+
+const idParams: Readonly<Record<string, string>> = {
+  pages: 'page_id',
+  data_sources: 'data_source_id',
+  blocks: 'block_id',
+};
+
+function isTrashed(account: RevisingAccount, table: string, { columns }: Row): boolean {
+  const parent = columns['parent'];
+  const pageOfComment =
+    typeof parent === 'object' && parent !== null && 'page_id' in parent ? parent['page_id'] : null;
+  const page = table === 'blocks' ? columns['page_id'] : table === 'comments' ? pageOfComment : null;
+  return [
+    [table, columns['id']] as const,
+    ...(typeof page === 'string' ? [['pages', page] as const] : []),
+  ].some(([entity, id]) => {
+    const param = idParams[entity];
+    return param !== undefined && account.get(entity, { [param]: id ?? null })?.['in_trash'] === true;
+  });
+}

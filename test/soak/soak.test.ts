@@ -1,0 +1,35 @@
+import Database from 'better-sqlite3';
+import { expect, it } from 'vitest';
+import { startSeed } from '../support/trials.ts';
+import { compareSinks } from './compare-sinks.ts';
+import { runSoak } from './run-soak.ts';
+import { failuresOf, soakSummary } from './soak-summary.ts';
+import { openSoakWorld } from './soak-world.ts';
+
+const seed = startSeed();
+
+it(`loses, doubles and overlaps nothing in a short soak (seed ${seed})`, async () => {
+  const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
+  const result = await runSoak({ ...options, tell: () => {} });
+  console.log(soakSummary(result, options));
+  expect(failuresOf(result)).toEqual([]);
+  expect([...result.faultsByName.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+}, 180_000);
+
+it('finds a row that is missing in a sink, and one that is different', async () => {
+  await using world = await openSoakWorld({ connectors: 2, seed: 1 });
+  const sound = await compareSinks(world);
+  expect(sound).toMatchObject({ missing: 0, different: 0, superfluous: 0, doubled: 0, examples: [] });
+  expect(sound.rows).toBeGreaterThan(50);
+
+  const file = world.sinks[1]?.ledger ?? '';
+  const db = new Database(file);
+  const keys = db.prepare<[], number>('SELECT rowid FROM soak_1__list_members LIMIT 2').pluck().all();
+  db.prepare('DELETE FROM soak_1__list_members WHERE rowid = ?').run(keys[0]);
+  db.prepare("UPDATE soak_1__list_members SET email_address = 'changed' WHERE rowid = ?").run(keys[1]);
+  db.close();
+  const harmed = await compareSinks(world);
+  // The full read brings the one that is missing back.
+  expect(harmed).toMatchObject({ missing: 1, superfluous: 0, doubled: 0 });
+  expect(harmed.different).toBeGreaterThan(0);
+}, 60_000);

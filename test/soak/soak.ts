@@ -1,0 +1,23 @@
+// npm run test:soak -- 10m: workers under faults, and whether they lost, doubled or overlapped anything. SEED=7 repeats the choices.
+import { parseDuration } from '../../src/settings/parse-duration.ts';
+import { setup } from '../support/ensure-built.ts';
+import { runSoak } from './run-soak.ts';
+import { failuresOf, soakSummary } from './soak-summary.ts';
+
+const [text = '10m'] = process.argv.slice(2);
+const durationMs = parseDuration(text);
+if (durationMs === null) {
+  process.stderr.write(`Expected a duration such as 10m or 90s, got ${text}.\n`);
+  process.exit(2);
+}
+setup();
+const options = {
+  durationMs,
+  seed: Number(process.env['SEED'] ?? Date.now() % 1_000_000),
+  connectors: Number(process.env['CONNECTORS'] ?? 50),
+  workers: 3,
+};
+process.stderr.write(`seed ${options.seed}\n`);
+const result = await runSoak({ ...options, tell: (line) => void process.stderr.write(`${line}\n`) });
+process.stdout.write(soakSummary(result, options));
+process.exitCode = failuresOf(result).length === 0 ? 0 : 1;
