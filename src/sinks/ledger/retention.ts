@@ -27,6 +27,8 @@ const dayMs = 24 * 60 * 60 * 1_000;
 const keptRuns = 1_000;
 const runDays = 90;
 const quarantineDays = 90;
+/** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
+const keptQuarantine = 10_000;
 
 export function prepareRetention(db: Database.Database): Retention {
   const oldestKept = db
@@ -45,6 +47,13 @@ export function prepareRetention(db: Database.Database): Retention {
   const runs = db.prepare<DoomedRuns>(`DELETE FROM _sync_runs WHERE ${doomed}`);
   const quarantine = db.prepare<[string, string]>(
     'DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?',
+  );
+  const quarantined = db
+    .prepare<[string], number>('SELECT count(*) FROM _sync_quarantine WHERE connector = ?')
+    .pluck();
+  const oldestQuarantine = db.prepare<[string, number]>(
+    `DELETE FROM _sync_quarantine WHERE id IN (
+       SELECT id FROM _sync_quarantine WHERE connector = ? ORDER BY last_seen_at, id LIMIT ?)`,
   );
   const stale = db.prepare<[DoomedPartitions & Passed], StalePartition>(
     `SELECT id, entity, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
@@ -67,6 +76,8 @@ export function prepareRetention(db: Database.Database): Retention {
       counts.run(doomedRuns);
       runs.run(doomedRuns);
       quarantine.run(connector, instant(nowMs - quarantineDays * dayMs));
+      const tooMany = (quarantined.get(connector) ?? 0) - keptQuarantine;
+      if (tooMany > 0) oldestQuarantine.run(connector, tooMany);
     },
     forgetPartitions: (connector, since, isHome) => {
       abandoned.run({ connector, since });

@@ -180,6 +180,28 @@ export function finishing(kind: SinkKind): void {
     expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
   });
 
+  test('keeps the 10,000 newest quarantined records of a connector', async () => {
+    const { sink, started } = await runWithOneRecord(bench());
+    const ledger = new Database(kind.ledgerFile(bench().folder));
+    ledger
+      .prepare(
+        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10003)
+         INSERT INTO _sync_quarantine SELECT NULL, ?, 'members', 'hash ' || i, 'key-missing', 'no id', '{}', ?,
+           strftime('%Y-%m-%dT%H:%M:%fZ', ?, i || ' seconds'), 'r1' FROM n`,
+      )
+      .run(started.lease.connector, instant(start), instant(start));
+    ledger.exec(`INSERT INTO _sync_quarantine SELECT NULL, 'other', entity, content_hash, reason, detail, record,
+      first_seen_at, last_seen_at, last_run FROM _sync_quarantine LIMIT 1`);
+    await emptyRun(sink, started, 'r2');
+    const left = ledger.prepare(
+      'SELECT count(*), max(content_hash = ?) FROM _sync_quarantine WHERE connector = ?',
+    );
+    expect(left.raw().get('hash 3', started.lease.connector)).toEqual([10_000, 0]);
+    expect(left.raw().get('hash 4', started.lease.connector)).toEqual([10_000, 1]);
+    expect(count('_sync_quarantine')).toBe(10_001);
+    ledger.close();
+  });
+
   test('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
     const sinkOf = await held(bench());
     const begin = async (run: string): Promise<RunOfLists> => RunOfLists.start(bench(), sinkOf, run);
