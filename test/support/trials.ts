@@ -2,11 +2,11 @@
 export const isLong = process.env['TEST_LONG'] === '1';
 
 /**
- * How often a test repeats what it tries: a share in `npm test`, the full number in `npm run test:long`. `KILLS=50` or
- * `TRIALS=50` in the environment sets another number.
+ * How often a test repeats what it tries: a share in `npm test`, the full number in `npm run test:long`. `KILLS=50`,
+ * `TRIALS=50` or `RUNS=50` in the environment sets another number.
  */
 export function repeats(
-  variable: 'KILLS' | 'TRIALS',
+  variable: 'KILLS' | 'TRIALS' | 'RUNS',
   { share, full }: { share: number; full: number },
 ): number {
   return Number(process.env[variable] ?? (isLong ? full : share));

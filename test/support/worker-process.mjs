@@ -1,4 +1,7 @@
 // Started by worker-process.ts: the wiring of "connector-sync worker" from the built program, with times of the test's own.
+import { readdirSync } from 'node:fs';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/core/clock.ts';
 import { startScheduledRuns } from '../../src/cli/start-scheduled-runs.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
@@ -12,7 +15,25 @@ const runs = await startScheduledRuns({
   command: 'worker-process.mjs',
   ...JSON.parse(options),
 });
+process.on('SIGUSR2', tellFigures);
 const stopped = new Promise((resolve) => process.once('SIGTERM', resolve));
 await Promise.race([runs.ended, stopped]);
 await runs.stop();
 setTimeout(() => process.exit(), 1000).unref();
+
+/** What a process that leaks has more and more of, as a line of the log. After a collection: garbage is no leak. */
+function tellFigures() {
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  const listeners = process.eventNames().reduce((sum, name) => sum + process.listenerCount(name), 0);
+  const figures = {
+    time: new Date().toISOString(),
+    msg: 'figures',
+    heapKiB: Math.round(process.memoryUsage().heapUsed / 1024),
+    rssKiB: Math.round(process.memoryUsage.rss() / 1024),
+    handles: process.getActiveResourcesInfo().length,
+    files: readdirSync('/proc/self/fd').length,
+    listeners,
+  };
+  process.stderr.write(`${JSON.stringify(figures)}\n`);
+}

@@ -28,7 +28,10 @@ export interface WorkerProcess {
 export function startWorkerProcess(
   world: Pick<ScheduledWorld, 'config' | 'env'>,
   timings: Readonly<Record<string, number>> = {},
-  options: { readonly listen?: { readonly host: string; readonly port: number } } = {},
+  options: {
+    readonly listen?: { readonly host: string; readonly port: number };
+    readonly concurrency?: number;
+  } = {},
 ): WorkerProcess {
   const child = spawn(process.execPath, [script, world.config, JSON.stringify({ timings, ...options })], {
     stdio: ['ignore', 'pipe', 'pipe'],

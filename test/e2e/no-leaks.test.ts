@@ -1,0 +1,139 @@
+import Database from 'better-sqlite3';
+import { Redis } from 'ioredis';
+import { afterEach, expect, it } from 'vitest';
+import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
+import { repeats } from '../support/trials.ts';
+import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+
+/** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
+const runs = repeats('RUNS', { share: 100, full: 5000 });
+const connectors = Array.from({ length: 20 }, (_, index) => `notes-${index + 1}`);
+/** Jobs that are kept for a person to look at, at most: of a sink, of ticks, and what each schedule has. */
+const mostKeys = 500 + 50 + 5 * connectors.length + 50;
+
+let world: ScheduledWorld;
+let worker: WorkerProcess;
+
+afterEach(async () => {
+  worker.child.kill('SIGKILL');
+  await worker.ended;
+  await world[Symbol.asyncDispose]();
+});
+
+it(
+  `keeps nothing of a run that is over, but what the ledger says of it (${runs} runs)`,
+  { timeout: 3_600_000 },
+  async () => {
+    world = await openScheduledWorld({
+      connectors: connectors.map((name) => ({
+        name,
+        definition: 'workspace-notes',
+        size: 'tiny',
+        schedule: '{ cron: "* * * * * *" }',
+      })),
+      latencyMs: 0,
+    });
+    worker = startWorkerProcess(world, {}, { concurrency: 4 });
+    // By then every connector has run, and what is loaded or compiled once is there.
+    const warm = Math.max(2 * connectors.length, Math.min(500, Math.round(runs / 5)));
+    await runsFinished(warm);
+    const before = await figures();
+    await runsFinished(warm + runs);
+    const after = await figures();
+    const [made, rows] = [after.runs - before.runs, rowsOf(after)];
+    process.stdout.write(`${JSON.stringify({ warm, before: rowsOf(before), made, after: rows })}\n`);
+    expect(made).toBeGreaterThanOrEqual(runs);
+    expect(worker.lines.filter((line) => isRunFinished(line) && line['outcome'] !== 'ok')).toEqual([]);
+    expect(worker.stray).toEqual([]);
+
+    // Half a kilobyte a run would be 2.5 GB in the half year of a worker with a run every 3 s.
+    expect(after.heapKiB - before.heapKiB).toBeLessThan(2048 + made * 0.1);
+    expect(after.files).toBeLessThanOrEqual(before.files + 10);
+    expect(after.handles).toBeLessThanOrEqual(before.handles + 10);
+    expect(after.listeners).toBeLessThanOrEqual(before.listeners);
+    expect(after.redisKeys).toBeLessThanOrEqual(mostKeys);
+    expect(after.redisClients).toBeLessThanOrEqual(before.redisClients);
+    // Every run has a row, and one of counts for each entity that it stored pages of; no other table of the ledger grows.
+    const others = (tables: Readonly<Record<string, number>>): object =>
+      Object.fromEntries(Object.entries(tables).filter(([name]) => !/_runs|_counts/.test(name)));
+    expect(others(after.tables)).toEqual(others(before.tables));
+    expect(after.ledgerKiB - before.ledgerKiB).toBeLessThan(256 + made * 8);
+  },
+);
+
+async function runsFinished(number: number): Promise<void> {
+  let seen = 0;
+  await worker.until((line) => {
+    seen += isRunFinished(line) ? 1 : 0;
+    return seen >= number;
+  });
+}
+
+interface Figures {
+  readonly runs: number;
+  readonly heapKiB: number;
+  readonly rssKiB: number;
+  readonly handles: number;
+  readonly files: number;
+  readonly listeners: number;
+  readonly redisKeys: number;
+  readonly redisClients: number;
+  readonly ledgerKiB: number;
+  readonly tables: Readonly<Record<string, number>>;
+}
+
+async function figures(): Promise<Figures> {
+  const from = worker.lines.length;
+  worker.child.kill('SIGUSR2');
+  const line = await worker.until(({ msg }) => msg === 'figures', from);
+  const number = (name: string): number => Number(line[name]);
+  return {
+    runs: worker.lines.filter(isRunFinished).length,
+    heapKiB: number('heapKiB'),
+    rssKiB: number('rssKiB'),
+    handles: number('handles'),
+    files: number('files'),
+    listeners: number('listeners'),
+    ...(await redisFigures()),
+    ...ledgerFigures(),
+  };
+}
+
+async function redisFigures(): Promise<Pick<Figures, 'redisKeys' | 'redisClients'>> {
+  const redis = new Redis(world.redis.url);
+  try {
+    const clients = /connected_clients:(\d+)/.exec(await redis.info('clients'))?.[1];
+    return { redisKeys: await redis.dbsize(), redisClients: Number(clients) };
+  } finally {
+    redis.disconnect();
+  }
+}
+
+function ledgerFigures(): Pick<Figures, 'ledgerKiB' | 'tables'> {
+  const db = new Database(world.database, { readonly: true });
+  try {
+    const pragma = (name: string): number => Number(db.pragma(name, { simple: true }));
+    const names = db
+      .prepare<[], string>(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE '\\_sync%' ESCAPE '\\'",
+      )
+      .pluck()
+      .all();
+    return {
+      ledgerKiB: (pragma('page_count') * pragma('page_size')) / 1024,
+      tables: Object.fromEntries(
+        names.map((name) => [
+          name,
+          db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0,
+        ]),
+      ),
+    };
+  } finally {
+    db.close();
+  }
+}
+
+/** For the printed line: tables that have rows. */
+function rowsOf({ tables, ...figures }: Figures): object {
+  return { ...figures, ...Object.fromEntries(Object.entries(tables).filter(([, rows]) => rows > 0)) };
+}
