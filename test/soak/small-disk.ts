@@ -10,7 +10,7 @@ export interface SmallDisk extends Disposable {
   free(): void;
 }
 
-const sizeMiB = 96;
+const sizeMiB = 256;
 
 /** Mounts a tmpfs there, which needs root and a kernel that allows it; without them the folder is like any other. */
 export function openSmallDisk(folder: string): SmallDisk {

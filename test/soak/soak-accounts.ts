@@ -2,7 +2,8 @@ import type { Definition } from '../../src/definitions/definition.ts';
 import { revisingAccount, type RevisingAccount } from '../../src/service/sample/revising-account.ts';
 import { maxSampleRevision } from '../../src/service/sample/revision-time.ts';
 import { sampleDefinitions, type SampleSize } from '../../src/service/sample/sample-account.ts';
-import type { Row } from '../support/expected-rows.ts';
+import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { expectedRows, type Row } from '../support/expected-rows.ts';
 import { trueRows } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 
@@ -24,23 +25,25 @@ export interface SoakAccount {
   mayStay(table: string, key: string, row: Row): boolean;
 }
 
-/** As many accounts, of each sample definition in turn; every tenth is a larger one. */
+/** As many accounts, of each sample definition in turn; every eleventh is a larger one, so that each sink gets some. */
 export function makeAccounts(count: number, seed: number): readonly SoakAccount[] {
   return Array.from({ length: count }, (_, index) => {
     const name = sampleDefinitions[index % sampleDefinitions.length] ?? '';
-    return makeAccount(`soak-${index}`, name, index % 10 === 9 ? 'small' : 'tiny', seed + index);
+    return makeAccount(`soak-${index}`, name, index % 11 === 9 ? 'small' : 'tiny', seed + index);
   });
 }
 
 function makeAccount(connector: string, name: string, size: SampleSize, seed: number): SoakAccount {
   const definition = builtInDefinition(name);
   const account = revisingAccount({ definitionName: name, seed, size });
-  const lasting = lastingTables(definition);
+  const lasting = [...definition.entities.values()].filter(({ deletes }) => deletes === 'never');
   /** Keys that tables without deletes have had. */
   const happened = new Set<string>();
   const remember = (): void => {
-    for (const [table, rows] of trueRows(name, account)) {
-      if (lasting.has(table)) for (const key of rows.keys()) happened.add(`${table} ${key}`);
+    for (const entity of lasting) {
+      const { rows, exploded } = expectedRows(entity, sampleTruth(account, entity.name));
+      for (const key of rows.keys()) happened.add(`${entity.table.entity} ${key}`);
+      for (const key of exploded.keys()) happened.add(`${entity.explodedTable?.entity} ${key}`);
     }
   };
   return {
@@ -52,24 +55,13 @@ function makeAccount(connector: string, name: string, size: SampleSize, seed: nu
     account,
     revise: () => {
       if (account.revision >= maxSampleRevision) return false;
-      if (lasting.size > 0) remember();
+      remember();
       account.moveTo(account.revision + 1);
       return true;
     },
     truth: () => trueRows(name, account),
     mayStay: (table, key, row) => happened.has(`${table} ${key}`) || isTrashed(account, table, row),
   };
-}
-
-/** Tables whose records happened once, with those that are made of their elements. */
-function lastingTables(definition: Definition): ReadonlySet<string> {
-  return new Set(
-    [...definition.entities.values()]
-      .filter(({ deletes }) => deletes === 'never')
-      .flatMap(({ table, explodedTable }) =>
-        explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
-      ),
-  );
 }
 
 const idParams: Readonly<Record<string, string>> = {
