@@ -67,7 +67,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
     callsRefused: world.api.refused(),
     restarts: crew.restarts(),
     ownEnds: crew.ownEnds,
-    stray: crew.all.flatMap(({ worker }) => worker.stray),
+    stray: crew.stray(),
     recoveryMs,
     notRecovered,
     ends,

@@ -11,6 +11,10 @@ export function failuresOf(result: SoakResult): readonly string[] {
     ['overlapping runs', result.overlaps.length],
     ['connectors without a run after the last fault', result.notRecovered.length],
     ['workers that did not end in order', result.ends.filter((end) => end !== 0).length],
+    [
+      'workers that ended by themselves while Redis was there',
+      result.ownEnds.filter(({ isRedisAway }) => !isRedisAway).length,
+    ],
     ['lines that are no log lines', result.stray.length],
   ] as const;
   return [

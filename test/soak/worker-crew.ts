@@ -24,7 +24,9 @@ export interface CrewMember {
 export interface OwnEnd {
   readonly code: number | null;
   readonly signal: string | null;
-  readonly lastLine: string;
+  readonly why: string;
+  /** Redis was not there when it started, which ends a worker by design: its service manager starts it again. */
+  readonly isRedisAway: boolean;
 }
 
 export interface WorkerCrew extends AsyncDisposable {
@@ -34,6 +36,8 @@ export interface WorkerCrew extends AsyncDisposable {
   readonly all: readonly CrewMember[];
   readonly ownEnds: readonly OwnEnd[];
   readonly restarts: () => number;
+  /** What workers wrote that is no line of their log, but for those that ended because Redis was away. */
+  readonly stray: () => readonly string[];
   /** Ends one at once; another takes its place. */
   kill(member: CrewMember): Promise<void>;
   /** Resolves when each connector has an `ok` run that began after that time, with those that have none in time. */
@@ -47,6 +51,7 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
   const all: CrewMember[] = [];
   const living = new Set<CrewMember>();
   const ownEnds: OwnEnd[] = [];
+  const withoutRedis = new Set<CrewMember>();
   let isStopping = false;
 
   const start = (): void => {
@@ -57,8 +62,11 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
       living.delete(member);
       if (isStopping) return;
       if (member.killedAt === null) {
-        const lastLine = JSON.stringify(member.worker.lines.at(-1) ?? member.worker.stray.at(-1) ?? '');
-        ownEnds.push({ code, signal, lastLine: lastLine.slice(0, 500) });
+        const { lines, stray } = member.worker;
+        const why = stray.find((line) => /^\w*Error: /.test(line)) ?? JSON.stringify(lines.at(-1) ?? '');
+        const isRedisAway = stray.some((line) => line.includes("code: 'QUEUE_UNAVAILABLE'"));
+        ownEnds.push({ code, signal, why: why.slice(0, 500), isRedisAway });
+        if (isRedisAway) withoutRedis.add(member);
       }
       setTimeout(() => {
         if (!isStopping) start();
@@ -82,6 +90,7 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
     all,
     ownEnds,
     restarts: () => all.length - size,
+    stray: () => all.filter((member) => !withoutRedis.has(member)).flatMap(({ worker }) => worker.stray),
     kill: async (member) => {
       member.killedAt = new Date().toISOString();
       living.delete(member);
