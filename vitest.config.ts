@@ -13,8 +13,8 @@ const shared = {
 export default defineConfig({
   test: {
     globalSetup: ['test/support/ensure-built.ts', 'test/support/ensure-redis-server.ts'],
-    // Many tests wait for processes and clocks: three use what two cores have.
-    maxWorkers: 3,
+    // Many tests wait for processes and clocks: four use what two cores have.
+    maxWorkers: 4,
     projects: [
       // Loading the modules anew for each file takes longer than most files' tests.
       {
