@@ -21,6 +21,8 @@ export interface Files {
   /** Up to `limit` files that another version of them has replaced, and that are to be removed. */
   replaced(lease: Lease, run: RunId, limit: number): Promise<readonly ReplacedFile[]>;
   removed(lease: Lease, run: RunId, files: readonly ReplacedFile[]): Promise<void>;
+  /** Those of the names that are no file of the entity, stored or replaced: a killed run wrote them and noted nothing. */
+  unknown(lease: Lease, run: RunId, entity: EntityName, files: readonly string[]): Promise<readonly string[]>;
 }
 
 export interface WantedFile extends RecordFile {
@@ -63,17 +65,18 @@ export interface ReplacedFile {
 /** Where a connector's files lie: a folder for each entity. */
 export interface FileFolder {
   /**
-   * Makes the entity's folder and removes what killed processes have left in it. Throws `SyncError` SINK_INCOMPATIBLE where a link or
+   * Makes the entity's folder and removes the parts of files that killed processes have left in it. Resolves with the names of which
+   * several belong to one record: of those some may be left over too. Throws `SyncError` SINK_INCOMPATIBLE where a link or
    * a file is in its place, and SINK_FULL or SINK_FAILED, as `store` and `remove` do.
    */
-  prepare(entity: EntityName): Promise<void>;
+  prepare(entity: EntityName): Promise<readonly string[]>;
   /**
    * Resolves when all of the bytes lie, durable, under their final name, which follows from the key and the name alone; before that there is nothing under it, or
    * what was there. Rejects with what `bytes` throws, after removing what was written.
    */
   store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
-  /** Also where it is gone already. Where both names lead to one file, as some file systems take `A` for `a`, it stays. */
-  remove(entity: EntityName, file: string, current: string): Promise<void>;
+  /** Also where it is gone already. `current` is what lies in its place, null: nothing does. Where both names lead to one file, as some file systems take `A` for `a`, it stays. */
+  remove(entity: EntityName, file: string, current: string | null): Promise<void>;
 }
 
 export interface FileToStore {

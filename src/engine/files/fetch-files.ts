@@ -47,7 +47,7 @@ export async function fetchFiles(context: FilesContext): Promise<void> {
   await removeReplaced(context);
   for (const entity of entities) {
     signal.throwIfAborted();
-    await files.folder.prepare(entity);
+    await removeUnknown(context, entity, await files.folder.prepare(entity));
     await fetchEntity(context, entity);
   }
   await removeReplaced(context);
@@ -61,6 +61,17 @@ async function removeReplaced({ sink, lease, run, files }: FilesContext): Promis
     for (const { entity, file, current } of replaced) await files.folder.remove(entity, file, current);
     await sink.files.removed(lease, run, replaced);
   }
+}
+
+/** A file whose name has changed twice since a killed run stored it is noted nowhere, and would stay for ever. */
+async function removeUnknown(
+  { sink, lease, run, files }: FilesContext,
+  entity: EntityName,
+  names: readonly string[],
+): Promise<void> {
+  if (names.length === 0) return;
+  const unknown = await sink.files.unknown(lease, run, entity, names);
+  for (const file of unknown) await files.folder.remove(entity, file, null);
 }
 
 async function fetchEntity(context: FilesContext, entity: EntityName): Promise<void> {

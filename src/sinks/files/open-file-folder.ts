@@ -1,12 +1,12 @@
 import { lstatSync, realpathSync } from 'node:fs';
-import { unlink } from 'node:fs/promises';
+import { opendir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
 import { createPrivateDirectory } from '../ledger/private-file.ts';
-import { keyDigits, safeFileName } from './safe-file-name.ts';
+import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName } from './temporary-files.ts';
 import { toFileError } from './to-file-error.ts';
 import { writeWholeFile } from './write-whole-file.ts';
@@ -50,6 +50,7 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     prepare: (entity) =>
       said(entity, async (folder) => {
         await removeLeftovers(folder, clock.now());
+        return await namesOfOneRecord(folder);
       }),
     store: async ({ entity, keyText, name, bytes }) => {
       const file = safeFileName(keyText, name);
@@ -64,12 +65,26 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
     },
     remove: (entity, file, current) =>
       said(entity, async (folder) => {
-        if (isOneFile(join(folder, file), join(folder, current))) return;
+        if (current !== null && isOneFile(join(folder, file), join(folder, current))) return;
         await unlink(join(folder, file)).catch((error: unknown) => {
           if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
         });
       }),
   };
+}
+
+/** A record has one file, and while that is replaced two. */
+async function namesOfOneRecord(folder: string): Promise<readonly string[]> {
+  const first = new Map<string, string>();
+  const names = new Set<string>();
+  for await (const { name } of await opendir(folder)) {
+    const digits = digitsOf(name);
+    if (digits === null) continue;
+    const other = first.get(digits);
+    if (other === undefined) first.set(digits, name);
+    else names.add(other).add(name);
+  }
+  return [...names];
 }
 
 function isOneFile(file: string, other: string): boolean {

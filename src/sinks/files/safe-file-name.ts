@@ -23,6 +23,11 @@ export function keyDigits(keyText: string): string {
   return createHash('sha256').update(keyText).digest('hex').slice(0, 16);
 }
 
+/** Of the name of a stored file; null for any other name. */
+export function digitsOf(file: string): string | null {
+  return /^([0-9a-f]{16})-/.exec(file)?.[1] ?? null;
+}
+
 /** `file` where nothing harmless is left. */
 export function safeBase(name: string): string {
   const visible = name.slice(0, maxChars).toWellFormed().replace(unprintable, '').normalize('NFC');

@@ -128,6 +128,8 @@ export function files(kind: SinkKind): void {
     if (newer === undefined) throw new Error('a file should be wanted');
     expect(newer).toMatchObject({ version: 'v2', name: 'other.jpg' });
     await sink.files.stored(third.lease, third.run, newer, stored('x-other.jpg'));
+    const names = ['x-photo.jpg', 'x-other.jpg', 'x-never-noted.jpg'];
+    expect(await sink.files.unknown(third.lease, third.run, members, names)).toEqual(['x-never-noted.jpg']);
     const replaced = await sink.files.replaced(third.lease, third.run, 10);
     expect(replaced).toEqual([
       { id: newer.id, entity: members, file: 'x-photo.jpg', current: 'x-other.jpg' },

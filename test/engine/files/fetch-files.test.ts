@@ -29,6 +29,7 @@ it('ends what is on its way before it says that the ledger has failed', async ()
     left: () => Promise.resolve([]),
     replaced: () => Promise.resolve([]),
     removed: () => Promise.resolve(),
+    unknown: () => Promise.resolve([]),
   };
   let downloads = 0;
   const context: FilesContext = {
@@ -44,7 +45,7 @@ it('ends what is on its way before it says that the ledger has failed', async ()
       entities: new Set([entity]),
       maxBytes: 10,
       folder: {
-        prepare: () => Promise.resolve(),
+        prepare: () => Promise.resolve([]),
         store: () => Promise.reject(failure),
         remove: () => Promise.resolve(),
       },

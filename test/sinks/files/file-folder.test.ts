@@ -150,6 +150,18 @@ describe('a folder of files', () => {
     expect(readdirSync(place()).sort()).toEqual([names.alive, '.hidden', 'kept.part'].sort());
   });
 
+  it('names the files of which several belong to one record', async () => {
+    const files = open();
+    const one = await files.store(fileOf(chunks('one'), 'one.txt'));
+    expect(await files.prepare(entity)).toEqual([]);
+    const other = await files.store(fileOf(chunks('two'), 'two.txt'));
+    await files.store({ ...fileOf(chunks('three')), keyText: '["a2"]' });
+    writeFileSync(join(place(), 'by-hand.txt'), 'x');
+    expect((await files.prepare(entity)).toSorted()).toEqual([one.file, other.file].toSorted());
+    await files.remove(entity, one.file, null);
+    expect(await files.prepare(entity)).toEqual([]);
+  });
+
   it('removes a file, also one that is gone', async () => {
     const files = open();
     const { file } = await files.store(fileOf(chunks('x')));

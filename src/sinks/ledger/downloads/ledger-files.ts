@@ -43,6 +43,8 @@ export function ledgerFiles(ledger: Ledger, heldOf: (lease: Lease) => HeldConnec
       inLease(lease, run, (connector) => {
         for (const { id, file } of files) rows.removed.run(connector, id, file);
       }),
+    unknown: async (lease, run, entity, files) =>
+      inLease(lease, run, (connector) => rows.unknown.all(JSON.stringify(files), connector, entity)),
   };
 }
 
@@ -91,6 +93,12 @@ function prepareDownloadRows(db: Database.Database) {
       `SELECT id, entity, replaced AS file, file AS current FROM _sync_downloads
        WHERE connector = ? AND replaced IS NOT NULL ORDER BY id LIMIT ?`,
     ),
+    unknown: db
+      .prepare<[string, string, EntityName], string>(
+        `SELECT value FROM json_each(?) AS named WHERE NOT EXISTS (
+           SELECT 1 FROM _sync_downloads WHERE connector = ? AND entity = ? AND (file = named.value OR replaced = named.value))`,
+      )
+      .pluck(),
     removed: db.prepare<[string, number, string]>(
       'UPDATE _sync_downloads SET replaced = NULL WHERE connector = ? AND id = ? AND replaced = ?',
     ),
