@@ -2,11 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { JobsOptions, Queue } from 'bullmq';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorJob } from './connector-job.ts';
-import { priorityOf } from './priority-of.ts';
 import { backfillKey } from './queue-names.ts';
 
 const dayS = 24 * 60 * 60;
 const backfillWithinMs = dayS * 1000;
+/** Priorities of the queue are at most 2^21: in steps of five minutes they last until 2045. */
+const priorityStepMs = 5 * 60 * 1000;
+const firstDeadlineMs = Date.UTC(2026, 0, 1);
+const lowestPriority = 2 ** 21 - 1;
 
 export interface AddedJob {
   readonly id: string;
@@ -49,6 +52,15 @@ export function addBackfill(
     // A backfill has time, but not for ever.
     priority: priorityOf(Date.now() + backfillWithinMs),
   });
+}
+
+/**
+ * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Jobs without a
+ * priority, those that a person asked for, go before all of these.
+ */
+export function priorityOf(deadlineMs: number): number {
+  const step = Math.floor((deadlineMs - firstDeadlineMs) / priorityStepMs);
+  return Math.min(lowestPriority, Math.max(1, step));
 }
 
 async function add(

@@ -46,9 +46,14 @@ export async function readBacklog(
   return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
 }
 
+/** Schedules do not change while a process runs, and to look ten times ahead for thousands of them takes long. */
+const rates = new WeakMap<Schedule, number>();
+
 /** Of a cron pattern, over its next ten times. */
 export function firesAMinute(schedule: Schedule, nowMs: number): number {
   if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
+  const known = rates.get(schedule);
+  if (known !== undefined) return known;
   const { pattern, timezone } = schedule;
   let [fired, lastMs] = [0, nowMs];
   while (fired < 10) {
@@ -57,5 +62,7 @@ export function firesAMinute(schedule: Schedule, nowMs: number): number {
     fired += 1;
     lastMs = next;
   }
-  return fired === 0 ? 0 : (fired * minuteMs) / Math.max(1, lastMs - nowMs);
+  const rate = fired === 0 ? 0 : (fired * minuteMs) / Math.max(1, lastMs - nowMs);
+  rates.set(schedule, rate);
+  return rate;
 }

@@ -59,7 +59,11 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
   };
 }
 
-/** Without a limit of freshness, or where the sink is another machine's: when the next run would be due. */
+/**
+ * When the connector's data should be renewed: when it runs out of freshness or, without such a limit and where the sink is
+ * another machine's, when the next run would be due. Data that is older than that goes first, by an hour at most: connectors
+ * that are never read because their runs fail must not keep all others waiting.
+ */
 function deadlineOf(
   { ledger, sinks }: TickContext,
   {
@@ -74,9 +78,18 @@ function deadlineOf(
     readonly due: number;
   },
 ): number {
-  const freshUntil = sinks.some(({ id }) => id === sink) ? ledger.freshUntil(connector) : null;
-  if (freshUntil !== null) return freshUntil;
+  const freshUntil = sinks.some(({ id }) => id === sink) ? known(() => ledger.freshUntil(connector)) : null;
+  if (freshUntil !== null) return Math.max(freshUntil, due - hourMs);
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
+}
+
+/** The order of work is not worth a run: a ledger that cannot be read now says nothing of it. */
+function known(ask: () => number | null): number | null {
+  try {
+    return ask();
+  } catch {
+    return null;
+  }
 }
 
 /** Deployments that share a Redis may each have a connector of this name: another's schedule says nothing about this tick. */

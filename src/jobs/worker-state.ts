@@ -1,3 +1,4 @@
+import type { Schedule } from '../settings/settings.ts';
 import { readBacklog } from './backlog.ts';
 import type { ServedSink } from './served-sink.ts';
 import type { WorkerContext } from './worker-context.ts';
@@ -26,7 +27,10 @@ export async function readWorkerState(
   problems: readonly string[],
 ): Promise<WorkerState> {
   try {
-    const depth = await Promise.all(context.sinks.map((sink) => depthOf(context, sink)));
+    const schedules = schedulesBySink(context.connectors);
+    const depth = await Promise.all(
+      context.sinks.map((sink) => depthOf(context, sink, schedules.get(sink.name) ?? [])),
+    );
     return { isReady: problems.length === 0, problems, depth };
   } catch {
     // Why it does not answer is in the log: the connection reports its errors itself.
@@ -34,17 +38,26 @@ export async function readWorkerState(
   }
 }
 
+function schedulesBySink(connectors: WorkerContext['connectors']): ReadonlyMap<string, readonly Schedule[]> {
+  const bySink = new Map<string, Schedule[]>();
+  for (const { schedule, sink } of connectors.values()) {
+    if (schedule === null) continue;
+    const known = bySink.get(sink.name);
+    if (known === undefined) bySink.set(sink.name, [schedule]);
+    else known.push(schedule);
+  }
+  return bySink;
+}
+
 async function depthOf(
-  { queues, connectors, clock }: Pick<WorkerContext, 'queues' | 'connectors' | 'clock'>,
+  { queues, clock }: Pick<WorkerContext, 'queues' | 'clock'>,
   sink: ServedSink,
+  schedules: readonly Schedule[],
 ): Promise<SinkDepth> {
   const counts = await queues
     .syncs(sink.id)
     .getJobCounts('waiting', 'prioritized', 'delayed', 'active', 'failed');
   const waiting = (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0);
-  const schedules = [...connectors.values()].flatMap((connector) =>
-    connector.schedule === null || connector.sink.name !== sink.name ? [] : [connector.schedule],
-  );
   const { endsInMs } = await readBacklog(queues, { sinkId: sink.id, waiting, schedules }, clock.now());
   return {
     sink: sink.name,

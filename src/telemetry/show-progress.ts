@@ -2,8 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { advanceProgress, startProgress, type Expected } from './progress.ts';
-import { progressLines, progressSummary, type ProgressStyle } from './progress-text.ts';
-import { tellOutage } from './tell-outage.ts';
+import { duration, progressLines, progressSummary, retryText, type ProgressStyle } from './progress-text.ts';
 
 /** Where progress is shown. `style` is null where lines can only be added, else it is asked before every redraw. */
 export interface ProgressScreen {
@@ -21,6 +20,8 @@ export interface ProgressDisplay extends AsyncDisposable {
 
 const redrawMs = 100;
 const lineMs = 10_000;
+/** A service that fails every other call would otherwise make two lines of each. */
+const leastBetweenMs = 10_000;
 
 /**
  * Shows a run while it goes on: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds
@@ -67,4 +68,28 @@ async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: (
     }
     act();
   }
+}
+
+/**
+ * Tells in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that fail beside each
+ * other are told once.
+ */
+export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRunEvent {
+  let sinceMs: number | null = null;
+  let toldAttempt = 0;
+  let toldAtMs = -Infinity;
+  return (event) => {
+    const now = clock.now();
+    const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
+    if (isAnswered) {
+      if (toldAttempt > 0 && sinceMs !== null) addLine(`API answers again after ${duration(now - sinceMs)}`);
+      [sinceMs, toldAttempt] = [null, 0];
+    }
+    if (event.kind !== 'call-retried' || event.code === 'THROTTLED' || event.waitMs === 0) return;
+    sinceMs ??= now;
+    const isTooSoon = toldAttempt === 0 && now - toldAtMs < leastBetweenMs;
+    if (isTooSoon || event.attempt <= toldAttempt) return;
+    [toldAttempt, toldAtMs] = [event.attempt, now];
+    addLine(retryText({ ...event, nextAtMs: now + event.waitMs }, now));
+  };
 }

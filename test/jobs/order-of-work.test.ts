@@ -1,16 +1,22 @@
+import type { Job } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { addBackfill } from '../../src/jobs/add-job.ts';
+import { addBackfill, priorityOf } from '../../src/jobs/add-job.ts';
 import { firesAMinute, type Backlog } from '../../src/jobs/backlog.ts';
-import { priorityOf } from '../../src/jobs/priority-of.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
+import { createTickProcessor } from '../../src/jobs/process-tick.ts';
 import {
+  connectorsOf,
   cron,
   emptyLedger,
   every,
   isEnd,
+  logInto,
   nameOf,
   ok,
   openWorkerBench,
+  prefix,
   warehouse,
   type WorkerBench,
 } from './worker-bench.ts';
@@ -27,7 +33,7 @@ describe('with more due than can run', () => {
     const now = Date.now();
     const freshUntil: Readonly<Record<string, number | null>> = {
       late: now + 5 * hourMs,
-      stale: now - 3 * hourMs,
+      stale: now - hourMs / 2,
       soon: now + hourMs,
       never: 0,
       // Without a limit: an interval after it was due.
@@ -113,6 +119,48 @@ describe('the backlog of a sink', () => {
     const now = Date.UTC(2026, 10, 22);
     expect(firesAMinute(cron('*/5 * * * *'), now)).toBeCloseTo(0.2);
     expect(firesAMinute(cron('0 3 * * *'), now) * 24 * 60).toBeCloseTo(1, 0);
+  });
+});
+
+describe('connectors that are never read, because their runs fail', () => {
+  it('come before others by an hour at most, so that these have their turn', async () => {
+    const due = Date.now() - 2 * hourMs;
+    await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
+    const tick = (name: string, at: number, freshUntil: number | null): Promise<void> =>
+      createTickProcessor({
+        queues: openQueueSet(bench.client, prefix, () => undefined),
+        connectors: connectorsOf({ [name]: every(hourMs / 2) }),
+        sinks: [warehouse],
+        ledger: { freshUntil: () => freshUntil },
+        retryDelayMs: 100,
+        stopping: new AbortController().signal,
+        onError: () => undefined,
+        clock: systemClock,
+        log: logInto([]),
+        observe: () => undefined,
+      })({ data: { sink: warehouse.id, connector: name }, timestamp: at, opts: {} } as Job);
+    await tick('waits', due, null);
+    // It comes again and again, each time as if it had never been read.
+    for (let round = 0; round < 3; round += 1) await tick(`fails-${round}`, due + round * hourMs, 0);
+    const waiting = await bench.syncs.getJobs(['prioritized'], 0, -1, true);
+    const byPriority = waiting.toSorted((left, right) => left.priority - right.priority);
+    expect(byPriority.map(({ data }) => data.connector)).toEqual(['fails-0', 'fails-1', 'waits', 'fails-2']);
+  });
+
+  it('cost no run where the ledger cannot say how fresh they are', async () => {
+    const runs: string[] = [];
+    const freshUntil = (): never => {
+      throw new Error('the database is locked');
+    };
+    await bench.start(
+      { newsletter: every(hourMs) },
+      (name) => Promise.resolve(runs.push(name)).then(() => ok),
+      {
+        ledger: { ...emptyLedger, freshUntil },
+      },
+    );
+    await bench.untilEvents(isEnd('done'));
+    expect(runs).toEqual(['newsletter']);
   });
 });
 

@@ -19,7 +19,7 @@ import {
   type Progress,
 } from '../../src/telemetry/progress.ts';
 import { showProgress } from '../../src/telemetry/show-progress.ts';
-import { tellOutage } from '../../src/telemetry/tell-outage.ts';
+import { tellOutage } from '../../src/telemetry/show-progress.ts';
 import { instantClock } from '../support/instant-clock.ts';
 
 const newsletter = connectorName('newsletter');
