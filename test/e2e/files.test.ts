@@ -318,4 +318,15 @@ describe('fetching files', () => {
     await sync();
     expect(Object.keys(stored()).sort()).toEqual([nameOf('a1'), alive, '.hidden', 'mine.txt'].sort());
   });
+
+  it('removes a whole file that a killed run stored under a name which its record no longer has', async () => {
+    const { files, sync, stored, directory } = await open();
+    files.set('a1', file('one')).set('a2', file('two'));
+    await sync();
+    const place = join(directory, 'library', 'attachments');
+    // Named like a file of a1, and noted nowhere: the run was killed in between.
+    writeFileSync(join(place, nameOf('a1', 'renamed.txt')), 'newer');
+    await sync();
+    expect(stored()).toEqual({ [nameOf('a1')]: 'one', [nameOf('a2')]: 'two' });
+  });
 });
