@@ -66,8 +66,9 @@ async function sync(index: number, run: number): Promise<void> {
     onEvent: () => undefined,
     signal: new AbortController().signal,
   });
-  if (report.error !== null || report.outcome === 'failed')
+  if (report.error !== null || report.outcome === 'failed') {
     throw new Error(`${report.outcome}: ${JSON.stringify(report.error ?? report.failures)}`);
+  }
 }
 
 function sourceOf(run: number): Source {

@@ -57,8 +57,9 @@ const report = await syncConnector({
   onEvent: () => undefined,
   signal,
 });
-if (report.outcome !== 'ok')
+if (report.outcome !== 'ok') {
   throw new Error(`${report.outcome}: ${report.error?.message ?? JSON.stringify(report.failures)}`);
+}
 const counts = report.entities.find(({ entity }) => entity === 'list_members')?.counts;
 const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
 const result = {

@@ -192,11 +192,12 @@ async function slots(): Promise<void> {
   const fromMs = Date.now();
   await pause(60_000);
   const lags: number[] = [];
-  for (const queue of queues)
+  for (const queue of queues) {
     for (const { data, processedOn = 0 } of await queue.getCompleted(0, -1)) {
       const due: unknown = data.due;
       if (typeof due === 'number' && due >= fromMs) lags.push(Math.max(0, processedOn - due));
     }
+  }
   lags.sort((left, right) => left - right);
   const at = (share: number): string => seconds(lags[Math.floor(share * (lags.length - 1))] ?? Number.NaN);
   tell('slot to start', `p50 ${at(0.5)}, p99 ${at(0.99)} (${lags.length} runs)`);

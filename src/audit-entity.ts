@@ -53,8 +53,9 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
     { ...connector, sink, downloads: null },
     { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal },
   );
-  if (report.outcome !== 'ok' && report.outcome !== 'degraded')
+  if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
     return { report, differences: null, doubts: [] };
+  }
   using upstream = openKeys(sink);
   using stored = openKeys(connector.sink);
   const differences = compareKeys(upstream.keys(connector.name, table), stored.keys(connector.name, table), {

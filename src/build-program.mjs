@@ -58,8 +58,9 @@ function joinCommonModules({ inputs, outputs }) {
   const add = (file) => {
     if (!file.startsWith('src/') || common.has(file)) return;
     common.add(file);
-    for (const { path: imported, kind } of inputs[file].imports)
+    for (const { path: imported, kind } of inputs[file].imports) {
       if (kind === 'import-statement') add(imported);
+    }
   };
   add('src/main.ts');
   add('src/cli/load-config.ts');

@@ -101,16 +101,18 @@ export async function readChanges(
   target: string,
   { since = 0, signal }: ChangesOptions = {},
 ): Promise<Changes> {
-  if (!Number.isSafeInteger(since) || since < 0)
+  if (!Number.isSafeInteger(since) || since < 0) {
     throw usage(`since: expected a whole number from 0, got ${since}.`);
+  }
   const found = entityTarget(settingsIn(app), target);
   const reader = openExistingRecords(found.connector.sink);
   try {
     const newest = reader?.newestSeq ?? 0;
-    if (since > newest)
+    if (since > newest) {
       throw usage(
         `since ${since}: the sink has given numbers up to ${newest} only, so this one is of another sink. Load ${target} again from 0.`,
       );
+    }
     const end =
       reader === null
         ? nothingStored(found, since)

@@ -28,8 +28,9 @@ const missing = ['buildah', 'debootstrap', 'redis-server'].filter(
   (name) => spawnSync('which', [name]).status !== 0,
 );
 if (major === undefined) stop(`Expected the Dockerfile to begin from node:<major>-slim, got ${base}.`);
-if (missing.length > 0)
+if (missing.length > 0) {
   stop(`Not found: ${missing.join(', ')}. On Debian: apt-get install buildah debootstrap redis-server.`);
+}
 if (process.getuid?.() !== 0) stop('Expected to run as root: a system is unpacked and entered with chroot.');
 
 const folder = mkdtempSync(path.join(tmpdir(), 'image-'));
@@ -195,8 +196,9 @@ function configText(apiPort, redisPort, secret) {
 /** What a program writes; `until` resolves when it has written that text, and rejects when it ends without it. */
 function gather(child) {
   let said = '';
-  for (const output of [child.stdout, child.stderr])
+  for (const output of [child.stdout, child.stderr]) {
     output.setEncoding('utf8').on('data', (text) => (said += text));
+  }
   return {
     until: (text) =>
       new Promise((resolve, reject) => {

@@ -318,8 +318,9 @@ async function redisWorld(folder: CliFolder, port: number): Promise<NodeJS.Proce
   const own = `--port ${port} --bind 127.0.0.1 --dir ${folder.path}`;
   await writeFile(join(bin, 'docker-entrypoint.sh'), `#!/bin/sh\nexec "$@" ${own}\n`, { mode: 0o755 });
   const server = findRedisServer();
-  if (server === null)
+  if (server === null) {
     throw new Error('This test needs a redis-server executable; see test/support/redis.ts.');
+  }
   return { PATH: [bin, dirname(server), process.env['PATH'] ?? ''].join(delimiter) };
 }
 

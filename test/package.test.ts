@@ -29,8 +29,9 @@ beforeAll(async () => {
   mkdirSync(installed, { recursive: true });
   const [tarball = ''] = readdirSync(folder).filter((name) => name.endsWith('.tgz'));
   await run('tar', ['-xzf', join(folder, tarball), '-C', installed, '--strip-components', '1']);
-  for (const name of readdirSync(join(root, 'node_modules')))
+  for (const name of readdirSync(join(root, 'node_modules'))) {
     symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
+  }
 }, 120_000);
 afterAll(() => rmSync(folder, { recursive: true }));
 

@@ -53,8 +53,9 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
   const identity = await identityOf(app, connector, signal);
   const differences = identityDifferences(stored, identity);
-  if (differences.some(({ what }) => what === 'definition'))
+  if (differences.some(({ what }) => what === 'definition')) {
     throw new IdentityChangedError(connector.name, differences);
+  }
   if (differences.length === 0) {
     terminal.printJson({ connector: name, isAdopted: false, differences });
     terminal.print(
@@ -65,8 +66,9 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   for (const line of differenceText(name, differences)) terminal.print(line);
   const rows = stored.entities.reduce((sum, entity) => sum + entity.rows, 0);
   const sample = rows === 0 ? null : await sampled(app, connector, context);
-  if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial')
+  if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
     return tellUnread(context, name, sample);
+  }
   for (const line of sampleText(sample)) terminal.print(line);
   const isAgreed = sample === null || sample.agrees;
   const isAdopted = isAgreed && isSure;

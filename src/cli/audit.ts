@@ -46,8 +46,9 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   const settings = loadConfig(context, 'api', 'redis');
   const { connector, entity, table } = entityTarget(settings, name);
   const limit = parseLimit(limitText);
-  if (!connector.entities.has(entity.name))
+  if (!connector.entities.has(entity.name)) {
     throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
+  }
   await using budgets = await openConfiguredBudgets(settings, {
     clock: context.clock,
     note: (line) => context.terminal.note(line),
@@ -63,8 +64,9 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   const isEqual = differences.missing.count + differences.extra.count + differences.changed.count === 0;
   terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
   for (const line of auditText(name, audit, differences)) terminal.print(line);
-  if (differences.extra.count > 0)
+  if (differences.extra.count > 0) {
     terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
+  }
   return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
 }
 

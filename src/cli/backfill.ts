@@ -68,8 +68,9 @@ async function runBackfill(context: CommandContext, name: string, flags: Backfil
   };
   const plan = plannedBackfill(connector, request);
   if (flags.queue === true) {
-    if (flags.again === true)
+    if (flags.again === true) {
       throw usage('--again and --queue: a worker skips windows that are done; use one of the two flags.');
+    }
     return await queueBackfill(context, settings, connector, request);
   }
   const done = flags.again === true ? new Set<string>() : finishedWindows(connector, plan);
@@ -127,8 +128,9 @@ function showEnd(
   ended: readonly RunReport[],
 ): void {
   // Each window has had its line when it ended.
-  if (ended.length > 1)
+  if (ended.length > 1) {
     for (const line of wrapped(totalText(ended), terminal.columns())) terminal.print(line);
+  }
   const before = plan.windows.filter((window) => done.has(windowText(window))).length;
   const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
   if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);

@@ -25,8 +25,9 @@ export async function checkClosedFiles(
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
   using closed = openClosedFiles(sink);
-  if (closed === null)
+  if (closed === null) {
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
+  }
   const sound: CheckResult[] = [];
   const damaged: CheckResult[] = [];
   for (const { name, sink: own } of settings.connectors.values()) {

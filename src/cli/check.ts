@@ -117,7 +117,8 @@ async function checkSink(sink: SinkSettings, context: CommandContext): Promise<s
 async function checkDisk(sink: SinkSettings): Promise<string> {
   const { bavail, bsize } = await statfs(dirname(placeOf(sink)));
   const freeMiB = Math.floor((bavail * bsize) / mebibyte);
-  if (freeMiB < leastFreeMiB)
+  if (freeMiB < leastFreeMiB) {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
+  }
   return `${count(freeMiB)} MiB free`;
 }

@@ -110,12 +110,14 @@ function toFile(
 function checkFree(file: string, isForced: boolean): void {
   const stats = lstatSync(file, { throwIfNoEntry: false });
   if (stats === undefined) return;
-  if (!stats.isFile())
+  if (!stats.isFile()) {
     throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
-  if (!isForced)
+  }
+  if (!isForced) {
     throw usage(
       `${file} already exists; not overwritten. Name another file with --output, or replace it with --force.`,
     );
+  }
 }
 
 /** Somebody may have made the file while its bytes came in. */

@@ -99,8 +99,9 @@ async function tellEnd(
   const { target, reader, since, written, isOnStdout, flags } = told;
   if (isOnStdout && terminal.hasLostOutput()) return;
   const end = reader === null ? nothingStored(target, since) : exportEnd(target, reader, since, written);
-  if (flags.nextFile !== undefined)
+  if (flags.nextFile !== undefined) {
     await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
+  }
   if (!isOnStdout) terminal.printJson(end);
   terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
 }
@@ -115,8 +116,9 @@ function formatNamed({ format, safeForSpreadsheets }: ExportFlags): (table: Enti
   const isSafeForSpreadsheets = safeForSpreadsheets === true;
   if (format === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
   if (format !== 'jsonl') throw usage(`--format: expected jsonl or csv, got "${format}".`);
-  if (isSafeForSpreadsheets)
+  if (isSafeForSpreadsheets) {
     throw usage('--safe-for-spreadsheets is for --format csv: spreadsheets run formulas in CSV files only.');
+  }
   return jsonlFormat;
 }
 

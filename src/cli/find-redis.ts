@@ -33,15 +33,17 @@ export const localRedisUrl = 'redis://127.0.0.1:6379';
 export async function findRedis(options: FindRedisOptions): Promise<FoundRedis> {
   const { env, prefix, localUrl = localRedisUrl } = options;
   const given = env['REDIS_URL'] ?? '';
-  if (given !== '' && !URL.canParse(given))
+  if (given !== '' && !URL.canParse(given)) {
     throw usage(`REDIS_URL: expected an address such as ${localRedisUrl}.`);
+  }
   const candidates = [
     ...(given === '' ? [] : [{ url: new Secret(given), origin: '$REDIS_URL' }]),
     { url: new Secret(localUrl), origin: localUrl },
   ];
   for (const { url, origin } of candidates) {
-    if (await answers(url, prefix))
+    if (await answers(url, prefix)) {
       return { url, origin, [Symbol.asyncDispose]: () => removeKeys(url, prefix) };
+    }
   }
   return await startRedisServer(env['PATH']);
 }

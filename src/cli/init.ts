@@ -58,8 +58,9 @@ async function textOf(file: string): Promise<string | null> {
 
 function choicesOf({ baseUrl, workspace, sink }: InitFlags, dataFolder: string): ConfigChoices {
   if (sink !== 'sqlite' && sink !== 'jsonl') throw usage(`--sink: expected sqlite or jsonl, got "${sink}".`);
-  if (baseUrl !== undefined && !URL.canParse(baseUrl))
+  if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
+  }
   return { baseUrl: baseUrl ?? null, workspace, sink, dataFolder };
 }
 

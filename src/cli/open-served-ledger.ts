@@ -56,8 +56,9 @@ export async function openServedLedger(settings: SinkSettings, clock: Clock): Pr
   const openAgain = (found: string): void => {
     const seen = looks(file);
     // SQLite would read the log of the sink into the other file.
-    if (found !== place && log !== null && placeOf(`${file}-wal`) === log)
+    if (found !== place && log !== null && placeOf(`${file}-wal`) === log) {
       return lose(seen, `another file is at ${sink.place}, and ${file}-wal is still that of the sink`);
+    }
     try {
       const history = openHistory(settings);
       if (history.sinkId() === sink.id) {

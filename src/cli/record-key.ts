@@ -40,8 +40,9 @@ function expected({ entity, key }: EntityTable): string {
 function valueOf(table: EntityTable, name: string, text: string): JsonValue {
   const type = typeOf(table, name);
   const value = parsed(type, text);
-  if (value === undefined || toColumnValue(type, value) === undefined)
+  if (value === undefined || toColumnValue(type, value) === undefined) {
     throw usage(`--key ${name}: expected ${type}, got "${text}".`);
+  }
   return value;
 }
 

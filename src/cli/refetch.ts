@@ -92,28 +92,32 @@ async function runRefetch(context: CommandContext, name: string, flags: RefetchF
 /** Everything that can be known to be impossible before a call. Throws USAGE. */
 function askedOf(target: EntityTarget, { key: texts = [] }: RefetchFlags, program: string): Asked {
   const { name, connector, entity, isExploded } = target;
-  if (isExploded)
+  if (isExploded) {
     throw usage(
       `${name} holds elements of ${entity.name}; refetch the record of ${entity.name} that has them.`,
     );
-  if (!entity.actions.has('get'))
+  }
+  if (!entity.actions.has('get')) {
     throw usage(
       `${entity.name} has the actions ${[...entity.actions.keys()].join(', ')}, not get, so one record of it cannot be read.`,
     );
+  }
   const key = parseRecordKey(entity.table, texts);
   using reader = openExistingRecords(connector.sink);
   const stored = reader === null ? null : storedFields(reader, connector.name, entity.name, key.keyText);
   const inject = placeRecord(entity, key, stored);
   const sync = `"${program} sync ${connector.name} --select ${entity.name}"`;
-  if (inject === null)
+  if (inject === null) {
     throw usage(
       `${name} ${key.keyText} is not stored, and its key alone does not say which listing it belongs to. A sync finds it: ${sync}.`,
     );
+  }
   const params = findGetParams(entity, { keyText: key.keyText, inject, params: {} });
-  if (params === null)
+  if (params === null) {
     throw usage(
       `${name} ${key.keyText}: get needs more than the key says (${[...(entity.actions.get('get')?.params.keys() ?? [])].join(', ')}). Read it with ${sync}.`,
     );
+  }
   return { target, key, params, inject };
 }
 

@@ -66,10 +66,11 @@ function targetOf(settings: LocalSettings, name: string): Target {
     return { name, connector: connectorNamed(settings, name), scope: { entity: null, tables: [] } };
   }
   const { connector, entity, isExploded } = entityTarget(settings, name);
-  if (isExploded)
+  if (isExploded) {
     throw usage(
       `${name} is made from the records of ${entity.name}; reset ${connector.name}/${entity.name} instead.`,
     );
+  }
   const { table, explodedTable } = entity;
   const tables = explodedTable === null ? [table] : [table, explodedTable];
   return { name, connector, scope: { entity: entity.name, tables } };

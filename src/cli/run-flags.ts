@@ -61,7 +61,8 @@ function parseBudget(text: string): number {
 
 function parseMaxCalls(text: string): number {
   const calls = Number(text);
-  if (!/^\d+$/.test(text) || !Number.isSafeInteger(calls) || calls < 1)
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(calls) || calls < 1) {
     throw usage(`--max-calls: expected a whole number from 1, got "${text}".`);
+  }
   return calls;
 }

@@ -44,8 +44,9 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   if (id !== null && isFollowing) throw usage("Expected a run's id or --follow, got both.");
   if (id !== null) return showRun(context, findRun(settings, id, context.program).run);
   const limit = Number(flags.limit);
-  if (!/^\d+$/.test(flags.limit) || limit < 1)
+  if (!/^\d+$/.test(flags.limit) || limit < 1) {
     throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
+  }
   const runs = fromEverySink(settings, (history) => history.runs({ limit }))
     .flat()
     .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
@@ -53,9 +54,9 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   context.terminal.printJson({ runs });
   // Followed, the newest stands last: where the next line comes.
   const shown = isFollowing ? runs.toReversed() : runs;
-  if (runs.length > 0)
+  if (runs.length > 0) {
     for (const line of runsTable(shown, context.terminal.columns())) context.terminal.print(line);
-  else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
+  } else context.terminal.print(`No runs yet${isFollowing ? '' : `; run "${context.program} sync"`}.`);
   if (!isFollowing) return exitCodes.ok;
   context.terminal.print('Waiting for runs to start and end; Ctrl-C stops looking.');
   return await followRuns(context, settings);
@@ -64,9 +65,9 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
 function showRun(context: CommandContext, run: RunSummary): ExitCode {
   const { terminal } = context;
   terminal.printJson({ run });
-  if (run.report === null)
+  if (run.report === null) {
     terminal.print(`${run.connector}: ${run.state} since ${run.startedAt}, no report (run ${run.run})`);
-  else for (const line of runReportText(run.report, terminal.columns(), context)) terminal.print(line);
+  } else for (const line of runReportText(run.report, terminal.columns(), context)) terminal.print(line);
   return exitCodes.ok;
 }
 

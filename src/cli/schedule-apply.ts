@@ -24,9 +24,9 @@ export async function runScheduleApply(
   const elsewhere: { readonly sink: string; readonly host: string }[] = [];
   for (const sink of sinks) {
     const located = await locateSink(sink, queues);
-    if (located.kind === 'elsewhere' && !takeOver.includes(sink.name))
+    if (located.kind === 'elsewhere' && !takeOver.includes(sink.name)) {
       elsewhere.push({ sink: sink.name, host: located.host });
-    else served.push(await servedSink(sink, clock));
+    } else served.push(await servedSink(sink, clock));
   }
   const { written, kept, removed } = await applySchedules(settings, queues, served, takeOver);
   terminal.printJson({ written, kept, removed, elsewhere });
@@ -38,8 +38,9 @@ export async function runScheduleApply(
     if (names.length > 0) terminal.print(`${what}: ${names.join(', ')}`);
   }
   if (written.length + kept.length + removed.length === 0) terminal.print('No schedules to write.');
-  for (const { sink, host } of elsewhere)
+  for (const { sink, host } of elsewhere) {
     terminal.note(`Skipped sink ${sink}: its files are on ${host}, and its schedules are written there.`);
+  }
   return exitCodes.ok;
 }
 

@@ -31,10 +31,11 @@ export async function runPause(
     await queues?.removeSchedule(await sinkId(connector.sink, clock), connector.name);
     terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
     terminal.print(`${connector.name}: paused, no more scheduled runs start`);
-    if (running !== null)
+    if (running !== null) {
       terminal.print(
         `  its run ${running} continues; "${program} cancel ${running}" stops it at its next page`,
       );
+    }
   }
   if (problem !== null) terminal.note(unreached(problem));
   return exitCodes.ok;

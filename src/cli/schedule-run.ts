@@ -14,8 +14,9 @@ export async function runScheduleRun(context: CommandContext, names: readonly st
   for (const connector of connectors) checkNotPaused(connector, program);
   await using queues = await openQueuesOf(settings);
   const idBySink = new Map<SinkSettings, string>();
-  for (const { sink } of connectors)
+  for (const { sink } of connectors) {
     if (!idBySink.has(sink)) idBySink.set(sink, await sinkIdOf(sink, queues, context));
+  }
   for (const { name, sink } of connectors) {
     const { isNew, state } = await queues.enqueue(idBySink.get(sink) ?? '', name, 'manual');
     terminal.printJson({ connector: name, isNew, state });

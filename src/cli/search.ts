@@ -75,8 +75,9 @@ async function runSearch(context: CommandContext, name: string, flags: SearchFla
 function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
   const otherwise = all === true ? 'jsonl' : terminal.isJson ? 'json' : 'table';
   const chosen = format ?? otherwise;
-  if (chosen !== 'table' && chosen !== 'json' && chosen !== 'jsonl')
+  if (chosen !== 'table' && chosen !== 'json' && chosen !== 'jsonl') {
     throw usage(`--format: expected table, json or jsonl, got "${chosen}".`);
+  }
   if (all === true && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
   if (terminal.isJson && chosen === 'table') throw usage('--json goes with --format json or jsonl.');
   return chosen;
@@ -109,9 +110,11 @@ async function show(
     const { lines, omitted } = answerTable(records, terminal.columns(), first);
     for (const line of lines) terminal.print(line);
     const left = `no room for: ${omitted.map(printable).join(', ')}`;
-    if (omitted.length > 0)
-      for (const line of wrapped(`${left}, see --fields or --format jsonl`, terminal.columns()))
+    if (omitted.length > 0) {
+      for (const line of wrapped(`${left}, see --fields or --format jsonl`, terminal.columns())) {
         terminal.note(line);
+      }
+    }
   }
 }
 

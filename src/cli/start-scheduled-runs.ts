@@ -137,8 +137,9 @@ async function openAll(
 
 /** What may lose jobs one day is said while they are all there. Not waited for at the start. Never rejects. */
 async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
-  for (const { what, state, detail } of await examineRedis(settings.redis, clock))
+  for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
     if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
+  }
 }
 
 async function openMonitor(

@@ -43,13 +43,15 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
   const settings = loadConfig(context);
   const connector = connectorNamed(settings, name);
   const found = findRun(settings, id, program);
-  if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name)
+  if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {
     throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
+  }
   await using sink = await openSink(connector.sink, context);
-  if (!sink.repair.canUndelete)
+  if (!sink.repair.canUndelete) {
     throw usage(
       `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so its deletes cannot be taken back. Records that still exist come back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
     );
+  }
   const status = statusOf(sink.history, connector.name);
   if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
   const revived = new Map<EntityName, number>();

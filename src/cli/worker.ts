@@ -107,8 +107,9 @@ function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
 
 function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
   const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
-  if (unscheduled.length > 0)
+  if (unscheduled.length > 0) {
     log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
+  }
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

@@ -37,8 +37,9 @@ async function runList(context: CommandContext, { name, status }: WorkspaceFlags
   terminal.printJson({ workspaces: found });
   if (found.length === 0) terminal.print('No workspaces.');
   const rows = found.map((one) => [one.name, one.id, one.status ?? '', one.createdAt ?? '']);
-  if (rows.length > 0)
+  if (rows.length > 0) {
     for (const line of fittingTable(columns, rows, terminal.columns())) terminal.print(line);
+  }
   return exitCodes.ok;
 }
 

@@ -31,8 +31,9 @@ function hideSecret(text: string, secret: string): string {
   if (secret === '' || !text.includes(secret)) return text;
   if (!isWeakSecret(secret)) return text.replaceAll(secret, replacement);
   const value = `${secret.replaceAll(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`)}${String.raw`(?![\p{L}\p{N}])`}`;
-  if (!isPlainWord(secret))
+  if (!isPlainWord(secret)) {
     return text.replaceAll(new RegExp(String.raw`(?<![\p{L}\p{N}])${value}`, 'gu'), replacement);
+  }
   const given = [
     String.raw`(${named}\\*["']?\s*[:=]\s*\\*["'])${value}`,
     String.raw`(${named}[:=])${value}`,

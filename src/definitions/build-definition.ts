@@ -83,9 +83,7 @@ function buildActions(file: EntityFile): ReadonlyMap<ActionName, Action> {
   const actions = new Map<ActionName, Action>();
   for (const name of ['list', 'get', 'context_store_search', 'download'] as const) {
     const action = file.actions[name];
-    if (action !== undefined) {
-      actions.set(name, buildAction(action));
-    }
+    if (action !== undefined) actions.set(name, buildAction(action));
   }
   return actions;
 }

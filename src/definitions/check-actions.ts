@@ -12,9 +12,7 @@ import { suggestName } from './suggest-name.ts';
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
 export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void {
   for (const [name, action] of Object.entries(entity.actions)) {
-    if (action !== undefined) {
-      checkAction(name, action, entity, at, note);
-    }
+    if (action !== undefined) checkAction(name, action, entity, at, note);
   }
   checkDownload(entity, at, note);
   if (entity.actions.list === undefined) {
@@ -47,9 +45,7 @@ function checkAction(
     checkDeclaration(param, declared, [...at, 'params', param], note);
   }
   if (name !== 'get' && name !== 'download') {
-    if (action.key.size > 0) {
-      note([...at, 'key'], 'belongs to the actions get and download only');
-    }
+    if (action.key.size > 0) note([...at, 'key'], 'belongs to the actions get and download only');
     return;
   }
   const fields = Object.keys(entity.fields);
@@ -109,9 +105,7 @@ function checkPagination(entity: EntityFile, list: Action, entityAt: YamlPath, n
     name ?? '',
   ];
   const { pagination } = entity;
-  if (pagination.kind === 'single') {
-    return;
-  }
+  if (pagination.kind === 'single') return;
   const wanted =
     pagination.kind === 'offset'
       ? ([

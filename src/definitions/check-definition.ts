@@ -17,9 +17,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   if (!isConnectorName(file.name)) {
     note(['name'], `expected ${namePattern('_ or -')}, got ${JSON.stringify(file.name)}`);
   }
-  if (Object.keys(file.entities).length === 0) {
-    note(['entities'], 'expected at least one entity');
-  }
+  if (Object.keys(file.entities).length === 0) note(['entities'], 'expected at least one entity');
   for (const [name, entity] of Object.entries(file.entities)) {
     const at = ['entities', name];
     checkName(name, at, note);
@@ -54,8 +52,9 @@ function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
     }
   });
   entity.volatile.forEach((_, index) => checkVolatile(entity, index, at, note));
-  for (const [field, source] of Object.entries(entity.filledFrom))
+  for (const [field, source] of Object.entries(entity.filledFrom)) {
     checkFilled(entity, field, source, at, note);
+  }
   for (const [where, field] of [
     ['order', entity.order?.field],
     ['only', entity.only?.field],
@@ -103,14 +102,16 @@ function checkFilled(
   }
   if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
   if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
-  if (entity.volatile.some((path) => path.split('.')[0] === field))
+  if (entity.volatile.some((path) => path.split('.')[0] === field)) {
     note(at, `${field} is volatile: a copy is left out of the content hash anyway`, [
       ...entityAt,
       'volatile',
     ]);
+  }
   if (source === field) note(at, `expected another field than ${field} itself`);
-  if (entity.ignored.includes(source))
+  if (entity.ignored.includes(source)) {
     note(at, `${source} is ignored: a change of it would not be seen`, [...entityAt, 'ignored']);
+  }
   checkRemoteName(source, at, note);
 }
 
@@ -120,9 +121,7 @@ function checkTables(file: DefinitionFile, note: Note): void {
     if (explode !== null && taken.has(explode.into)) {
       note(['entities', name, 'explode', 'into'], `another table is already named ${explode.into}`);
     }
-    if (explode !== null) {
-      taken.add(explode.into);
-    }
+    if (explode !== null) taken.add(explode.into);
   }
 }
 

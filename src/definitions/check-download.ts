@@ -8,9 +8,7 @@ const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as
 /** What a record says about its file stands in its fields; its parameters and their key are checked as those of `get` are. */
 export function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void {
   const { download } = entity.actions;
-  if (download === undefined) {
-    return;
-  }
+  if (download === undefined) return;
   const at = [...entityAt, 'actions', 'download'];
   // Required ones that it lacks are told already.
   if (
@@ -24,9 +22,7 @@ export function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note
   const fieldAt = (field: string): YamlPath => [...entityAt, 'fields', field];
   for (const role of ['name', 'contentType', 'size'] as const) {
     const field = download.file[role];
-    if (field === null) {
-      continue;
-    }
+    if (field === null) continue;
     const here = [...at, 'file', role];
     const type = Object.hasOwn(entity.fields, field) ? entity.fields[field] : undefined;
     if (type === undefined) {
@@ -39,8 +35,6 @@ export function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note
   const versionAt = [...at, 'file', 'version'];
   checkKnown(version, fields, 'field', versionAt, note, (field) => [fieldAt(field)]);
   version.forEach((field, index) => {
-    if (version.indexOf(field) !== index) {
-      note([...versionAt, index], `${field} is named twice`);
-    }
+    if (version.indexOf(field) !== index) note([...versionAt, index], `${field} is named twice`);
   });
 }

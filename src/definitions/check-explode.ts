@@ -6,9 +6,7 @@ import { suggestName } from './suggest-name.ts';
 /** An array whose elements become rows of a table of their own. */
 export function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void {
   const { explode } = entity;
-  if (explode === null) {
-    return;
-  }
+  if (explode === null) return;
   const here = [...at, 'explode'];
   const declared = Object.keys(entity.fields);
   const fieldOf = (name: string): YamlPath => [...at, 'fields', name];

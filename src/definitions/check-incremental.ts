@@ -11,9 +11,7 @@ type SinceFile = Exclude<IncrementalFile, { kind: 'newestFirst' }>;
 /** Reading only what changed: the change value, the parameters that ask for it, and what makes such a walk complete. */
 export function checkIncremental(entity: EntityFile, entityAt: YamlPath, note: Note): void {
   const { incremental } = entity;
-  if (incremental === null) {
-    return;
-  }
+  if (incremental === null) return;
   const at = [...entityAt, 'incremental'];
   checkChangeField(entity, incremental, entityAt, note);
   if (entity.recursive !== null) {

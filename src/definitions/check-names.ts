@@ -14,12 +14,8 @@ type PlacesOf = (name: string) => readonly YamlPath[];
 
 /** A name becomes a column, a table or a key: one pattern for all of them. */
 export function checkName(name: string, at: YamlPath, note: Note): void {
-  if (isReservedName(name)) {
-    note(at, `${name} is reserved; choose another name`);
-  }
-  if (!isDeclaredName(name)) {
-    note(at, `expected ${namePattern('_')}, got ${JSON.stringify(name)}`);
-  }
+  if (isReservedName(name)) note(at, `${name} is reserved; choose another name`);
+  if (!isDeclaredName(name)) note(at, `expected ${namePattern('_')}, got ${JSON.stringify(name)}`);
 }
 
 const remoteName = /^[A-Za-z][A-Za-z0-9_.-]{0,63}$/;
@@ -67,8 +63,6 @@ export function checkKey(
       const message = `expected a string or integer field, ${part} is of type ${type}`;
       note([...at, index], message, ...placesOf(part));
     }
-    if (key.indexOf(part) !== index) {
-      note([...at, index], `${part} is named twice`);
-    }
+    if (key.indexOf(part) !== index) note([...at, index], `${part} is named twice`);
   });
 }

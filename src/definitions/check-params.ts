@@ -36,9 +36,7 @@ export function convertParams(action: Pick<Action, 'params'>, params: Params): P
 /** What is wrong with one parameter's value; `name` is only for the sentence. */
 export function checkParam(name: string, param: Param, given: JsonValue): readonly string[] {
   const value = toParamValue(param.type, given);
-  if (value === null) {
-    return [`${name}: expected type ${param.type}, got ${describe(given)}`];
-  }
+  if (value === null) return [`${name}: expected type ${param.type}, got ${describe(given)}`];
   if (param.enum !== null && !(typeof value === 'string' && param.enum.includes(value))) {
     const suggestion = typeof value === 'string' ? suggestName(value, param.enum) : '';
     return [`${name}: expected one of ${param.enum.join(', ')}, got ${describe(given)}${suggestion}`];
@@ -78,8 +76,6 @@ function describe(value: JsonValue): string {
   if (typeof value === 'string') {
     return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}...` : value);
   }
-  if (typeof value === 'object' && value !== null) {
-    return Array.isArray(value) ? 'an array' : 'an object';
-  }
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   return String(value);
 }

@@ -10,9 +10,7 @@ export function checkParents(file: DefinitionFile, note: Note): void {
   const names = Object.keys(file.entities);
   for (const [name, entity] of Object.entries(file.entities)) {
     const at = ['entities', name, 'parents'];
-    if (entity.parents.length === 0) {
-      checkRequired(entity, null, ['entities', name], note);
-    }
+    if (entity.parents.length === 0) checkRequired(entity, null, ['entities', name], note);
     if (entity.parents.length > 0 && !entity.parents.some((parent) => parent.byDefault)) {
       note(at, 'expected at least one parent that is byDefault, or this entity is never read', at);
     }
@@ -38,9 +36,7 @@ export function checkParents(file: DefinitionFile, note: Note): void {
 /** Files are read top-down: a parent's partitions exist before its children's. A cycle can never stand in order. */
 function checkOrder(file: DefinitionFile, child: string, parent: string, at: YamlPath, note: Note): void {
   const names = Object.keys(file.entities);
-  if (names.indexOf(parent) < names.indexOf(child)) {
-    return;
-  }
+  if (names.indexOf(parent) < names.indexOf(child)) return;
   const cycle = pathUp(file, parent, child, []);
   note(
     at,
@@ -56,17 +52,11 @@ function pathUp(
   to: string,
   seen: readonly string[],
 ): readonly string[] | null {
-  if (from === to) {
-    return [...seen, from];
-  }
-  if (seen.includes(from)) {
-    return null;
-  }
+  if (from === to) return [...seen, from];
+  if (seen.includes(from)) return null;
   for (const parent of file.entities[from]?.parents ?? []) {
     const path = pathUp(file, parent.entity, to, [...seen, from]);
-    if (path !== null) {
-      return path;
-    }
+    if (path !== null) return path;
   }
   return null;
 }
@@ -80,9 +70,7 @@ function checkParent(
 ): void {
   const at = [...entityAt, 'parents', index];
   const parent = entity.parents[index];
-  if (parent === undefined) {
-    return;
-  }
+  if (parent === undefined) return;
   const declared = entity.actions.list?.params ?? {};
   const parentFields = Object.keys(target.fields);
   for (const [param, field] of Object.entries(parent.params)) {
@@ -113,9 +101,7 @@ function checkParent(
 
 /** A marker is compared as a text and read as a time. */
 function checkMarker(parent: ParentFile, target: EntityFile, at: YamlPath, note: Note): void {
-  if (parent.marker === null) {
-    return;
-  }
+  if (parent.marker === null) return;
   const { field } = parent.marker;
   const here = [...at, 'marker', 'field'];
   const declaration = ['entities', parent.entity, 'fields', field];

@@ -49,9 +49,7 @@ function checkUnlisted(entity: EntityFile, entityAt: YamlPath, note: Note): void
 
 function checkWindow(entity: EntityFile, entityAt: YamlPath, note: Note): void {
   const { window } = entity;
-  if (window === null) {
-    return;
-  }
+  if (window === null) return;
   const declared = entity.actions.list?.params ?? {};
   for (const bound of ['since', 'before'] as const) {
     const name = window[bound];

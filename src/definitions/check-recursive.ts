@@ -6,9 +6,7 @@ import { suggestName } from './suggest-name.ts';
 /** Listings inside listings: the fields they are told by and the fields that are filled in. */
 export function checkRecursive(entity: EntityFile, at: YamlPath, note: Note): void {
   const { recursive } = entity;
-  if (recursive === null) {
-    return;
-  }
+  if (recursive === null) return;
   const wanted = [
     ['flag', ['boolean']],
     ['parentField', ['object', 'any']],

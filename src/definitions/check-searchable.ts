@@ -17,9 +17,7 @@ export function checkSearchable(entity: EntityFile, entityAt: YamlPath, note: No
     field.from?.forEach((_, index) =>
       checkFrom(entity, field.from ?? [], index, entityAt, [...at, 'from'], note),
     );
-    if (field.shape === 'pairs') {
-      checkPairs(entity, name, field, entityAt, note);
-    }
+    if (field.shape === 'pairs') checkPairs(entity, name, field, entityAt, note);
   }
 }
 
@@ -33,9 +31,7 @@ function checkFrom(
 ): void {
   const at = [...fromAt, index];
   const name = from[index] ?? '';
-  if (from.indexOf(name) !== index) {
-    note(at, `${name} is named twice`);
-  }
+  if (from.indexOf(name) !== index) note(at, `${name} is named twice`);
   if (entity.ignored.includes(name)) {
     note(at, `${name} is ignored: it is not stored, and nothing can be made from it`, [
       ...entityAt,
@@ -48,9 +44,7 @@ function checkFrom(
     return;
   }
   const known = [...Object.keys(entity.fields), ...Object.keys(entity.explode?.fields ?? {})];
-  if (known.includes(name)) {
-    return;
-  }
+  if (known.includes(name)) return;
   const suggestion = suggestName(name, known);
   if (suggestion !== '' || name === '' || isReservedName(name)) {
     const message = `no such field: ${JSON.stringify(name)}${suggestion}`;

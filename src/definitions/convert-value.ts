@@ -37,43 +37,27 @@ function convert(type: FieldType, value: JsonValue): JsonValue {
 }
 
 function toText(value: JsonValue): JsonValue {
-  if (typeof value === 'string') {
-    return value;
-  }
-  if (typeof value === 'number') {
-    return Number.isSafeInteger(value) ? String(value) : null;
-  }
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? String(value) : null;
   return typeof value === 'bigint' ? String(value) : null;
 }
 
 function toInteger(value: JsonValue): JsonValue {
-  if (typeof value === 'bigint' || Number.isSafeInteger(value)) {
-    return value;
-  }
-  if (typeof value !== 'string' || !wholeNumber.test(value)) {
-    return null;
-  }
+  if (typeof value === 'bigint' || Number.isSafeInteger(value)) return value;
+  if (typeof value !== 'string' || !wholeNumber.test(value)) return null;
   const number = Number(value);
   return Number.isSafeInteger(number) ? number : BigInt(value);
 }
 
 function toNumber(value: JsonValue): JsonValue {
-  if (typeof value === 'number' || typeof value === 'bigint') {
-    return value;
-  }
-  if (typeof value !== 'string' || value.trim() === '') {
-    return null;
-  }
+  if (typeof value === 'number' || typeof value === 'bigint') return value;
+  if (typeof value !== 'string' || value.trim() === '') return null;
   const number = Number(value);
   return Number.isFinite(number) ? number : null;
 }
 
 function toBoolean(value: JsonValue): JsonValue {
-  if (typeof value === 'boolean') {
-    return value;
-  }
-  if (value === 'true' || value === 'false') {
-    return value === 'true';
-  }
+  if (typeof value === 'boolean') return value;
+  if (value === 'true' || value === 'false') return value === 'true';
   return null;
 }

@@ -3,9 +3,7 @@
  * open). What is frozen already is taken as done.
  */
 export function deepFreeze<Value>(value: Value): Value {
-  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) {
-    return value;
-  }
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value;
   if (value instanceof Map) {
     lock(value, ['set', 'delete', 'clear']);
     for (const [key, inner] of value) {

@@ -31,9 +31,7 @@ export interface FoundDefinitions {
  */
 export function loadDefinitions(folders: readonly string[]): ReadonlyMap<string, Definition> {
   const { definitions, problems } = findDefinitions(folders);
-  if (problems.length > 0) {
-    throw new ProblemsError('DEFINITION_INVALID', problems);
-  }
+  if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
   return definitions;
 }
 
@@ -60,9 +58,7 @@ export function findDefinitions(folders: readonly string[]): FoundDefinitions {
       continue;
     }
     fileByName.set(name, file);
-    if (definition !== null) {
-      definitions.set(name, definition);
-    }
+    if (definition !== null) definitions.set(name, definition);
   }
   return {
     definitions: deepFreeze(definitions),
@@ -81,8 +77,9 @@ export function prepareDefinitions(folder: string): PreparedDefinitions {
     const text = readText(file);
     const { value, found } = checkedFile(readYaml(file));
     problems.push(...found);
-    if (typeof text === 'string' && value !== null)
+    if (typeof text === 'string' && value !== null) {
       prepared.push([hashOfText(text), { file: value, contentHash: contentHashOf(value) }]);
+    }
   }
   if (problems.length > 0) throw new ProblemsError('DEFINITION_INVALID', problems);
   return Object.fromEntries(prepared);
@@ -128,13 +125,9 @@ function checkedFile(yaml: YamlFile): {
   readonly value: DefinitionFile | null;
   readonly found: readonly Problem[];
 } {
-  if (yaml.problems.length > 0) {
-    return { name: null, value: null, found: yaml.problems };
-  }
+  if (yaml.problems.length > 0) return { name: null, value: null, found: yaml.problems };
   const { value, broken, problems } = parseShape(definitionFile(), yaml.data, yaml);
-  if (value === null) {
-    return { name: null, value: null, found: problems };
-  }
+  if (value === null) return { name: null, value: null, found: problems };
   const found = [...problems];
   const places = brokenPlaces(broken);
   checkDefinition(

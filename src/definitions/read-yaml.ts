@@ -60,8 +60,9 @@ export function parseYaml(file: string, text: string): YamlFile {
   }));
   if (problems.length > 0) return { file, data: null, problems, line, problem };
   const { data, forbidden } = yamlData(document);
-  for (const { offset, path, message } of forbidden)
+  for (const { offset, path, message } of forbidden) {
     problems.push({ file, line: lineAt(offset), path, message });
+  }
   return { file, data, problems, line, problem };
 }
 
@@ -69,9 +70,7 @@ export function parseYaml(file: string, text: string): YamlFile {
 export function readText(file: string): string | { readonly message: string } {
   try {
     const { size } = statSync(file);
-    if (size > maxBytes) {
-      return { message: `expected at most ${maxBytes} bytes, got ${size}` };
-    }
+    if (size > maxBytes) return { message: `expected at most ${maxBytes} bytes, got ${size}` };
     return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file));
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);

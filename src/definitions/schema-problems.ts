@@ -34,9 +34,7 @@ export function parseShape<Schema extends z.ZodType>(
   mayShow: (path: YamlPath) => boolean = () => true,
 ): SoundRest<z.output<Schema>> & { readonly problems: readonly Problem[] } {
   const parsed = schema.safeParse(data);
-  if (parsed.success) {
-    return { value: parsed.data, broken: [], problems: [] };
-  }
+  if (parsed.success) return { value: parsed.data, broken: [], problems: [] };
   const problems = firstIssues(parsed.error).flatMap((issue) => problemsOf(issue, data, yaml, mayShow));
   return { ...soundRest(schema, data), problems };
 }
@@ -58,12 +56,8 @@ function problemsOf(
 
 function describeIssue(issue: z.core.$ZodIssue, value: unknown, mayShow: boolean): string {
   const expected = expectedOf(issue);
-  if (expected === null) {
-    return issue.message;
-  }
-  if (value === undefined) {
-    return `is missing; expected ${expected}`;
-  }
+  if (expected === null) return issue.message;
+  if (value === undefined) return `is missing; expected ${expected}`;
   if (issue.code === 'invalid_value' && typeof value === 'string' && mayShow) {
     const suggestion = suggestName(value, issue.values.map(String));
     return `expected ${expected}, got ${JSON.stringify(value)}${suggestion}`;
@@ -79,9 +73,7 @@ function expectedOf(issue: z.core.$ZodIssue): string | null {
   if (issue.code === 'invalid_type') {
     return issue.expected === 'record' ? 'an object' : article(issue.expected);
   }
-  if (issue.code === 'invalid_value') {
-    return `one of ${issue.values.map(String).join(', ')}`;
-  }
+  if (issue.code === 'invalid_value') return `one of ${issue.values.map(String).join(', ')}`;
   if (issue.code === 'too_big') {
     return `${issue.inclusive === false ? 'less than' : 'at most'} ${issue.maximum}${unitOf(issue.origin)}`;
   }
@@ -92,30 +84,22 @@ function expectedOf(issue: z.core.$ZodIssue): string | null {
 }
 
 function article(type: string): string {
-  if (type === 'int') {
-    return 'a whole number';
-  }
+  if (type === 'int') return 'a whole number';
   return /^[aeio]/.test(type) ? `an ${type}` : `a ${type}`;
 }
 
 function unitOf(origin: string): string {
-  if (origin === 'string') {
-    return ' characters';
-  }
+  if (origin === 'string') return ' characters';
   return origin === 'array' ? ' elements' : '';
 }
 
 function sizeOf(value: unknown): string {
-  if (typeof value === 'number') {
-    return String(value);
-  }
+  if (typeof value === 'number') return String(value);
   return String(typeof value === 'string' || Array.isArray(value) ? value.length : 0);
 }
 
 function typeName(value: unknown): string {
-  if (value === null) {
-    return 'nothing';
-  }
+  if (value === null) return 'nothing';
   return Array.isArray(value) ? 'an array' : article(typeof value);
 }
 
@@ -123,12 +107,8 @@ function typeName(value: unknown): string {
 function writtenAt(data: unknown, path: YamlPath): unknown {
   let value = data;
   for (const step of path) {
-    if (typeof value === 'string' && step === 'type') {
-      return value;
-    }
-    if (!isObject(value) || !Object.hasOwn(value, step)) {
-      return undefined;
-    }
+    if (typeof value === 'string' && step === 'type') return value;
+    if (!isObject(value) || !Object.hasOwn(value, step)) return undefined;
     value = Reflect.get(value, step);
   }
   return value;

@@ -24,9 +24,7 @@ export function soundRest<Schema extends z.ZodType>(
   const broken: YamlPath[] = [];
   for (let round = 0; round < maxRounds; round += 1) {
     const parsed = schema.safeParse(root.data);
-    if (parsed.success) {
-      return { value: parsed.data, broken };
-    }
+    if (parsed.success) return { value: parsed.data, broken };
     for (const issue of firstIssues(parsed.error)) {
       if (issue.code === 'unrecognized_keys') {
         leaveOut(root.data, issue);
@@ -43,9 +41,7 @@ export function soundRest<Schema extends z.ZodType>(
 export function firstIssues(error: z.core.$ZodError): readonly z.core.$ZodIssue[] {
   const told = new Set<string>();
   return error.issues.filter((issue) => {
-    if (issue.code === 'unrecognized_keys') {
-      return true;
-    }
+    if (issue.code === 'unrecognized_keys') return true;
     const place = placeName(issue.path);
     const isFirst = !told.has(place);
     told.add(place);
@@ -96,9 +92,7 @@ function standIn(issue: z.core.$ZodIssue): unknown {
     case 'too_big':
       return issue.maximum;
     case 'too_small':
-      if (issue.origin === 'array') {
-        return [null];
-      }
+      if (issue.origin === 'array') return [null];
       return issue.origin === 'string' ? textFor(issue.path) : Number(issue.minimum) + 1;
     case 'custom':
     case 'invalid_element':

@@ -53,9 +53,9 @@ export function yamlData(document: Document.Parsed): {
   };
   const readAlias = (alias: Alias): unknown => {
     const target = anchors.get(alias.source);
-    if (target === undefined)
+    if (target === undefined) {
       refuse(alias, '', `invalid YAML: there is no anchor &${alias.source} above this alias`);
-    else if (target.isOpen) refuse(alias, '', `the alias *${alias.source} lies inside its own anchor`);
+    } else if (target.isOpen) refuse(alias, '', `the alias *${alias.source} lies inside its own anchor`);
     values += target?.values ?? 1;
     return target?.data ?? null;
   };
@@ -67,8 +67,9 @@ export function yamlData(document: Document.Parsed): {
       if (!isScalar(key)) continue;
       const name = String(key.value);
       if (isReservedName(name)) refuse(key, name, 'this name is reserved; choose another one');
-      else if (data.has(name))
+      else if (data.has(name)) {
         refuse(key, '', `invalid YAML: the key ${JSON.stringify(name)} is there twice`);
+      }
       data.set(name, read(value));
     }
     return Object.fromEntries(data);

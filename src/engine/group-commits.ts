@@ -73,9 +73,9 @@ export function groupCommits(
       );
       group.forEach(({ resolve, reject }, index) => {
         const page = committed[index];
-        if (page === undefined)
+        if (page === undefined) {
           reject(new Error(`the sink answered ${committed.length} of ${group.length} pages`));
-        else resolve(page);
+        } else resolve(page);
       });
       onEvent({ kind: 'commit-finished', pages: group.length, ms: clock.now() - startedMs });
     } catch (error) {

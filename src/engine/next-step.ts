@@ -75,8 +75,9 @@ export function afterFailure(walk: Walk, standing: Standing, error: unknown): Ex
       return restart(walk, standing, error);
     case 'smaller-page': {
       const position = walk.pagination.halve(standing.position);
-      if (position !== null)
+      if (position !== null) {
         return { kind: 'continue', standing: { ...standing, position }, restartedBecause: null };
+      }
       return { kind: 'set-aside', standing, failure: failureOf(walk, error) };
     }
     case 'stop':

@@ -97,8 +97,9 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       own.foreign += page.foreign;
       for (const [entity, fields] of page.extraFields) of(entity).extraFields += fields;
       for (const { entity } of page.rows.slice(1)) receive(entity, page.explodedFetched);
-      for (const { entity, counts } of committed.counts)
+      for (const { entity, counts } of committed.counts) {
         of(entity).counts = addCounts(of(entity).counts, counts);
+      }
       for (const { mode, proof } of committed.unsealed ?? []) countSeal(partition.entity, mode, proof, -1);
     },
     sealed: ({ entity, mode }, proof) => countSeal(entity, mode, proof, 1),

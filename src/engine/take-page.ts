@@ -40,8 +40,9 @@ export async function takePage(walk: Walk, standing: Standing, fetching: Promise
 
 /** Accounts for a page that was fetched and will not be stored. */
 export function dropPage({ onEvent, entity }: Walk, fetched: Fetched): void {
-  if (fetched.kind === 'page')
+  if (fetched.kind === 'page') {
     onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
+  }
 }
 
 type Preparation =

@@ -110,8 +110,9 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     if (!mayRunAhead) await commits.waitFor(Promise.all(ahead.stored.splice(0)));
     if (next.kind === 'end') return { kind: 'sealed', proof: next.seal.proof };
     if (next.kind === 'set-aside') return next;
-    if (next.restartedBecause !== null)
+    if (next.restartedBecause !== null) {
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
+    }
     standing = next.standing;
   }
 }

@@ -50,8 +50,9 @@ export function afterKeys(progress: WalkProgress, keys: readonly string[], isFur
 export function stuckBecause({ stalled, before, since, sinceSample }: WalkProgress): string | null {
   const advice =
     'what was read is kept, and the next run begins this listing again; report it to the operator of the service if it stays so';
-  if (stalled > patience)
+  if (stalled > patience) {
     return `expected each page to lead on, got ${stalled} in a row that were empty or showed no row behind those read; ${advice}`;
+  }
   const isCounted = sinceSample.length < sampleSize;
   const most = isCounted
     ? mostRepeats * sinceSample.length

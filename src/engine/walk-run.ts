@@ -49,8 +49,9 @@ export async function walkRun(
         tally.sealed(partition, end.proof);
         onEvent({ kind: 'walk-sealed', entity, params, proof: end.proof.kind });
       }
-      if (end.kind === 'set-aside' && end.failure.recovery === 'skip-entity')
+      if (end.kind === 'set-aside' && end.failure.recovery === 'skip-entity') {
         denied.set(partition.entity, end.failure);
+      }
       return end;
     } finally {
       commits.walkClosed();
@@ -77,8 +78,9 @@ export async function walkRun(
   } while (!signal.aborted && !isClosing() && (await sink.findLeftovers(lease)) > 0);
 
   // What an earlier run left may be all that is down: then holding on to it would keep everything else from being read.
-  if (silence.isUnbroken() && started.continues === null && !signal.aborted)
+  if (silence.isUnbroken() && started.continues === null && !signal.aborted) {
     throw silenceError([...denied.values()].at(-1) ?? null);
+  }
 }
 
 /** Ends the run as failed, so that the next one goes on from here. */

@@ -50,8 +50,9 @@ export async function workPartitions(options: WorkOptions, wake: Wake): Promise<
     const free = concurrency - open.size;
     // What is open may be among the answers: asking for that many more leaves `free` others where there are any.
     const due = free > 0 ? await sink.nextPartitions(lease, concurrency + open.size) : [];
-    for (const partition of due.filter(({ id }) => !open.has(id)).slice(0, free))
+    for (const partition of due.filter(({ id }) => !open.has(id)).slice(0, free)) {
       open.set(partition.id, work(partition));
+    }
     if (open.size === 0) return;
     // Not a race over the walks: each one would keep a reaction per turn for as long as the longest walk lasts.
     await woken;

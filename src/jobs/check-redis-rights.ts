@@ -116,8 +116,9 @@ export async function checkRedisRights(redis: Redis, prefix: string): Promise<Re
   const inScript = replies.flatMap(({ value, command }) =>
     command === 'EVAL' && Array.isArray(value) ? value.map(String) : [],
   );
-  if (inScript.includes('READONLY') || errors.some((error) => error.startsWith('READONLY')))
+  if (inScript.includes('READONLY') || errors.some((error) => error.startsWith('READONLY'))) {
     return { kind: 'replica' };
+  }
   const commands = [
     ...replies.flatMap(({ command, error }) => (error.startsWith('NOPERM') ? [command] : [])),
     ...inScript,

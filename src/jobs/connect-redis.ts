@@ -45,14 +45,16 @@ export async function connectRedis(
       return await checkRedisRights(redis, prefix);
     };
     const refusal = await Promise.race([ask(), rejectWhenAborted(deadline)]);
-    if (refusal !== null)
+    if (refusal !== null) {
       throw new Refused(refusalText(refusal, redis.options.username ?? 'default', prefix));
+    }
   } catch (error) {
     disconnect();
     if (error instanceof Refused) throw unavailable(url, error.message, error);
     // While it loads, the client waits and asks again.
-    if (/^loading:1/m.test(known.info))
+    if (/^loading:1/m.test(known.info)) {
       throw unavailable(url, refusalText({ kind: 'loading' }, '', ''), error);
+    }
     const cause = lastError ?? error;
     throw unavailable(url, failureText(cause, url, await firstWords(url, cause)), cause);
   }
@@ -167,21 +169,28 @@ function refusalText(refusal: RedisRefusal, user: string, prefix: string): strin
 function failureText(error: unknown, url: Secret, greeting: string): string {
   const reason = reasonOf(error);
   const isTls = url.reveal().startsWith('rediss:');
-  if (/max number of clients/.test(`${greeting} ${reason}`))
+  if (/max number of clients/.test(`${greeting} ${reason}`)) {
     return 'has no room for another connection (maxclients). Raise maxclients, or stop what holds connections';
-  if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason))
+  }
+  if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason)) {
     return `refuses the user name or password of redis.url: ${reason}. Put the right ones into redis.url`;
-  if (/^NOPERM\b/.test(reason))
+  }
+  if (/^NOPERM\b/.test(reason)) {
     return `refuses what it is asked: ${reason}. Give the user of redis.url more rights`;
+  }
   if (reason.startsWith('LOADING')) return refusalText({ kind: 'loading' }, '', '');
-  if (reason.startsWith('Unknown RESP type'))
+  if (reason.startsWith('Unknown RESP type')) {
     return 'is no Redis: another program answers there. Set redis.url to where Redis runs';
-  if (/certificate/i.test(reason))
+  }
+  if (/certificate/i.test(reason)) {
     return `has a TLS certificate that is not trusted: ${reason}. Name its CA in NODE_EXTRA_CA_CERTS`;
-  if (isTls && /no answer within|wrong version number|packet length|EPROTO/.test(reason))
+  }
+  if (isTls && /no answer within|wrong version number|packet length|EPROTO/.test(reason)) {
     return `does not answer by TLS: ${reason}. If it has no TLS, begin redis.url with redis:// instead of rediss://`;
-  if (!isTls && /Connection is closed|ECONNRESET|EPIPE/.test(reason))
+  }
+  if (!isTls && /Connection is closed|ECONNRESET|EPIPE/.test(reason)) {
     return 'closes the connection without an answer. If it expects TLS, begin redis.url with rediss:// instead of redis://';
+  }
   return `does not answer: ${reason}. Start it, or set redis.url to where it runs`;
 }
 

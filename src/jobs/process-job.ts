@@ -46,8 +46,9 @@ export function createJobProcessor(
     const { connector } = work;
     const end = endOf(job, settlement);
     context.observe({ kind: 'job-ended', connector, end });
-    if (isNews(connector, settlement))
+    if (isNews(connector, settlement)) {
       context.log.info({ connector, job: work.kind, end, ...factsOf(settlement) }, 'job ended');
+    }
     return carryOut(job, token, connector, settlement);
   };
 }

@@ -52,8 +52,9 @@ function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): 
 
 function settleError(error: unknown, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs, heldDelayMs } = circumstances;
-  if (error instanceof ThrottledError)
+  if (error instanceof ThrottledError) {
     return { kind: 'delay', untilMs: nowMs + error.retryAfterMs, end: 'delayed' };
+  }
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
   // The queue of that sink is held until its file is back, and the run is resumed then.
   if (error.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };

@@ -156,11 +156,12 @@ async function work(
       clock,
       isRunInHand: () => context.running.size > 0,
     });
-    if (!hasClosed)
+    if (!hasClosed) {
       log.warn(
         { graceMs },
         'worker stopped without signing off from Redis: Redis did not answer, or a run took longer than the grace period',
       );
+    }
     connections.disconnect();
     await Promise.all([schedules.ended, sinksWatched]);
   };
@@ -202,17 +203,19 @@ function openReconcile(
         lastRun: (connector) => ledger.lastRun(connector),
         retryDelayMs: timings.retryDelayMs,
       });
-      if (written.length + removed.length > 0)
+      if (written.length + removed.length > 0) {
         log.info({ written, kept, removed }, 'schedules were put in place');
+      }
       await tellOutdated(outdated);
       const text = JSON.stringify([outdated, foreign]);
       // Told when it is seen twice: the other worker may be in the middle of writing.
       const isNews = outdated.length > 0 && text === seen && text !== told;
-      if (isNews)
+      if (isNews) {
         log.warn(
           { sinks: outdated, connectors: foreign },
           'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
         );
+      }
       if (outdated.length === 0 && told !== '') log.info({}, 'the configs of all workers agree again');
       if (isNews || outdated.length === 0) told = outdated.length === 0 ? '' : text;
       seen = text;

@@ -21,8 +21,9 @@ export async function watchSinks(options: {
   while (await slept(clock, everyMs, signal)) {
     for (const { name: sink } of sinks) {
       const found = ledger.lost(sink);
-      if (found === null && told.delete(sink))
+      if (found === null && told.delete(sink)) {
         log.info({ sink }, 'the file of this sink is back at its place');
+      }
       if (found === null || told.has(sink)) continue;
       told.add(sink);
       log.error(

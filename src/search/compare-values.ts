@@ -30,8 +30,9 @@ export function isOrdered(value: JsonValue, ordering: Ordering, other: Scalar): 
 
 function compareScalars(left: JsonValue, right: Scalar): number | null {
   if (isNumber(left) && isNumber(right)) return compareNumbers(left, right);
-  if (typeof left === 'string' && typeof right === 'string')
+  if (typeof left === 'string' && typeof right === 'string') {
     return compareTexts(comparable(left), comparable(right));
+  }
   if (typeof left === 'boolean' && typeof right === 'boolean') return Number(left) - Number(right);
   return null;
 }

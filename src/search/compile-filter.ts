@@ -40,8 +40,9 @@ function compileField(condition: FieldCondition, { target, index, functions }: C
   const rows = indexedRows(condition, field, index, target);
   const [found] = rows;
   // Of a text of the row itself the index knows all words; only what was written since has to be looked at.
-  if (found !== undefined && condition.kind === 'keyword' && field.type === 'string')
+  if (found !== undefined && condition.kind === 'keyword' && field.type === 'string') {
     return allOf([found, oneOf([piece('r._seq <= ?', index.indexedSeq), piece(look())])]);
+  }
   return allOf([...rows, ...textConditions(field, condition), piece(look())]);
 }
 

@@ -23,11 +23,12 @@ export function findField(target: SearchTarget, name: string, at: string): Found
 
 function namesIn(name: string, at: string): FieldPath {
   const [array, ...inside] = name.split('[].');
-  if (inside.length > 0)
+  if (inside.length > 0) {
     throw searchProblem(
       at,
       `expected a path that ends at the array; of its elements ask {"any": {${JSON.stringify(array)}: condition}}`,
     );
+  }
   return name.replace(/\[\]$/, '').split('.');
 }
 
@@ -42,8 +43,9 @@ export function fieldAt(target: SearchTarget, path: FieldPath, at: string): Foun
     throw searchProblem(at, `expected a searchable field, got ${shownName(name)}${suggestion}`);
   }
   const type = scalarType(field.type);
-  if (type !== null && inside.length > 0)
+  if (type !== null && inside.length > 0) {
     throw searchProblem(at, `expected ${name} without anything behind it: it is of type ${type}`);
+  }
   return { path: [name, ...inside], type };
 }
 
@@ -61,8 +63,9 @@ export function elementField(name: string, at: string): FoundField {
 }
 
 function checkLength(path: FieldPath, at: string): void {
-  if (path.length > searchLimits.pathParts)
+  if (path.length > searchLimits.pathParts) {
     throw searchProblem(at, `expected a path of at most ${searchLimits.pathParts} names, got ${path.length}`);
+  }
 }
 
 function scalarType(type: FieldType): ScalarType | null {

@@ -15,8 +15,9 @@ export function nativeColumn({ type, shape, sources }: SearchField): NativeColum
   const [first, ...more] = sources;
   if (first === undefined || shape !== 'asIs') return null;
   const kind = kindOfSource(first);
-  if (kind === null || !sources.every((source) => kindOfSource(source) === kind && canBe(type, source)))
+  if (kind === null || !sources.every((source) => kindOfSource(source) === kind && canBe(type, source))) {
     return null;
+  }
   if (more.length === 0) return { sql: sourceSql(first), kind, isAbsentWhenEmpty: isAbsentWhenEmpty(first) };
   const values = sources.map((source) =>
     isAbsentWhenEmpty(source) ? `nullif(${sourceSql(source)}, '')` : sourceSql(source),

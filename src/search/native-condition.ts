@@ -128,8 +128,9 @@ function endOfPrefix(prefix: string): string | null {
   for (let last = characters.pop(); last !== undefined; last = characters.pop()) {
     const code = last.codePointAt(0) ?? 0;
     // Between these two lie the surrogates, which are no characters.
-    if (code < 0x10ffff)
+    if (code < 0x10ffff) {
       return characters.join('') + String.fromCodePoint(code === 0xd7ff ? 0xe000 : code + 1);
+    }
   }
   return null;
 }

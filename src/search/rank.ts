@@ -71,8 +71,9 @@ function fieldScore(condition: FieldCondition): (value: JsonValue) => number {
   return (value) => {
     let best = 0;
     if (!Array.isArray(value)) return best;
-    for (const element of value as readonly JsonValue[])
+    for (const element of value as readonly JsonValue[]) {
       if (meets(element)) best = Math.max(best, score(element));
+    }
     return best;
   };
 }

@@ -40,11 +40,12 @@ export function readFilter(filter: unknown, target: SearchTarget, at: string): C
     findField: (name, place) => findField(target, name, place),
     count: (place) => {
       nodes += 1;
-      if (nodes > searchLimits.nodes)
+      if (nodes > searchLimits.nodes) {
         throw searchProblem(
           place,
           `expected at most ${searchLimits.nodes} conditions in all, this is one more`,
         );
+      }
     },
   });
 }
@@ -52,8 +53,9 @@ export function readFilter(filter: unknown, target: SearchTarget, at: string): C
 /** Several operators in one object, and several fields of one operator, mean and. */
 function readCondition(value: unknown, place: Place): Condition {
   const { at, depth } = place;
-  if (depth > searchLimits.depth)
+  if (depth > searchLimits.depth) {
     throw searchProblem(at, `expected conditions at most ${searchLimits.depth} deep, this is deeper`);
+  }
   const conditions = membersOf(value, at, 'a condition such as {"eq": {"field": value}}').flatMap(
     ([operator, operand]) => readOperator(operator, operand, { ...place, at: memberPath(at, operator) }),
   );
@@ -67,8 +69,9 @@ function readOperator(operator: string, operand: unknown, place: Place): readonl
     case 'and':
     case 'or': {
       place.count(at);
-      if (!Array.isArray(operand))
+      if (!Array.isArray(operand)) {
         throw searchProblem(at, `expected an array of conditions, got ${kindOf(operand)}`);
+      }
       const conditions = operand.map((condition: unknown, index) =>
         readCondition(condition, inner(place, `${at}[${index}]`)),
       );
@@ -93,8 +96,9 @@ function readLeaf(operator: Operator, name: string, value: unknown, place: Place
   place.count(at);
   const field = place.findField(name, at);
   if (operator !== 'any') return readOperand(operator, field, value, at);
-  if (field.type !== null)
+  if (field.type !== null) {
     throw searchProblem(at, `expected an array, but ${shownName(name)} is of type ${field.type}`);
+  }
   const condition = readCondition(value, { ...inner(place, at), findField: elementField });
   return { kind: 'any', path: field.path, condition };
 }
@@ -108,7 +112,8 @@ function isOperator(name: string): name is Operator {
 }
 
 function membersOf(value: unknown, at: string, expected: string): readonly (readonly [string, unknown])[] {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw searchProblem(at, `expected ${expected}, got ${kindOf(value)}`);
+  }
   return Object.entries(value);
 }

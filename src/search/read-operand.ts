@@ -19,11 +19,12 @@ export function readOperand(kind: Kind, field: FoundField, value: unknown, at: s
     case 'lt':
     case 'lte': {
       const bound = readScalar(field.type, value, at);
-      if (bound === null)
+      if (bound === null) {
         throw searchProblem(
           at,
           `expected a value to compare with, got null: nothing is more or less than that`,
         );
+      }
       return { kind, path, value: bound };
     }
     case 'in':
@@ -37,8 +38,9 @@ export function readOperand(kind: Kind, field: FoundField, value: unknown, at: s
       return { kind, path, words: readWords(kind, value, at) };
     case 'contains':
       checkHoldsText(kind, field, at);
-      if (field.type === 'string' || typeof value === 'string')
+      if (field.type === 'string' || typeof value === 'string') {
         return { kind, path, value: readText(value, at) };
+      }
       return { kind, path, value: readScalar(field.type, value, at) };
   }
 }
@@ -55,30 +57,34 @@ function readScalar(type: ScalarType | null, value: unknown, at: string): Scalar
 
 function readValues(type: ScalarType | null, values: unknown, at: string): readonly Scalar[] {
   if (!Array.isArray(values)) throw searchProblem(at, `expected an array of values, got ${kindOf(values)}`);
-  if (values.length > searchLimits.inValues)
+  if (values.length > searchLimits.inValues) {
     throw searchProblem(at, `expected at most ${searchLimits.inValues} values, got ${values.length}`);
+  }
   return values.map((value: unknown, index) => readScalar(type, value, `${at}[${index}]`));
 }
 
 function readWords(kind: 'keyword' | 'fuzzy', value: unknown, at: string): readonly string[] {
   const words = wordsOf(readText(value, at));
   if (words.length === 0) throw searchProblem(at, 'expected a text with at least one letter or digit');
-  if (words.length > searchLimits.words)
+  if (words.length > searchLimits.words) {
     throw searchProblem(at, `expected at most ${searchLimits.words} words, got ${words.length}`);
+  }
   return kind === 'keyword' ? [...new Set(words)] : words;
 }
 
 function readText(value: unknown, at: string): string {
   if (typeof value !== 'string') throw searchProblem(at, `expected a text, got ${kindOf(value)}`);
   const { patternChars } = searchLimits;
-  if (!hasAtMostCharacters(value, patternChars))
+  if (!hasAtMostCharacters(value, patternChars)) {
     throw searchProblem(at, `expected at most ${patternChars} characters, got more`);
+  }
   return value;
 }
 
 function checkHoldsText(kind: Kind, { path, type }: FoundField, at: string): void {
-  if (type !== null && type !== 'string')
+  if (type !== null && type !== 'string') {
     throw searchProblem(at, `${kind} looks at texts, but ${path.join('.')} is of type ${type}`);
+  }
 }
 
 function expectedFor(type: ScalarType | null): string {

@@ -31,13 +31,15 @@ function readSort(sort: unknown, target: SearchTarget): readonly SortKey[] {
     const at = `query.sort[${index}]`;
     const entries = Object.entries(readMembers(element, at, null));
     const [[name, direction] = ['', null]] = entries;
-    if (entries.length !== 1)
+    if (entries.length !== 1) {
       throw searchProblem(
         at,
         `expected one field and its direction, such as {"id": "asc"}, got ${entries.length} fields`,
       );
-    if (direction !== 'asc' && direction !== 'desc')
+    }
+    if (direction !== 'asc' && direction !== 'desc') {
       throw searchProblem(memberPath(at, name), `expected "asc" or "desc", got ${kindOf(direction)}`);
+    }
     const { path } = findField(target, name, memberPath(at, name));
     const key = JSON.stringify(path);
     // A field decides nothing the second time.
@@ -54,26 +56,30 @@ function readLimit(limit: unknown): number {
 }
 
 function readCursorText(cursor: unknown): string {
-  if (typeof cursor !== 'string')
+  if (typeof cursor !== 'string') {
     throw searchProblem('cursor', `expected the text of meta.cursor, got ${kindOf(cursor)}`);
-  if (cursor.length > searchLimits.cursorBytes)
+  }
+  if (cursor.length > searchLimits.cursorBytes) {
     throw searchProblem(
       'cursor',
       `expected at most ${searchLimits.cursorBytes} characters, got ${cursor.length}`,
     );
+  }
   return cursor;
 }
 
 /** Paths as texts (`settings.title`) or as arrays of names. */
 function readFields(fields: unknown, target: SearchTarget): readonly FieldPath[] {
   const elements = readArray(fields, 'fields', searchLimits.fields);
-  if (elements.length === 0)
+  if (elements.length === 0) {
     throw searchProblem('fields', 'expected at least one field; leave it out for all of them');
+  }
   return elements.map((element, index) => {
     const at = `fields[${index}]`;
     if (typeof element === 'string') return findField(target, element, at).path;
-    if (!Array.isArray(element))
+    if (!Array.isArray(element)) {
       throw searchProblem(at, `expected a path as a text or as an array of names, got ${kindOf(element)}`);
+    }
     return fieldAt(
       target,
       element.map((name: unknown, part) => readName(name, `${at}[${part}]`)),
@@ -95,12 +101,14 @@ function readArray(value: unknown, at: string, most: number): readonly unknown[]
 
 /** `known`: no other member may be there, for a filter that is not read would find everything. */
 function readMembers(value: unknown, at: string, known: readonly string[] | null): Members {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw searchProblem(at, `expected an object, got ${kindOf(value)}`);
+  }
   const entries = Object.entries(value);
   const unknown = known === null ? undefined : entries.find(([name]) => !known.includes(name));
-  if (unknown !== undefined)
+  if (unknown !== undefined) {
     throw searchProblem(at, `expected ${known?.join(' and ') ?? ''}, got ${shownName(unknown[0])} too`);
+  }
   const members = Object.create(null) as Record<string, unknown>;
   for (const [name, member] of entries) members[name] = member;
   return members;
@@ -118,8 +126,9 @@ function checkSize(query: unknown): void {
     const value = waiting.pop();
     bytes += 1 + (typeof value === 'string' ? Buffer.byteLength(value) : 0);
     if (typeof value === 'number' || typeof value === 'bigint') bytes += String(value).length;
-    if (bytes + waiting.length > searchLimits.queryBytes)
+    if (bytes + waiting.length > searchLimits.queryBytes) {
       throw searchProblem('query', `expected at most ${searchLimits.queryBytes} bytes of JSON`);
+    }
     if (typeof value !== 'object' || value === null) continue;
     for (const [name, member] of Object.entries(value)) {
       if (!Array.isArray(value)) bytes += Buffer.byteLength(name) + 3;

@@ -38,11 +38,12 @@ export function writeCursor({ values, row }: Position, seal: CursorSeal): string
     'base64url',
   );
   const cursor = `${payload}.${signature(payload, seal)}`;
-  if (cursor.length > searchLimits.cursorBytes)
+  if (cursor.length > searchLimits.cursorBytes) {
     throw searchProblem(
       'query.sort',
       `expected values that a cursor of ${searchLimits.cursorBytes} bytes can hold, got longer texts; sort by another field`,
     );
+  }
   return cursor;
 }
 
@@ -51,17 +52,19 @@ export function readCursor(cursor: string, seal: CursorSeal): Position {
   const [payload = '', given = '', ...more] = cursor.split('.');
   const expected = Buffer.from(signature(payload, seal));
   const isOurs = more.length === 0 && expected.length === Buffer.byteLength(given);
-  if (!isOurs || !timingSafeEqual(expected, Buffer.from(given)))
+  if (!isOurs || !timingSafeEqual(expected, Buffer.from(given))) {
     throw searchProblem(
       'cursor',
       'expected meta.cursor of an earlier page, got something else; begin without it',
     );
+  }
   const [query, row, ...values] = payloadText.parse(Buffer.from(payload, 'base64url').toString());
-  if (query !== seal.query)
+  if (query !== seal.query) {
     throw searchProblem(
       'cursor',
       'expected a cursor of this query, got one of another entity, filter or sort, or from before a sorted field was stored in another way or held times in another spelling; begin without it',
     );
+  }
   return { row, values };
 }
 

@@ -82,8 +82,9 @@ export function stretchesBehind(order: SearchOrder, { values, row }: Position): 
 
 /** Null is the first of all ascending, and the last descending. */
 function furtherThan({ sql, direction }: OrderKey, value: Bound): readonly Piece[] {
-  if (direction === 'asc')
+  if (direction === 'asc') {
     return value === null ? [piece(`${sql} IS NOT NULL`)] : [piece(`${sql} > ?`, value)];
+  }
   return value === null ? [] : [piece(`${sql} < ?`, value), piece(`${sql} IS NULL`)];
 }
 

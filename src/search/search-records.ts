@@ -104,11 +104,12 @@ function readRows(
 ): readonly number[] {
   const order = [...keys.map(({ sql, direction }) => `${sql} ${direction}`), `r._row ${rows}`];
   const where = allOf([piece('r._deleted_at IS NULL'), piece(heartbeat), condition]);
-  if (where.values.length > maxBound)
+  if (where.values.length > maxBound) {
     throw searchProblem(
       'query.filter',
       `expected at most ${maxBound} values in all, got ${where.values.length}`,
     );
+  }
   const found = db
     .prepare<Bound[], number>(
       `SELECT r._row FROM ${fromSql(target)} WHERE ${where.sql} ORDER BY ${order.join(', ')} LIMIT ?`,

@@ -12,10 +12,12 @@ const maxBytes = 512;
 export function sortKey(value: JsonValue): Buffer | null {
   if (value === null) return null;
   if (typeof value === 'boolean') return Buffer.from([1, Number(value)]);
-  if (typeof value === 'number')
+  if (typeof value === 'number') {
     return Buffer.concat([Buffer.from([2]), doubleBytes(value), Buffer.from([0x80])]);
-  if (typeof value === 'bigint')
+  }
+  if (typeof value === 'bigint') {
     return Buffer.concat([Buffer.from([2]), integerBytes(value)]).subarray(0, maxBytes);
+  }
   return typeof value === 'string' ? textKey(3, comparable(value)) : textKey(4, writeJson(value));
 }
 

@@ -30,8 +30,9 @@ export function textsIn(value: JsonValue): readonly string[] {
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     if (typeof next === 'string') texts.push(next);
     // One by one: an array may have more elements than a call can have arguments.
-    else if (typeof next === 'object' && next !== null)
+    else if (typeof next === 'object' && next !== null) {
       for (const inner of Object.values<JsonValue>(next).toReversed()) waiting.push(inner);
+    }
   }
   return texts;
 }

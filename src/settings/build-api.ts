@@ -13,9 +13,7 @@ const headerId = /^[A-Za-z0-9_-]{1,128}$/;
 /** Where the API is and who we are there; of no use after a problem. Values are never quoted: they may be secret. */
 export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings {
   const baseUrl = checkBaseUrl(file.baseUrl);
-  if (!baseUrl.ok) {
-    note(['api', 'baseUrl'], baseUrl.why);
-  }
+  if (!baseUrl.ok) note(['api', 'baseUrl'], baseUrl.why);
   for (const name of ['clientId', 'clientSecret'] as const) {
     if (!printable.test(file[name])) {
       note(['api', name], 'expected 1 to 4096 characters without line ends and control characters');

@@ -37,9 +37,7 @@ export function buildConnectors(
     }
     nameByPrefix.set(prefix, name);
     const built = buildConnector(name, connector, { ...known, ...parts }, note);
-    if (built !== null) {
-      connectors.set(built.name, built);
-    }
+    if (built !== null) connectors.set(built.name, built);
   }
   return connectors;
 }
@@ -52,9 +50,7 @@ function buildConnector(
 ): ConnectorSettings | null {
   const at = ['connectors', name];
   const isNamed = isConnectorName(name);
-  if (!isNamed) {
-    note(at, `expected ${namePattern('_ or -')}`);
-  }
+  if (!isNamed) note(at, `expected ${namePattern('_ or -')}`);
   const address = buildAddress(file, at, note);
   const written = file.schedule;
   const schedule =
@@ -83,9 +79,7 @@ function buildConnector(
   const folder = folderOf(name);
   const here = { definition, read, sinks: sinks.values(), folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
-  if (!isNamed || address === null || sink === undefined) {
-    return null;
-  }
+  if (!isNamed || address === null || sink === undefined) return null;
   return {
     name,
     definition,
@@ -135,9 +129,7 @@ function buildAddress(
     note([...at, 'workspace'], 'expected either id or workspace, got both');
     return null;
   }
-  if (file.workspace !== undefined) {
-    return { kind: 'workspace', workspace: file.workspace };
-  }
+  if (file.workspace !== undefined) return { kind: 'workspace', workspace: file.workspace };
   if (file.id === undefined) {
     note(at, 'expected id (the connector in the API) or workspace (to find it by definition)');
     return null;

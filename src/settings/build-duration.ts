@@ -8,12 +8,8 @@ export function buildDuration<Otherwise extends number | null>(
   at: readonly string[],
   note: Note,
 ): number | Otherwise {
-  if (text === undefined) {
-    return otherwise;
-  }
+  if (text === undefined) return otherwise;
   const ms = parseDuration(text);
-  if (ms === null) {
-    note(at, `expected a duration such as ${durationExamples}`);
-  }
+  if (ms === null) note(at, `expected a duration such as ${durationExamples}`);
   return ms ?? otherwise;
 }

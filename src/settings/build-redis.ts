@@ -11,9 +11,7 @@ const prefix = /^[a-z][a-z0-9_-]{0,39}$/;
 export function buildRedis(file: SettingsFile['redis'], note: Note): RedisSettings {
   const given = file ?? defaults;
   const checked = checkRedisUrl(given.url);
-  if (!checked.ok) {
-    note(['redis', 'url'], checked.why);
-  }
+  if (!checked.ok) note(['redis', 'url'], checked.why);
   // It becomes a part of every key and of queue names, where a colon has a meaning.
   if (!prefix.test(given.prefix)) {
     note(

@@ -31,9 +31,7 @@ function buildWhen(
   at: readonly string[],
   note: Note,
 ): When | null {
-  if (file.cron !== undefined) {
-    return buildCron(file.cron, file.timezone ?? 'UTC', at, note);
-  }
+  if (file.cron !== undefined) return buildCron(file.cron, file.timezone ?? 'UTC', at, note);
   if (file.timezone !== undefined) {
     note([...at, 'timezone'], 'belongs to cron: an interval is the same everywhere');
   }
@@ -50,30 +48,22 @@ function buildWhen(
 }
 
 function buildJitter(text: string | undefined, when: When | null, at: readonly string[], note: Note): number {
-  if (text === undefined) {
-    return 0;
-  }
+  if (text === undefined) return 0;
   const ms = parseDuration(text);
   if (ms === null) {
     note(at, `expected a duration such as ${durationExamples}`);
     return 0;
   }
   const longestMs = when?.kind === 'every' ? Math.min(when.everyMs, longestJitterMs) : longestJitterMs;
-  if (ms > longestMs) {
-    note(at, `expected at most ${formatDuration(longestMs)}`);
-  }
+  if (ms > longestMs) note(at, `expected at most ${formatDuration(longestMs)}`);
   return ms;
 }
 
 function buildCron(cron: string, timezone: string, at: readonly string[], note: Note): When | null {
   const cronProblem = checkCron(cron);
-  if (cronProblem !== null) {
-    note([...at, 'cron'], cronProblem);
-  }
+  if (cronProblem !== null) note([...at, 'cron'], cronProblem);
   const timezoneProblem = checkTimezone(timezone);
-  if (timezoneProblem !== null) {
-    note([...at, 'timezone'], timezoneProblem);
-  }
+  if (timezoneProblem !== null) note([...at, 'timezone'], timezoneProblem);
   return cronProblem === null && timezoneProblem === null
     ? { kind: 'cron', pattern: cron.trim(), timezone }
     : null;

@@ -21,9 +21,7 @@ export function buildSinks(
   const nameByPath = new Map<string, string>();
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
-    if (!isConnectorName(name)) {
-      note(at, `expected ${namePattern('_ or -')}`);
-    }
+    if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
     const sink = buildSink(
       name,
       written,

@@ -31,9 +31,7 @@ export function checkCron(pattern: string): string | null {
   const valuesByName = new Map<string, ReadonlySet<number>>();
   for (const [index, field] of wanted.entries()) {
     const values = expandField(parts[index] ?? '', field);
-    if (typeof values === 'string') {
-      return values;
-    }
+    if (typeof values === 'string') return values;
     valuesByName.set(field.name, values);
   }
   return parts.at(-1) === '*' ? checkDate(valuesByName) : null;
@@ -48,9 +46,7 @@ export function checkTimezone(timezone: string): string | null {
       return null;
     }
   } catch (error) {
-    if (!(error instanceof RangeError)) {
-      throw error;
-    }
+    if (!(error instanceof RangeError)) throw error;
   }
   return 'expected the name of a time zone such as UTC or Europe/Berlin';
 }
@@ -75,29 +71,21 @@ function parsePart(
   field: Field,
 ): { readonly first: number; readonly last: number; readonly step: number } | null {
   const match = /^(?:(\*)|([0-9a-z]+)(?:-([0-9a-z]+))?)(?:\/([0-9]{1,3}))?$/i.exec(part);
-  if (match === null) {
-    return null;
-  }
+  if (match === null) return null;
   const [, star, from, to, by] = match;
   const step = by === undefined ? 1 : Number(by);
   const first = star === undefined ? parseValue(from ?? '', field) : field.min;
   // `5/10` means from 5 on, in steps of 10.
   const open = star !== undefined || (to === undefined && by !== undefined);
   const last = open ? field.max : parseValue(to ?? from ?? '', field);
-  if (first === null || last === null || first > last || step < 1) {
-    return null;
-  }
+  if (first === null || last === null || first > last || step < 1) return null;
   return { first, last, step };
 }
 
 function parseValue(text: string, field: Field): number | null {
   const word = field.words.indexOf(text.toLowerCase());
-  if (word !== -1) {
-    return word + field.min;
-  }
-  if (!/^[0-9]{1,2}$/.test(text)) {
-    return null;
-  }
+  if (word !== -1) return word + field.min;
+  if (!/^[0-9]{1,2}$/.test(text)) return null;
   const value = Number(text);
   return value >= field.min && value <= field.max ? value : null;
 }

@@ -145,8 +145,9 @@ function withDefaults(entry: Members, defaults: Members): Members {
   for (const [own, other] of [
     ['id', 'workspace'],
     ['workspace', 'id'],
-  ] as const)
+  ] as const) {
     if (Object.hasOwn(entry, own) && !Object.hasOwn(entry, other)) delete merged[other];
+  }
   return merged;
 }
 

@@ -82,8 +82,9 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   problems.push(...found.problems);
   const file = path.resolve(options.file);
   const settings = shape.value === null ? null : buildSettings(shape.value, { file, config, found }, note);
-  if (settings === null || problems.length > 0)
+  if (settings === null || problems.length > 0) {
     throw new ProblemsError('CONFIG_INVALID', eachOnce([...problems, ...missing]));
+  }
   return deepFreeze({ ...settings, missing });
 }
 

@@ -7,9 +7,7 @@ export const durationExamples = '30s, 30m, 1h30m or 7d';
 /** Milliseconds of `30s`, `30m`, `1h30m`, `7d`; null when the text is no duration or is zero. */
 export function parseDuration(text: string): number | null {
   const match = pattern.exec(text);
-  if (match === null) {
-    return null;
-  }
+  if (match === null) return null;
   const ms = unitMs.reduce((sum, unit, index) => sum + Number(match[index + 1] ?? 0) * unit, 0);
   return ms > 0 ? ms : null;
 }

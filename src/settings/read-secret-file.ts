@@ -30,8 +30,6 @@ export function readSecretFile(file: string): SecretText {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'not a text in UTF-8';
     return { ok: false, why: `the secret file ${file} cannot be read (${code})` };
   } finally {
-    if (descriptor !== null) {
-      closeSync(descriptor);
-    }
+    if (descriptor !== null) closeSync(descriptor);
   }
 }

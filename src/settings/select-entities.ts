@@ -105,9 +105,7 @@ function descendants(
   const found: EntityName[] = [];
   for (const [child, { parents }] of entities) {
     // Parents stand before their children, so one pass finds grandchildren too.
-    if (parents.includes(name) || parents.some((parent) => found.includes(parent))) {
-      found.push(child);
-    }
+    if (parents.includes(name) || parents.some((parent) => found.includes(parent))) found.push(child);
   }
   return found;
 }

@@ -15,8 +15,9 @@ const wrap = (account: SampleAccount): SampleAccount => ({
   get: (entity, params) => account.get(entity, params),
   list: (entity, params) => {
     if (entity === 'list_members') asked.push({ ...params });
-    if (failing !== null && text(params['since_last_changed']).startsWith(failing))
+    if (failing !== null && text(params['since_last_changed']).startsWith(failing)) {
       throw new ApiError(400, 'out of order');
+    }
     return account.list(entity, params);
   },
 });

@@ -170,8 +170,9 @@ describe('init', () => {
       expect(result.code).toBe(0);
       expect(await readFile(join(folder.path, file), 'utf8')).toContain(`path: ${path} }`);
       const named = file.includes(' ') ? `'${file}'` : file;
-      for (const command of ['check', 'discover', 'sync'])
+      for (const command of ['check', 'discover', 'sync']) {
         expect(result.stdout).toContain(`npx connector-sync ${command} --config ${named}\n`);
+      }
     }
     const standard = await callCli(['init'], { cwd: folder.path });
     expect(standard.stdout).toContain('npx connector-sync check\n');

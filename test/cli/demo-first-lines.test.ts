@@ -39,8 +39,9 @@ it.each([[['demo']], [['demo', '--scheduled']]])(
 );
 
 it('npm run demo says that it builds, then what the demo does', async () => {
-  for (const name of ['src', 'config', 'package.json'])
+  for (const name of ['src', 'config', 'package.json']) {
     cpSync(name, join(folder.path, name), { recursive: true });
+  }
   symlinkSync(resolve('node_modules'), join(folder.path, 'node_modules'));
   const child = spawn('npm', ['run', '--silent', 'demo'], {
     cwd: folder.path,

@@ -11,8 +11,9 @@ const refused = new Set<unknown>();
 const wrap = (account: SampleAccount): SampleAccount => ({
   get: (entity, params) => account.get(entity, params),
   list: (entity, params) => {
-    if (entity === 'list_members' && refused.has(params['list_id']))
+    if (entity === 'list_members' && refused.has(params['list_id'])) {
       throw new ApiError(403, 'You may not see this list.');
+    }
     return account.list(entity, params);
   },
 });

@@ -12,8 +12,9 @@ async function everyHelp(columns: number): Promise<ReadonlyMap<string, string>> 
     expect(code).toBe(0);
     texts.set(path.join(' '), stdout);
     const commands = /^Commands:\n((?: .*\n)+)/m.exec(stdout)?.[1] ?? '';
-    for (const [, name = ''] of commands.matchAll(/^ {2}([a-z]+)\b/gm))
+    for (const [, name = ''] of commands.matchAll(/^ {2}([a-z]+)\b/gm)) {
       if (name !== 'help') waiting.push([...path, name]);
+    }
   }
   return texts;
 }

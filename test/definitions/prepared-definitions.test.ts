@@ -53,8 +53,9 @@ describe('the definitions that a build has checked', () => {
 
     beforeEach(() => {
       folder = mkdtempSync(join(tmpdir(), 'prepared-'));
-      for (const name of ['dist', 'config/definitions', 'package.json'])
+      for (const name of ['dist', 'config/definitions', 'package.json']) {
         cpSync(name, join(folder, name), { recursive: true, filter: (path) => !/\.bench|\.test/.test(path) });
+      }
       symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
       writeFileSync(join(folder, 'c.yaml'), config);
     });

@@ -42,8 +42,9 @@ async function withNotes(behindMs: number, work: (world: World) => Promise<void>
     dateMs: () => clock.now(),
     respond: ({ entity, params }) => {
       const last = { has_more: false, next_cursor: null };
-      if (entity === 'blocks')
+      if (entity === 'blocks') {
         return success(params['block_id'] === 'recent' ? blocks.map(blockOf) : [], last);
+      }
       const { sort } = params as { sort?: { direction?: string } };
       return success(sort?.direction === 'ascending' ? pages().toReversed() : pages(), last);
     },

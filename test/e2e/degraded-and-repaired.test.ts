@@ -119,8 +119,9 @@ describe.each(sinks)('a run into %s in which parts of a workspace fail', (sink) 
     world.obstruct((entity, params: Params) => {
       if (params['block_id'] === first) throw notFound('Could not find block');
       if (params['block_id'] === second) throw new ApiError(403, 'Insufficient permissions for this page.');
-      if (entity === 'blocks' && params['block_id'] === third)
+      if (entity === 'blocks' && params['block_id'] === third) {
         throw new ApiError(500, 'Something went wrong.');
+      }
     });
     const degraded = await world.sync({}, impatient());
     expect(degraded.outcome).toBe('degraded');

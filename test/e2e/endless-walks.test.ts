@@ -135,7 +135,7 @@ describe('a listing of page tokens that never ends', () => {
       connectors: [{ id: 'c1', name: 'One', definitionId: notes.id }],
       respond: (call) => {
         const end = { has_more: false, next_cursor: null };
-        if (call.entity === 'pages')
+        if (call.entity === 'pages') {
           return success(
             ['bent', 'good'].map((id) => ({
               object: 'page',
@@ -144,6 +144,7 @@ describe('a listing of page tokens that never ends', () => {
             })),
             end,
           );
+        }
         if (call.params['block_id'] !== 'bent') return success(blocks(1_000, 0), end);
         answers += 1;
         return success(page(answers), { has_more: true, next_cursor: `token-${answers}` });

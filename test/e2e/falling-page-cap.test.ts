@@ -38,8 +38,9 @@ async function withLists(
     connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
     respond: ({ entity, params }) => {
       const start = Number(params['offset']);
-      if (entity === 'lists')
+      if (entity === 'lists') {
         return success(world.sizes.map((_, index) => ({ id: `list-${index}` })).slice(start), { links: [] });
+      }
       calls += 1;
       const listId = params['list_id'];
       const list = typeof listId === 'string' ? Number(listId.replace('list-', '')) : 0;

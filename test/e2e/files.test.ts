@@ -166,8 +166,9 @@ describe('fetching files', () => {
 
   it('stops asking when nobody answers, and says what is left', async () => {
     const { files, sync, asked } = await open();
-    for (let number = 10; number < 40; number += 1)
+    for (let number = 10; number < 40; number += 1) {
       files.set(`a${number}`, file('x', { reply: () => resetBeforeHeaders }));
+    }
     const report = await sync({ concurrency: 1, limits: { retries: 1 } });
     expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 5, left: 30 }] });
     expect(new Set(asked()).size).toBe(5);

@@ -62,8 +62,9 @@ async function syncMembers(
   await using server = await startHostileServer({
     connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
     respond: (call) => {
-      if (call.entity === 'lists')
+      if (call.entity === 'lists') {
         return call.params['offset'] === 0 ? success([{ id: 'list-1' }], { links: [] }) : success([]);
+      }
       memberCalls += 1;
       if (memberCalls === expireAt) server.expireTokens();
       return answer(call, memberCalls);

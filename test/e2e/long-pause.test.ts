@@ -157,8 +157,9 @@ describe('a service that asks for a long pause', () => {
     async (concurrency) => {
       const sealed = new Set<unknown>();
       const onEvent: OnRunEvent = (event) => {
-        if (event.kind === 'walk-sealed' && event.entity === 'list_members')
+        if (event.kind === 'walk-sealed' && event.entity === 'list_members') {
           sealed.add(event.params['list_id']);
+        }
       };
       await withService(
         (call) => {

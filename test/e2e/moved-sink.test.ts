@@ -146,8 +146,9 @@ function moveAll(type: 'sqlite' | 'jsonl', from: string, to: string): void {
   mkdirSync(to, { recursive: true });
   const isMoved = (name: string): boolean =>
     type === 'jsonl' ? name === 'lake' : /^test\.db(-wal|-shm)?$/.test(name);
-  for (const name of readdirSync(from).filter(isMoved))
+  for (const name of readdirSync(from).filter(isMoved)) {
     renameSync(path.join(from, name), path.join(to, name));
+  }
 }
 
 async function makeSink(type: 'sqlite' | 'jsonl', folder: string): Promise<void> {

@@ -165,8 +165,9 @@ async function tryHistory(seed: number, sink: 'sqlite' | 'jsonl'): Promise<void>
       expect(day.deleted, `${seen}: ${entity} within 24 hours, at most ${day.limit}`).toBeLessThanOrEqual(
         day.limit,
       );
-      if (report.outcome === 'ok' || report.outcome === 'degraded')
+      if (report.outcome === 'ok' || report.outcome === 'degraded') {
         expect(withheld + one.pending, `${seen}: ${entity} kept`).toBe(pending.get(entity)?.size ?? 0);
+      }
     }
     if (report.entities.some(({ withheld }) => withheld > 0)) {
       expect([1, 4, 6], seen).toContain(exitCodeOfReport(report));

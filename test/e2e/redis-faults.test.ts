@@ -111,8 +111,9 @@ async function expectAllWell(): Promise<void> {
   }
   worker.child.kill('SIGTERM');
   expect(await worker.ended).toEqual({ code: 0, signal: null });
-  for (const { name } of connectors)
+  for (const { name } of connectors) {
     expect({ name, ...world.differences(name) }).toEqual({ name, ...noDifferences });
+  }
   const db = new Database(world.database, { readonly: true });
   expect(
     db.prepare("SELECT run, state FROM _sync_runs WHERE state NOT IN ('ok', 'interrupted')").all(),

@@ -264,8 +264,9 @@ describe('JSONL files whose ledger is gone', () => {
         const sink = sampleSinks.jsonl.options(folder);
         await run(['automations'], { sink });
         const lake = path.join(folder, 'lake');
-        for (const name of readdirSync(lake).filter((file) => file.startsWith('_ledger.db')))
+        for (const name of readdirSync(lake).filter((file) => file.startsWith('_ledger.db'))) {
           unlinkSync(path.join(lake, name));
+        }
         rows = [];
         await run(['automations'], { sink });
         expect(readdirSync(path.join(lake, mailing.name, 'automations'))).toContain('1-1.jsonl');

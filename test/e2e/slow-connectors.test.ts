@@ -51,8 +51,9 @@ it('lets the other connectors of a sink run while two are throttled, and uses up
     slow.map((name) => worker.until((line) => line.msg === 'job ended' && line['connector'] === name)),
   );
   expect(putOff).toMatchObject(slow.map(() => ({ end: 'delayed', until: expect.any(String) })));
-  for (const name of slow)
+  for (const name of slow) {
     expect(server.calls.filter(({ connectorId }) => connectorId === name).length).toBeLessThanOrEqual(4);
+  }
 });
 
 function names(kind: string, count: number): readonly string[] {

@@ -57,8 +57,9 @@ it('tells Prometheus about a run while it goes on, in text that another program 
 });
 
 it('shows no secret to whoever looks: not in Redis, logs, files, pages or the list of processes', async () => {
-  for (const name of ['news', 'wiki'])
+  for (const name of ['news', 'wiki']) {
     await worker.until((line) => isRunFinished(line) && line['connector'] === name);
+  }
   const pages = await Promise.all(
     ['/', '/healthz', '/readyz', '/metrics', '/board/api/queues'].map(async (page) => {
       const answer = await fetch(`${url}${page}`, { headers: { authorization: basic } });

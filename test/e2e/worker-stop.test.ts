@@ -80,8 +80,9 @@ it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker goes
 async function syncsQueue(line: Promise<Readonly<Record<string, unknown>>>): Promise<string> {
   const queues = (await line)['queues'];
   const name = Array.isArray(queues) ? queues.map(String).find((one) => one.startsWith('syncs-')) : undefined;
-  if (name === undefined)
+  if (name === undefined) {
     throw new Error(`the worker should say which queues it serves, it said ${JSON.stringify(queues)}`);
+  }
   return name;
 }
 

@@ -43,8 +43,9 @@ function stored(): object {
 describe('a run with a limit of calls', () => {
   it('makes exactly so many, stores what they brought, and says what is left; the next runs go on to the end', async () => {
     const reports: RunReport[] = [];
-    for (let run = 0; run < 200 && reports.at(-1)?.outcome !== 'ok'; run += 1)
+    for (let run = 0; run < 200 && reports.at(-1)?.outcome !== 'ok'; run += 1) {
       reports.push(await sync({ run: { maxCalls: 10 }, concurrency: 3 }));
+    }
     const last = reports.pop();
     expect(reports.length).toBeGreaterThan(2);
     for (const report of reports) {

@@ -121,10 +121,11 @@ describe.each([
     const { end, calls } = await walkCircle(name, page, isIncremental);
     // Where the order does not depend on what changes, a listing can be read to its end all the same.
     if ('seal' in end) expect({ title, met: end.met.size }).toEqual({ title, met: ended.get(title) });
-    else
+    else {
       expect({ title, code: end.failure.code }).toMatchObject({
         code: expect.stringMatching(named) as string,
       });
+    }
     expect(calls).toBeLessThan(mostCalls);
   });
 });

@@ -83,12 +83,14 @@ describe('the backlog of a sink', () => {
   /** As many jobs ended as that, one each `everyMs`, the last one just now. */
   async function ended(count: number, everyMs: number): Promise<void> {
     const now = Date.now();
-    for (let at = 0; at < count; at += 1)
+    for (let at = 0; at < count; at += 1) {
       await bench.client.zadd(bench.syncs.toKey('completed'), now - at * everyMs, `job-${at}`);
+    }
   }
   const wait = async (count: number): Promise<void> => {
-    for (let at = 0; at < count; at += 1)
+    for (let at = 0; at < count; at += 1) {
       await bench.queues.enqueue(warehouse.id, nameOf(`c${at}`), 'manual');
+    }
   };
   const backlog = (schedules: readonly Schedule[]): Promise<Backlog> =>
     bench.queues.backlog(warehouse.id, schedules);

@@ -92,8 +92,9 @@ it('tells a replica, one that loads, and one that has no room', async () => {
   const loading = await listening(
     createServer((socket) =>
       socket.on('data', (data) => {
-        for (const [, command = ''] of data.toString().matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g))
+        for (const [, command = ''] of data.toString().matchAll(/\*\d+\r\n\$\d+\r\n(\w+)/g)) {
           socket.write(answers[command.toLowerCase()] ?? '+OK\r\n');
+        }
       }),
     ),
   );

@@ -124,8 +124,9 @@ async function openRoad(redisPort: number): Promise<Road> {
     inner.on('data', (data) => {
       // A script that is given a lock's length, or a wait for a marker: both are a taker's.
       // Not every connection that has tried the command at its start.
-      if (/bzpopmin\r\n\$\d+\r\n[^{\r]+:marker|lockDuration/i.test(data.toString('latin1')))
+      if (/bzpopmin\r\n\$\d+\r\n[^{\r]+:marker|lockDuration/i.test(data.toString('latin1'))) {
         takers.add(inner);
+      }
       if (!(isFrozen && takers.has(inner))) outer.write(data);
     });
     outer.on('data', (data) => {

@@ -111,8 +111,9 @@ describe('the board', () => {
   it('refuses to look at tokens after ten wrong ones, and says for how long', async () => {
     await using attacked = await serveMonitor({ board: { queues, token: new Secret(token) } });
     const wrong = { headers: { authorization: 'Bearer wrong' } };
-    for (let tries = 0; tries < 10; tries += 1)
+    for (let tries = 0; tries < 10; tries += 1) {
       expect((await attacked.get('/board', wrong)).status).toBe(401);
+    }
     const refused = await attacked.get('/board', { headers: basic });
     expect([refused.status, refused.headers['retry-after']]).toEqual([429, '10']);
     expect((await attacked.get('/healthz')).status).toBe(200);

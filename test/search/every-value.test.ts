@@ -34,21 +34,26 @@ beforeAll(async () => {
   };
   store({});
   for (const text of allTexts) store({ title: text, whatever: text, tags: [text], body: { a: { b: text } } });
-  for (const number of allNumbers)
+  for (const number of allNumbers) {
     store({ amount: number, ratio: Number(number), whatever: number, tags: [number], body: { a: number } });
-  for (const value of [true, false, -0, null, [], {}, [null], { a: 1 }, { a: [] }, ['']])
+  }
+  for (const value of [true, false, -0, null, [], {}, [null], { a: 1 }, { a: [] }, ['']]) {
     store({ whatever: value, is_open: value === true, tags: [value], body: { a: value } });
-  for (const first of words)
+  }
+  for (const first of words) {
     for (const second of ['report', 'qartrely']) {
       const title = `${first} of ${second} ${first}`;
       store({ title, props: { [first]: { text: second } }, tags: [{ a: first, b: second }, { b: title }] });
     }
+  }
   await world.index();
   // Half of what the index knows has changed since.
-  for (const [index, record] of records.entries())
+  for (const [index, record] of records.entries()) {
     if (index % 2 === 0) world.store({ ...rawOf(record), kind: 'changed' });
-  for (const [index, record] of records.entries())
+  }
+  for (const [index, record] of records.entries()) {
     if (index % 2 === 0) records[index] = plainRecord(record.row, { ...rawOf(record), kind: 'changed' });
+  }
 });
 
 afterAll(() => world[Symbol.dispose]());
@@ -56,8 +61,9 @@ afterAll(() => world[Symbol.dispose]());
 describe('a search finds what a look at every record finds', () => {
   it.each(['title', 'whatever', 'body.a.b'])('for every value that is compared with %s', (field) => {
     for (const text of allTexts) {
-      for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains'])
+      for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'contains']) {
         compare({ [operator]: { [field]: text } });
+      }
       compare({ in: { [field]: [text, null] } });
     }
   });
@@ -66,8 +72,9 @@ describe('a search finds what a look at every record finds', () => {
     'for every number that is compared with %s',
     (field) => {
       for (const number of allNumbers) {
-        for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte'])
+        for (const operator of ['eq', 'neq', 'gt', 'gte', 'lt', 'lte']) {
           compare({ [operator]: { [field]: number } });
+        }
         compare({ in: { [field]: [number, 1] } });
       }
     },
@@ -91,22 +98,28 @@ describe('a search finds what a look at every record finds', () => {
       '\u{10FFFF}',
       'b',
     ];
-    for (const first of parts)
-      for (const second of parts)
+    for (const first of parts) {
+      for (const second of parts) {
         for (const third of ['', '%', '_']) compare({ like: { [field]: first + second + third } });
+      }
+    }
   });
 
   it.each(['tags', 'whatever'])('for every element of %s', (field) => {
-    for (const value of [...allTexts, ...allNumbers, true, false, null])
+    for (const value of [...allTexts, ...allNumbers, true, false, null]) {
       compare({ contains: { [field]: value } });
-    for (const text of allTexts)
-      for (const inner of [{ eq: { a: text } }, { or: [{ eq: { a: text } }, { contains: { b: 'qart' } }] }])
-        for (const condition of [inner, { not: inner }, { and: [inner, { neq: { b: null } }] }])
+    }
+    for (const text of allTexts) {
+      for (const inner of [{ eq: { a: text } }, { or: [{ eq: { a: text } }, { contains: { b: 'qart' } }] }]) {
+        for (const condition of [inner, { not: inner }, { and: [inner, { neq: { b: null } }] }]) {
           compare({ any: { [field]: condition } });
+        }
+      }
+    }
   });
 
   it.each(['title', 'tags', 'props'])('for words of %s, the best first', (field) => {
-    for (const first of words)
+    for (const first of words) {
       for (const second of ['plan', 'qaurterly report']) {
         const sentence = `${first} ${second}`;
         compare({ keyword: { [field]: sentence } });
@@ -115,6 +128,7 @@ describe('a search finds what a look at every record finds', () => {
         compare({ or: [{ keyword: { [field]: first } }, { fuzzy: { title: second } }] });
         compare({ keyword: { [field]: first }, not: { fuzzy: { [field]: second } } });
       }
+    }
   });
 
   it('for words of an array’s elements, the best element first', () => {
@@ -139,10 +153,13 @@ describe('a search finds what a look at every record finds', () => {
       'tags',
       'props',
       'kind',
-    ])
-      for (const direction of ['asc', 'desc'])
-        for (const more of [[], [{ whatever: 'desc' }], [{ title: 'asc' }]])
+    ]) {
+      for (const direction of ['asc', 'desc']) {
+        for (const more of [[], [{ whatever: 'desc' }], [{ title: 'asc' }]]) {
           compare(null, [{ [field]: direction }, ...more]);
+        }
+      }
+    }
   });
 });
 

@@ -9,12 +9,13 @@ let world: SearchWorld;
 
 beforeEach(() => {
   world = openSearchWorld(thingsEntity());
-  for (let number = 10; number < 40; number += 1)
+  for (let number = 10; number < 40; number += 1) {
     world.store({
       id: `t${number}`,
       amount: number % 4,
       body: { size: number % 3 === 0 ? null : number % 5 },
     });
+  }
 });
 
 afterEach(() => world[Symbol.dispose]());
@@ -65,20 +66,23 @@ describe('paging through a search', () => {
     for (const [index, title] of values.entries()) world.store({ id: `v${index}`, title });
     const amounts = [9_007_199_254_740_993n, 9_007_199_254_740_992n, -9_223_372_036_854_775_808n];
     for (const [index, amount] of amounts.entries()) world.store({ id: `w${index}`, amount });
-    for (const [index, ratio] of [0.1, 0.30000000000000004, 1e-300].entries())
+    for (const [index, ratio] of [0.1, 0.30000000000000004, 1e-300].entries()) {
       world.store({ id: `x${index}`, ratio });
-    for (const field of ['title', 'amount', 'ratio', 'whatever'])
+    }
+    for (const field of ['title', 'amount', 'ratio', 'whatever']) {
       for (const direction of ['asc', 'desc']) {
         const query = { sort: [{ [field]: direction }, { id: 'asc' }] };
         const once = world.search({ query }).data.map(({ id }) => id);
         expect(world.ids({ query, limit: 1 })).toEqual(once);
         expect(once).toHaveLength(43);
       }
+    }
   });
 
   it('ends a page early where the records are large', () => {
-    for (let number = 0; number < 5; number += 1)
+    for (let number = 0; number < 5; number += 1) {
       world.store({ id: `big${number}`, title: 'x'.repeat(7 * 1024 * 1024) });
+    }
     const query = { filter: { like: { id: 'big%' } } };
     const page = world.search({ query, fields: ['title'] });
     expect(page.data).toHaveLength(3);
@@ -163,10 +167,12 @@ describe('a cursor', () => {
       `${cursor}.`,
       `${cursor}=`,
     ];
-    for (let at = 0; at < cursor.length; at += 1)
+    for (let at = 0; at < cursor.length; at += 1) {
       changed.push(cursor.slice(0, at) + (cursor[at] === 'A' ? 'B' : 'A') + cursor.slice(at + 1));
-    for (const text of [...changed, '😀', 'a'.repeat(8192), 'null.null'])
+    }
+    for (const text of [...changed, '😀', 'a'.repeat(8192), 'null.null']) {
       expect(refusal({ query, cursor: text })).toMatchObject({ context: { path: 'cursor' } });
+    }
     expect(world.search({ query, cursor }).data.length).toBeGreaterThan(0);
   });
 });

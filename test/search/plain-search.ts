@@ -72,8 +72,9 @@ function merge(into: Record<string, JsonValue>, from: JsonValue, [name = '', ...
 
 function membersOf(value: JsonValue | undefined): Record<string, JsonValue> {
   const members = Object.create(null) as Record<string, JsonValue>;
-  for (const [name, member] of Object.entries((value as JsonObject | undefined) ?? {}))
+  for (const [name, member] of Object.entries((value as JsonObject | undefined) ?? {})) {
     members[name] = member;
+  }
   return members;
 }
 
@@ -131,18 +132,20 @@ function likes([sign, ...signs]: readonly string[], text: readonly string[]): bo
 function points(filter: Filter, value: JsonValue): number {
   let sum = 0;
   for (const [operator, operand] of Object.entries(filter)) {
-    if (operator === 'and' || operator === 'or')
+    if (operator === 'and' || operator === 'or') {
       for (const each of operand as Filter[]) sum += points(each, value);
-    else if (operator === 'keyword' || operator === 'fuzzy')
-      for (const [name, given] of Object.entries(operand as Filter))
+    } else if (operator === 'keyword' || operator === 'fuzzy') {
+      for (const [name, given] of Object.entries(operand as Filter)) {
         sum += wordPoints(operator, at(value, pathOf(name)), given as string);
-    else if (operator === 'any')
+      }
+    } else if (operator === 'any') {
       for (const [name, given] of Object.entries(operand as Filter)) {
         const elements = at(value, pathOf(name));
         if (!Array.isArray(elements)) continue;
         const met = elements.filter((each: JsonValue) => meets(given as Filter, each));
         sum += Math.max(0, ...met.map((each: JsonValue) => points(given as Filter, each)));
       }
+    }
   }
   return sum;
 }
@@ -162,12 +165,14 @@ function wordPoints(operator: string, value: JsonValue, given: string): number {
 function slipsInOrder([word, ...rest]: readonly string[], words: readonly string[]): number {
   if (word === undefined) return 0;
   let fewest = Infinity;
-  for (const [index, against] of words.entries())
-    if (isNear(word, against))
+  for (const [index, against] of words.entries()) {
+    if (isNear(word, against)) {
       fewest = Math.min(
         fewest,
         slips(Array.from(word), Array.from(against)) + slipsInOrder(rest, words.slice(index + 1)),
       );
+    }
+  }
   return fewest;
 }
 
@@ -205,8 +210,9 @@ function compareAny(left: JsonValue, right: JsonValue): number {
   const kinds = ['null', 'boolean', 'number', 'string'];
   const rank = (value: JsonValue): number => (kinds.indexOf(kindOf(value)) + 5) % 5;
   if (rank(left) !== rank(right)) return rank(left) - rank(right);
-  if (typeof left === 'string' || typeof left === 'object')
+  if (typeof left === 'string' || typeof left === 'object') {
     return Buffer.compare(Buffer.from(inUtc(textOf(left))), Buffer.from(inUtc(textOf(right))));
+  }
   const [low, high] = [worth(left), worth(right)];
   return low < high ? -1 : Number(low > high);
 }
@@ -280,7 +286,8 @@ function sorted(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sorted);
   if (kindOf(value) !== 'object') return value;
   const copy = Object.create(null) as Record<string, JsonValue>;
-  for (const name of Object.keys(value as JsonObject).sort())
+  for (const name of Object.keys(value as JsonObject).sort()) {
     copy[name] = sorted((value as JsonObject)[name] ?? null);
+  }
   return copy;
 }

@@ -167,8 +167,9 @@ describe('reading a search', () => {
       filter({ in: { is_open: [secret] } }),
       { query: {}, limit: secret },
       { query: { sort: [{ id: secret }] } },
-    ])
+    ]) {
       expect(problemOf(params).message).not.toContain(secret);
+    }
   });
 });
 

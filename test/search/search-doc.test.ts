@@ -16,8 +16,9 @@ describe('docs/search.md', () => {
   const world = openSearchWorld(campaigns);
   afterAll(() => world[Symbol.dispose]());
   const [, records = ''] = /```json records=campaigns\n(.*?)\n```/s.exec(document) ?? [];
-  for (const record of z.array(z.record(z.string(), z.json())).parse(JSON.parse(records)))
+  for (const record of z.array(z.record(z.string(), z.json())).parse(JSON.parse(records))) {
     world.store(record);
+  }
 
   const examples = [
     ...document.matchAll(/```json filter=campaigns(?: sort=(\S+))?\n(.*?)\n```\n\nFinds ([^\n]+)\./gs),

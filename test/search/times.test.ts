@@ -22,8 +22,9 @@ beforeEach(() => {
 afterEach(() => world[Symbol.dispose]());
 
 function store(given: Readonly<Record<string, string>>): void {
-  for (const [id, title] of Object.entries(given))
+  for (const [id, title] of Object.entries(given)) {
     world.store({ id, title, body: { at: title }, tags: [title] });
+  }
 }
 
 function found(filter: JsonObject, isIndexed: boolean): readonly unknown[] {
@@ -63,11 +64,12 @@ describe.each([true, false])('two times (with the index: %s)', (isIndexed) => {
 
   it('are sorted by their instants', () => {
     const ascending = ['day', ...nine, 'fraction', 'late', 'word'];
-    for (const field of ['title', 'body.at'])
+    for (const field of ['title', 'body.at']) {
       for (const limit of [1, 2, 1000]) {
         const query = { sort: [{ [field]: 'asc' }] };
         expect(world.ids({ query, limit }, { isIndexed })).toEqual(ascending);
       }
+    }
   });
 });
 

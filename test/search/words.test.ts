@@ -25,8 +25,9 @@ describe('words', () => {
       // Han and Hangul are as one, and so is most of what lies beyond: a sample of it is enough.
       if (code > 0x3400 && code < 0xd700 && code % 64 !== 0) continue;
       if (code > 0x2_0000 && code % 1024 !== 0) continue;
-      for (const word of wordsOf(`a${String.fromCodePoint(code)}`))
+      for (const word of wordsOf(`a${String.fromCodePoint(code)}`)) {
         if (wordsOf(word).join(' ') !== word) changed.push(code.toString(16));
+      }
     }
     expect(changed).toEqual([]);
   });
@@ -78,8 +79,9 @@ describe('words', () => {
     for (let trial = 0; trial < 2_000; trial += 1) {
       const [left, right] = [word(), word()];
       const fewest = fewestSlips(left, right);
-      for (const most of [0, 1, 2, 3])
+      for (const most of [0, 1, 2, 3]) {
         expect(slipsBetween(left, right, most), `${left} ${right}`).toBe(fewest <= most ? fewest : null);
+      }
     }
   });
 });

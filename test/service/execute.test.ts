@@ -67,8 +67,9 @@ describe('a field that the third party calls otherwise', () => {
     const campaign_id = text(records[0]?.['id']);
     const got = await api.execute(mailing, { entity: 'reports', action: 'get', params: { campaign_id } });
     expect(records.length).toBeGreaterThan(1);
-    for (const record of [...records, object(got.body['result'])])
+    for (const record of [...records, object(got.body['result'])]) {
       expect(record).toMatchObject({ social_likes: likes, facebook_likes: likes });
+    }
     const selected = { entity: 'reports', action: 'list', select_fields: ['social_likes.unique_likes'] };
     expect(objects((await api.execute(mailing, selected)).body['result'])[0]).toEqual({
       social_likes: { unique_likes: 0 },

@@ -38,8 +38,9 @@ describe('listing workspaces', () => {
       expect(status).toBe(200);
       seen.push(objects(body['data']).map(({ name }) => name));
       const next: string | null = body['next'] === null ? null : textIn(body, 'next');
-      if (next !== null)
+      if (next !== null) {
         expect(next).toMatch(new RegExp(`^${api.service.url}${workspaces}\\?limit=2&cursor=`));
+      }
       path = next === null ? null : next.slice(api.service.url.length);
     }
     expect(seen).toEqual([['default', 'b'], ['c', 'd'], ['e']]);

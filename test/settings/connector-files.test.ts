@@ -218,7 +218,7 @@ describe('ten thousand connectors', () => {
   });
 
   it('fit into a hundred files of short entries', () => {
-    for (let file = 0; file < 100; file += 1)
+    for (let file = 0; file < 100; file += 1) {
       folder.write(
         `connectors/${file}.yaml`,
         `connectors:\n${names
@@ -226,6 +226,7 @@ describe('ten thousand connectors', () => {
           .map((name) => `  ${name}: { id: ${name} }\n`)
           .join('')}`,
       );
+    }
     const { connectors } = folder.load(
       `${base}defaults: { definition: document-library, sink: warehouse }\nconnectors: [./connectors]\n`,
     );

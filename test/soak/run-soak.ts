@@ -89,8 +89,9 @@ async function makeFaults(
   let round: Fault[] = [];
   while (Date.now() < endMs) {
     await pause(random() * 2000);
-    if (round.length === 0)
+    if (round.length === 0) {
       round = possible.flatMap((fault) => Array.from({ length: fault.share }, () => fault));
+    }
     const [fault] = round.splice(Math.floor(random() * round.length), 1);
     if (fault === undefined || Date.now() >= endMs) break;
     tell(`${((Date.now() - startMs) / 1000).toFixed(1)} s: ${fault.name}`);

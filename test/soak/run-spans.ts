@@ -83,8 +83,9 @@ function storedSpans(stored: readonly StoredRun[]): readonly Span[] {
 
 function overlapping(spans: readonly Span[]): readonly string[] {
   const byConnector = new Map<string, Span[]>();
-  for (const span of spans)
+  for (const span of spans) {
     byConnector.set(span.connector, [...(byConnector.get(span.connector) ?? []), span]);
+  }
   return [...byConnector.values()].flatMap((own) => {
     const pairs: string[] = [];
     let latest: Span | null = null;

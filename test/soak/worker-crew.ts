@@ -117,12 +117,13 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
 function ranSince(crew: readonly CrewMember[], since: string): ReadonlySet<unknown> {
   const begun = new Set<unknown>();
   const ran = new Set<unknown>();
-  for (const { worker } of crew)
+  for (const { worker } of crew) {
     for (const line of worker.lines.filter(({ time }) => time > since)) {
       if (line['event'] === 'run-started') begun.add(line['run']);
       const isDone = line['event'] === 'run-finished' && line['outcome'] === 'ok';
       if (isDone && begun.has(line['run'])) ran.add(line['connector']);
     }
+  }
   return ran;
 }
 

@@ -48,8 +48,9 @@ async function terminalAfterDemo(): Promise<readonly string[]> {
     for (;;) {
       const screen = tmux('capture-pane', '-p', '-e').split('\n');
       if (screen.some((line) => line.includes(last))) return screen;
-      if (Date.now() > endMs)
+      if (Date.now() > endMs) {
         throw new Error(`the demo did not end within ${timeoutMs} ms:\n${screen.join('\n')}`);
+      }
       await setTimeout(200);
     }
   } finally {

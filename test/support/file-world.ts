@@ -109,8 +109,9 @@ function respond(files: ReadonlyMap<string, LibraryFile>, call: HostileCall): Re
   }
   const end = { has_next_page: false, end_cursor: null };
   if (call.entity === 'folders') return success([{ id: 'f1', name: 'All', updated_at: at }], end);
-  if (call.entity === 'documents')
+  if (call.entity === 'documents') {
     return success([{ id: 'd1', folder_id: 'f1', title: 'One', updated_at: at }], end);
+  }
   return success(
     Array.from(files, ([one, held]) => attachment(one, held)),
     end,

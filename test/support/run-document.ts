@@ -42,8 +42,9 @@ export async function runDocument(document: string): Promise<DocumentRun> {
     detached: true,
   });
   const output = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'] as const)
+  for (const name of ['stdout', 'stderr'] as const) {
     shell[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
+  }
   const [code] = (await once(shell, 'close')) as [number | null];
   return {
     folder,

@@ -61,8 +61,9 @@ export function jsonlRows(
       rows.delete(key);
       continue;
     }
-    if (JSON.stringify(rows.get(key)) === JSON.stringify(row))
+    if (JSON.stringify(rows.get(key)) === JSON.stringify(row)) {
       throw new Error(`${table.entity}: the same line twice for ${key}`);
+    }
     rows.set(key, row);
   }
   return rows;
@@ -81,7 +82,8 @@ function byKey(table: EntityTable, rows: readonly Row[]): ReadonlyMap<string, Ro
 function fromColumn(column: Column, value: string | number | null): JsonValue {
   if (value === null) return null;
   if (column.type === 'boolean') return value === 1;
-  if (column.type === 'object' || column.type === 'array' || column.type === 'any')
+  if (column.type === 'object' || column.type === 'array' || column.type === 'any') {
     return JSON.parse(String(value)) as JsonValue;
+  }
   return value;
 }

@@ -103,9 +103,11 @@ describe('the metrics of two thousand connectors', () => {
 
   it('count runs and records of all of them alike with either setting', async () => {
     const [all, attention] = [open('all'), open('attention')];
-    for (const metrics of [all, attention])
-      for (const [index, name] of names.entries())
+    for (const metrics of [all, attention]) {
+      for (const [index, name] of names.entries()) {
         metrics.runEnded(name, index % 10 === 0 ? 'degraded' : 'ok');
+      }
+    }
     const workerLines = (text: string): readonly string[] =>
       text.split('\n').filter((line) => /^connector_sync_worker_(runs|records|requests)/.test(line));
     const lines = workerLines(await textOf(all));

@@ -75,7 +75,8 @@ describe('the metrics of a real run', () => {
     expect(sum('in_flight_bytes', '')).toBe(0);
     expect(sum('running_runs', '')).toBe(0);
     // What all connectors did together is here what the one did.
-    for (const metric of ['records_total', 'requests_total', 'runs_total', 'wait_seconds_total'])
+    for (const metric of ['records_total', 'requests_total', 'runs_total', 'wait_seconds_total']) {
       expect([metric, sum(`worker_${metric}`, '')]).toEqual([metric, sum(metric, '')]);
+    }
   });
 });

@@ -21,8 +21,9 @@ export async function queueBackfill(
   const { name, sink } = connector;
   checkNotPaused(connector, program);
   const text = writeRequest(request);
-  if (text.length > maxRequestChars)
+  if (text.length > maxRequestChars) {
     throw usage('Too many entities for one job; queue them in parts, with --select.');
+  }
   await using queues = await openQueuesOf(withParts(settings, 'redis'));
   const sinkId = await sinkIdOf(sink, queues, context);
   const { isNew } = await queues.enqueueBackfill(sinkId, name, text);

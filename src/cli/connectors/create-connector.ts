@@ -25,8 +25,9 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
   for (const [flag, text] of [
     ['--workspace', workspace],
     ['--name', name ?? 'none'],
-  ] as const)
+  ] as const) {
     if (text.trim() === '') throw usage(`${flag}: expected a name, got nothing.`);
+  }
   const named = definitionNamed(settings, flags.definition);
   const known = named.kind === 'known' ? named.definition : null;
   const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);

@@ -12,8 +12,9 @@ import { tellWaits } from '../tell-waits.ts';
 export async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
   const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
-  if (!isConnectorId(id))
+  if (!isConnectorId(id)) {
     throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);
+  }
   await using app = await openApp({
     settings,
     clock: tellWaits(context),

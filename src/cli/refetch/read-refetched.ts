@@ -24,8 +24,9 @@ export function readRefetched(
   answer: JsonValue,
 ): RefetchedRows {
   const { only, explode, explodedTable } = entity;
-  if (only !== null && !(isJsonObject(answer) && answer[only.field] === only.value))
+  if (only !== null && !(isJsonObject(answer) && answer[only.field] === only.value)) {
     throw unusable(entity, `a record whose ${only.field} is ${only.value}`, 'one of another kind');
+  }
   const own = policies.get(entity.name);
   const prepared = compilePrepare({
     table: entity.table,
@@ -36,15 +37,17 @@ export function readRefetched(
     download: entity.actions.get('download') ?? null,
     ...(own === undefined ? {} : { policy: own }),
   })(answer, asked.inject);
-  if (prepared.kind === 'refused')
+  if (prepared.kind === 'refused') {
     throw unusable(
       entity,
       'a record that can be stored',
       `${prepared.refused.reason}: ${prepared.refused.detail}`,
     );
+  }
   const { record } = prepared;
-  if (record.keyText !== asked.keyText)
+  if (record.keyText !== asked.keyText) {
     throw unusable(entity, `the record ${asked.keyText}`, `the record ${record.keyText.slice(0, 200)}`);
+  }
   const rows = [{ entity: entity.name, records: [record] }];
   if (explodedTable === null || !isJsonObject(answer)) return rows;
   const elements = compileExplode(entity, policies.get(explodedTable.entity))?.(answer, asked.inject);

@@ -98,7 +98,8 @@ function pathOf({ searchable, fields }: Entity, name: string): readonly string[]
 
 function listOf(text: string, flag: string): readonly string[] {
   const parts = text.split(',').map((part) => part.trim());
-  if (parts.some((part) => part === ''))
+  if (parts.some((part) => part === '')) {
     throw usage(`${flag}: expected names separated by commas, got "${text}".`);
+  }
   return parts;
 }

@@ -28,8 +28,9 @@ export async function writeAllPages(
     if (!hasMore || cursor === null) break;
     if (seen.has(cursor)) throw broken(written, 'the same cursor again, expected a new one');
     emptyPages = records.length === 0 ? emptyPages + 1 : 0;
-    if (emptyPages >= mostEmptyPages)
+    if (emptyPages >= mostEmptyPages) {
       throw broken(written, `${emptyPages} pages without a record, each with a further cursor`);
+    }
     seen.add(cursor);
     next = { ...params, cursor };
   }

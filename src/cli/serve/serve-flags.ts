@@ -54,8 +54,9 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000);
-  if (requestsPerSecond === 0)
+  if (requestsPerSecond === 0) {
     throw usage('--rate-limit: expected a whole number from 1 to 1000000, got "0".');
+  }
   const shortestMs = shortestTokenSeconds * 1000;
   if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
   return {
@@ -75,8 +76,9 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
 }
 
 function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoices['tls'] {
-  if ((cert === '') !== (key === ''))
+  if ((cert === '') !== (key === '')) {
     throw usage('Expected both --tls-cert and --tls-key, or neither; got one.');
+  }
   return cert === '' ? null : { cert, key };
 }
 

@@ -92,8 +92,9 @@ async function syncOne(
   try {
     const report = await syncShown(app, connector, globs, context, { run, onEvent: asked.onEvent });
     asked.ended(report);
-    if (report.outcome === 'interrupted' && !signal.aborted)
+    if (report.outcome === 'interrupted' && !signal.aborted) {
       terminal.note(`${connector.name}: cancelled on request; what is stored stays, the next run resumes.`);
+    }
     return exitCodeOfReport(report);
   } catch (error) {
     asked.ended(null);

@@ -24,8 +24,9 @@ export function backfillWindows({ sinceMs, untilMs, length }: BackfillSpan): rea
   if (!(sinceMs < untilMs)) throw new RangeError('the beginning must be before the end');
   const windows: Window[] = [];
   for (let start = sinceMs; start < untilMs;) {
-    if (windows.length === mostWindows)
+    if (windows.length === mostWindows) {
       throw new RangeError(`that would be more than ${mostWindows} windows`);
+    }
     const end = Math.min(untilMs, nextBound(start, length));
     windows.push({ sinceMs: start, untilMs: end });
     start = end;

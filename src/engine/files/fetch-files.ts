@@ -115,8 +115,9 @@ async function fetchEntity(context: FilesContext, entity: EntityName): Promise<v
     const free = concurrency - open.size;
     // What is open may be among the answers.
     const due = free > 0 ? await next() : [];
-    for (const wanted of due.filter(({ id }) => !open.has(id)).slice(0, free))
+    for (const wanted of due.filter(({ id }) => !open.has(id)).slice(0, free)) {
       open.set(wanted.id, work(wanted));
+    }
     if (open.size === 0) break;
     await woken;
   }

@@ -39,12 +39,13 @@ export function keysetPagination(
     const step = byOffset.advance(position.inner, page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const inner = offsetPosition.parse(step.position);
-    if (step.kind === 'end')
+    if (step.kind === 'end') {
       return {
         ...step,
         position: { ...position, inner },
         proof: { kind: 'keyset', isOrdered: step.proof.isOrdered },
       };
+    }
     // A step back for a lost seam does not count the page: something before it may be unread.
     const isSeamWhole = inner.pages > position.inner.pages;
     const sinceMs = isSeamWhole ? nextBound(position, page) : position.sinceMs;
@@ -77,10 +78,12 @@ export function keysetPagination(
 function faultOf({ sinceMs }: KeysetPosition, page: PageSeen, sinceParam: string): string | null {
   let beforeMs = Number.NEGATIVE_INFINITY;
   for (const changeMs of settledChanges(page)) {
-    if (changeMs < sinceMs)
+    if (changeMs < sinceMs) {
       return `asked for what changed since ${timeParam(sinceMs)}, the service gave ${timeParam(changeMs)}: it seems to ignore ${sinceParam}`;
-    if (changeMs < beforeMs)
+    }
+    if (changeMs < beforeMs) {
       return `expected records sorted by their change, got ${timeParam(changeMs)} after ${timeParam(beforeMs)}: the service seems to ignore the sort`;
+    }
     beforeMs = changeMs;
   }
   return null;

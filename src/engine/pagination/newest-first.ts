@@ -28,8 +28,9 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
 
   function advance(position: NewestFirstPosition, page: PageSeen): Advance {
     const order = followOrder(position, page);
-    if (order.fault !== null)
+    if (order.fault !== null) {
       return { kind: 'broken', code: 'PAGING_BROKEN', why: order.fault, dropWatermark: true };
+    }
     const step = full.advance(innerOf(position), page);
     if (step.kind === 'restart' || step.kind === 'broken') return step;
     const tail = page.marks.slice(-rememberedKeys).map(shortMark);

@@ -16,8 +16,9 @@ export type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 /** `pageLengths` is shared by all partitions of one entity in a run: it shows what the server caps a page at. */
 export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
   const { incremental, pagination } = entity;
-  if (incremental === null || reading.mode === 'full' || reading.watermark === null)
+  if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
     return fullPagination(entity, pageLengths, reading.storedRows);
+  }
   const sinceMs = Date.parse(reading.watermark) - incremental.lookbackMs;
   switch (incremental.kind) {
     case 'keyset':

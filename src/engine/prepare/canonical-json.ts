@@ -102,8 +102,9 @@ function isArray(value: JsonValue): value is readonly JsonValue[] {
 function without(value: JsonValue, paths: readonly (readonly string[])[], depth: number): JsonValue {
   if (value === null || typeof value !== 'object' || paths.length === 0) return value;
   if (depth >= maxDepth) throw new TooDeepError(`nested deeper than ${maxDepth} levels`);
-  if (isArray(value))
+  if (isArray(value)) {
     return value.map((element, index) => without(element, below(paths, String(index)), depth + 1));
+  }
   const kept = Object.create(null) as Record<string, JsonValue>;
   for (const [name, member] of Object.entries(value)) {
     const inner = below(paths, name);

@@ -29,8 +29,9 @@ export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan 
     // As deep as the path is long, whatever the record nests: arrays straight inside arrays are not entered.
     function visit(value: JsonValue | undefined, depth: number): void {
       if (Array.isArray(value)) {
-        for (const element of value as readonly JsonValue[])
+        for (const element of value as readonly JsonValue[]) {
           if (!Array.isArray(element)) visit(element, depth);
+        }
       } else if (depth === names.length) {
         note(value);
       } else if (isJsonObject(value)) {

@@ -62,7 +62,8 @@ export function compileExplode(
 function withDefaults(element: JsonObject, emptyKey: JsonObject): JsonObject {
   const filled = Object.create(null) as Record<string, JsonValue>;
   for (const [name, value] of Object.entries(emptyKey)) filled[name] = value;
-  for (const [name, value] of Object.entries(element))
+  for (const [name, value] of Object.entries(element)) {
     if (value !== null || !(name in filled)) filled[name] = value;
+  }
   return filled;
 }

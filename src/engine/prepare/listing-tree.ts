@@ -25,8 +25,9 @@ export function placeInTree(
 ): Placed {
   const owner = ownerOf(rules, raw);
   const listingId = partition.params[rules.param];
-  if (owner !== null && typeof listingId === 'string' && normalId(owner) !== normalId(listingId))
+  if (owner !== null && typeof listingId === 'string' && normalId(owner) !== normalId(listingId)) {
     return { kind: 'foreign' };
+  }
   const depth = partition.treeDepth ?? 0;
   const inject = { ...partition.inject, [rules.depthField]: depth, [rules.positionField]: positionInListing };
   const id = listingOf(rules, raw);

@@ -118,16 +118,18 @@ export function compilePrepare(
       if (isInjected || fitting === undefined) continue;
       values[slot.index] = fitting;
       if (slot.isEvolved) (evolved ??= new Map<string, JsonValue>()).set(name, value);
-      else if (slot.volatile !== null)
+      else if (slot.volatile !== null) {
         volatile.push({
           index: slot.index,
           text: String(fitting),
           stableText: stableTextOf(slot.volatile, value),
         });
+      }
     }
     const missing = keySlots.find(({ slot }) => values[slot.index] === null);
-    if (missing !== undefined)
+    if (missing !== undefined) {
       return refuse('key-missing', `the record has no ${missing.name}, which is part of its key`, raw);
+    }
     if (keySlots.every(({ slot }) => injected.isFilled[slot.index] === true || values[slot.index] === '')) {
       const key = table.key.join(', ');
       return refuse('key-missing', `every part of the key that the record carries is empty (${key})`, raw);
@@ -136,8 +138,9 @@ export function compilePrepare(
       policy.onNews === 'accept' ? [] : (drift ?? []).filter(({ isRefused }) => isRefused === true);
     const [firstNews] = news;
     if (firstNews !== undefined && policy.onNews === 'fail') throw schemaChanged(firstNews);
-    if (firstNews !== undefined)
+    if (firstNews !== undefined) {
       return refuse('schema-change', `it has ${describeNews(firstNews)}`, raw, news);
+    }
     const extraText = extra === null ? null : canonicalJson(withoutPrototype(extra));
     const undeclared = evolved === null ? extra : new Map([...evolved, ...(extra ?? [])]);
     const undeclaredText =
@@ -150,8 +153,9 @@ export function compilePrepare(
       volatile.push({ index: columns.length, text: undeclaredText, stableText });
     }
     const text = hashedText(columns, values, volatile, stableText);
-    if (text.length > maxRecordChars)
+    if (text.length > maxRecordChars) {
       return refuse('too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
+    }
     // After the hash: rows that were stored without their copies are no other rows.
     for (const [name, value] of copied) {
       const slot = slots.get(name);

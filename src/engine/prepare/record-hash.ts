@@ -51,8 +51,9 @@ function withoutVolatile(
 ): readonly ColumnValue[] {
   const copy = [...values];
   // A field that is volatile as a whole counts as absent: some answers carry it (an id of the answer) and others do not.
-  for (const { index, stableText } of volatile)
+  for (const { index, stableText } of volatile) {
     if (index < copy.length) copy[index] = stableText === '' ? null : stableText;
+  }
   return copy;
 }
 

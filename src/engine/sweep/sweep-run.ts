@@ -49,8 +49,9 @@ export async function sweepRun(context: SweepContext): Promise<void> {
   }
   await sink.deletes.suspectParents(lease, run, confirmable(definition));
   if (options.allowDeletes) {
-    for (const { entity } of await sink.deletes.missing(lease, run))
+    for (const { entity } of await sink.deletes.missing(lease, run)) {
       await sink.deletes.allow(lease, run, entity);
+    }
   }
 
   const suspected = await judgeMissing(context);
@@ -66,8 +67,9 @@ export async function sweepRun(context: SweepContext): Promise<void> {
     const standing = standingOf({ missing, verdict }, options);
     const { withheld: rows, withheldBecause: because } = standing;
     tally.missing(missing.entity, standing);
-    if (because !== null)
+    if (because !== null) {
       onEvent({ kind: 'deletes-withheld', entity: missing.entity, rows, live: missing.live, because });
+    }
     for (const which of verdict.passing) {
       if (await deleteAll(context, missing.entity, which)) isChanged = true;
     }

@@ -58,8 +58,9 @@ function isColumnInOrder(
 ): boolean {
   const sources = fields.get(field)?.sources ?? [];
   const [source] = sources;
-  if (indexedSeq === 0 || source?.kind !== 'column' || source.type !== 'string' || sources.length > 1)
+  if (indexedSeq === 0 || source?.kind !== 'column' || source.type !== 'string' || sources.length > 1) {
     return false;
+  }
   if (!isTableThere(db, table)) return false;
   const spellings = spellingsOf(db, table, { field, column: source.column, indexedSeq });
   return spellings !== null && spellings.size <= 1 && !spellings.has('odd');

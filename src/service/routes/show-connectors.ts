@@ -110,7 +110,8 @@ function toInspection(connector: LocalConnector, status: StoreStatus): z.input<t
 
 function warningsOf({ workspace }: LocalConnector): readonly string[] {
   if (workspace.status === 'inactive') return ['The workspace is inactive: its connectors are disabled.'];
-  if (!workspace.isCacheEnabled)
+  if (!workspace.isCacheEnabled) {
     return ['cache_enabled is false in the workspace: there is no indexed store.'];
+  }
   return [];
 }

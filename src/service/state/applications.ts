@@ -117,8 +117,9 @@ function withoutSecret({
 }
 
 function checkNames(organizationName: string, clientId: string): void {
-  if (!isPlainName(organizationName))
+  if (!isPlainName(organizationName)) {
     throw usage(`Expected as the name of an organization ${plainNameRule}.`);
+  }
   if (!isPlainName(clientId)) throw usage(`Expected as a client id ${plainNameRule}.`);
 }
 

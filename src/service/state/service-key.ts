@@ -72,15 +72,17 @@ function readKeyFile(file: string): Buffer | null {
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return null;
-    if (hasCode(error, 'ELOOP'))
+    if (hasCode(error, 'ELOOP')) {
       throw usage(`${file} is a link; expected the key itself, as a regular file.`);
+    }
     throw error;
   }
   try {
     // Asked of the opened file, so that nobody can exchange it in between.
     const stats = fstatSync(descriptor);
-    if (!stats.isFile() || stats.size > maxFileBytes)
+    if (!stats.isFile() || stats.size > maxFileBytes) {
       throw usage(`${file} was expected to be a file with a key.`);
+    }
     if (process.platform !== 'win32' && (stats.mode & 0o077) !== 0) {
       throw usage(
         `Others may read or change the key in ${file}: chmod 600 it, and think about who has read it.`,

@@ -22,9 +22,7 @@ export function createWorkspaces({ db, read, write }: StateFile, clock: Clock): 
     list: (organizationId, { nameContains, status, limit, after }) =>
       read(() => {
         const place = after === null ? 0 : statements.placeOf.get({ organizationId, id: after });
-        if (place === undefined) {
-          throw unknownPlace();
-        }
+        if (place === undefined) throw unknownPlace();
         const part = nameContains === null ? null : foldedName(nameContains);
         return statements.page.all({ organizationId, place, status, part, limit }).map(workspaceOf);
       }),

@@ -42,9 +42,7 @@ export class ChangeFile {
   }
 
   append(line: string, seq: number): void {
-    if (this.#lines.length === 0) {
-      this.#firstSeq = seq;
-    }
+    if (this.#lines.length === 0) this.#firstSeq = seq;
     this.#lastSeq = seq;
     this.#lines.push(line);
   }
@@ -55,9 +53,7 @@ export class ChangeFile {
       const file = this.#file ?? this.#create();
       const bytes = Buffer.from(this.#lines.join(''));
       writeFully(file.descriptor, bytes, file.length);
-      if (this.#options.isDurable) {
-        fdatasyncSync(file.descriptor);
-      }
+      if (this.#options.isDurable) fdatasyncSync(file.descriptor);
       const length = file.length + bytes.length;
       const hash = file.hash.copy().update(bytes);
       this.#grownTo = { length, hash };

@@ -25,9 +25,7 @@ export function lineWriters(table: EntityTable): LineWriters {
         line += write(record.values[index] ?? null);
         index += 1;
       }
-      if (record.extra !== null) {
-        line += `"_extra":${onOneLine(record.extra)},`;
-      }
+      if (record.extra !== null) line += `"_extra":${onOneLine(record.extra)},`;
       return line + ending('upsert', seq, stamp);
     },
     deletion: (keyText, seq, stamp) => {
@@ -50,19 +48,13 @@ function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
 }
 
 function valueWriter(type: Column['type']): (value: string | number | bigint) => string {
-  if (isJsonColumn(type)) {
-    return (value) => (typeof value === 'string' ? onOneLine(value) : scalar(value));
-  }
-  if (type === 'boolean') {
-    return (value) => (Number(value) === 0 ? 'false' : 'true');
-  }
+  if (isJsonColumn(type)) return (value) => (typeof value === 'string' ? onOneLine(value) : scalar(value));
+  if (type === 'boolean') return (value) => (Number(value) === 0 ? 'false' : 'true');
   return scalar;
 }
 
 function scalar(value: string | number | bigint): string {
-  if (typeof value === 'string') {
-    return JSON.stringify(value);
-  }
+  if (typeof value === 'string') return JSON.stringify(value);
   return typeof value === 'number' ? writeNumber(value) : value.toString();
 }
 

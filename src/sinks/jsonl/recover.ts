@@ -144,9 +144,7 @@ function tidyEntity(directory: string, find: (name: string) => ListedFile | unde
   const names = readNames(directory);
   for (const name of names) {
     const file = readFileName(name);
-    if (file === null) {
-      continue;
-    }
+    if (file === null) continue;
     if (find(closedName(file)) === undefined) {
       // Only a growing file can be of a transaction that never ended; a closed one was committed by somebody.
       if (file.isGrowing) unlinkSync(join(directory, name));
@@ -154,9 +152,7 @@ function tidyEntity(directory: string, find: (name: string) => ListedFile | unde
       renameSync(join(directory, name), join(directory, closedName(file)));
     }
   }
-  if (names.length > 0) {
-    syncDirectory(directory);
-  }
+  if (names.length > 0) syncDirectory(directory);
 }
 
 function readNames(directory: string): readonly string[] {

@@ -21,9 +21,7 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
       checkIdentity(ledger, identity);
       const { hasLostRows } = ledger.store.recover(connector);
       ledger.runs.interruptRunning(connector);
-      if (hasLostRows) {
-        ledger.runs.forbidContinuing(connector);
-      }
+      if (hasLostRows) ledger.runs.forbidContinuing(connector);
       return ledger.connectors.hold(identity);
     });
     return { connector, epoch, definitionHash: identity.definitionHash, lock, run: null };
@@ -42,11 +40,7 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
     );
   }
   const stored = ledger.connectors.identity(given.connector);
-  if (stored === undefined) {
-    return;
-  }
+  if (stored === undefined) return;
   const differences = identityDifferences(stored, given);
-  if (differences.length > 0) {
-    throw new IdentityChangedError(given.connector, differences);
-  }
+  if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
 }

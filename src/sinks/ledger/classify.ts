@@ -34,22 +34,16 @@ export function storeRecord(record: PreparedRecord, how: Classifying): Classifie
     return 'inserted';
   }
   const isElsewhere = home !== null && stored.home !== home;
-  if (isElsewhere) {
-    how.meetElsewhere(stored, home);
-  }
+  if (isElsewhere) how.meetElsewhere(stored, home);
   const isAtHome = !isElsewhere || stored.home === null || stored.deletedAt !== null;
   const wasSeen = how.markSeen(stored.row, isAtHome);
   const isDifferent = stored.hash !== record.hash && !(how.isInsertOnly && isHash(stored.hash));
   if (isDifferent || stored.deletedAt !== null) {
     table.update(stored.row, record, stamp);
-    if (stored.deletedAt !== null) {
-      how.revived(stored.row);
-    }
+    if (stored.deletedAt !== null) how.revived(stored.row);
     return 'updated';
   }
   const hasVolatileChange = stored.volatileHash !== record.volatileHash && !how.isInsertOnly;
-  if (hasVolatileChange && stored.changedAt <= how.staleBefore) {
-    table.update(stored.row, record, stamp);
-  }
+  if (hasVolatileChange && stored.changedAt <= how.staleBefore) table.update(stored.row, record, stamp);
   return wasSeen ? 'duplicate' : 'unchanged';
 }

@@ -17,9 +17,7 @@ export async function commitPages(
   pages: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
   const [first] = pages;
-  if (first === undefined) {
-    return [];
-  }
+  if (first === undefined) return [];
   const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
   return await inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
     const committed = pages.map((page) => commitPage({ ledger, held, current, stamp }, page));
@@ -109,9 +107,7 @@ function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit
 
 /** A listing that this chain has already read to its end stays as it is, whatever page of it comes again. */
 function moveOn({ ledger, current, stamp }: Commit, page: PageCommit, partition: PartitionRow): void {
-  if (partition.dueSince === null || partition.listed === 1) {
-    return;
-  }
+  if (partition.dueSince === null || partition.listed === 1) return;
   if (page.seal === null) {
     ledger.partitions.advance(partition.id, page.position);
   } else {

@@ -177,9 +177,7 @@ class FileSink implements Sink {
 
   #held(lease: Lease): HeldConnector {
     const held = this.#heldByLease.get(lease);
-    if (held === undefined) {
-      throw releasedError(lease.connector);
-    }
+    if (held === undefined) throw releasedError(lease.connector);
     return held;
   }
 

@@ -5,12 +5,8 @@ import type { JsonValue } from '../../core/json.ts';
  * Members that are `undefined` are left out.
  */
 export function writeJson(value: unknown): string {
-  if (typeof value === 'bigint') {
-    return value.toString();
-  }
-  if (Array.isArray(value)) {
-    return `[${value.map(writeJson).join(',')}]`;
-  }
+  if (typeof value === 'bigint') return value.toString();
+  if (Array.isArray(value)) return `[${value.map(writeJson).join(',')}]`;
   if (typeof value === 'object' && value !== null) {
     const members = Object.entries(value)
       .filter(([, member]) => member !== undefined)
@@ -36,9 +32,7 @@ const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])
 
 /** Reads what `writeJson` wrote; an integer that a double cannot hold exactly comes back as the bigint it was. */
 export function readJson(text: string): JsonValue {
-  if (!longDigits.test(text)) {
-    return parse(text);
-  }
+  if (!longDigits.test(text)) return parse(text);
   const mark = markAbsentFrom(text);
   const marked = text.replace(textOrLongInteger, (token) =>
     token.startsWith('"') || BigInt(Number(token)) === BigInt(token) ? token : `"${mark}${token}"`,

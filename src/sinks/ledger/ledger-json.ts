@@ -49,9 +49,7 @@ export function parseParams(text: string): Params {
 
 export function parsePosition(text: string): Position {
   const value = readObject(text, 'a position');
-  if (typeof value['kind'] !== 'string') {
-    throw damaged('a position with a kind');
-  }
+  if (typeof value['kind'] !== 'string') throw damaged('a position with a kind');
   return value as Position;
 }
 
@@ -97,17 +95,13 @@ const fileFailure = failure.pick({ code: true, recovery: true, message: true, at
 
 function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {
   const checked = schema.safeParse(readJson(text));
-  if (!checked.success) {
-    throw damaged(expected, checked.error);
-  }
+  if (!checked.success) throw damaged(expected, checked.error);
   return checked.data;
 }
 
 function readObject(text: string, expected: string): JsonObject {
   const value: JsonValue = readJson(text);
-  if (!isJsonObject(value)) {
-    throw damaged(expected);
-  }
+  if (!isJsonObject(value)) throw damaged(expected);
   return value;
 }
 

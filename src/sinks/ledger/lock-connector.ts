@@ -12,8 +12,6 @@ export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
   } catch (error) {
     throw toSinkError(error, ledger.file);
   }
-  if (lock === null) {
-    throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
-  }
+  if (lock === null) throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
   return lock;
 }

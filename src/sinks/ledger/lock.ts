@@ -36,9 +36,7 @@ export function takeLock(file: string): Lock | null {
     };
   } catch (error) {
     db.close();
-    if (isBusy(error)) {
-      return null;
-    }
+    if (isBusy(error)) return null;
     throw error;
   }
 }

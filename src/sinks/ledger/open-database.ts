@@ -42,13 +42,9 @@ export function openDatabase(options: DatabaseOptions): Database.Database {
   return connect(file, { timeout, makes: sinkId === undefined }, (db) => {
     const version = inspect(db, options);
     if (sinkId !== undefined && (version === 0 || storedId(db) !== sinkId)) throw movedError(file, false);
-    if (version === 0) {
-      db.pragma(`page_size = ${pageBytes}`);
-    }
+    if (version === 0) db.pragma(`page_size = ${pageBytes}`);
     setPragmas(db, options);
-    if (version < schemaVersion) {
-      bringUpToDate(db, options);
-    }
+    if (version < schemaVersion) bringUpToDate(db, options);
   });
 }
 
@@ -118,9 +114,7 @@ function checkSqliteVersion(db: Database.Database): void {
   const parts = version.split('.').map(Number);
   for (const [index, oldest] of oldestSqlite.entries()) {
     const part = parts[index] ?? 0;
-    if (part > oldest) {
-      return;
-    }
+    if (part > oldest) return;
     if (part < oldest) {
       throw new SyncError(
         `SQLite ${oldestSqlite.join('.')} or later is needed, but better-sqlite3 brings ${version}. Reinstall it.`,
@@ -143,9 +137,7 @@ function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions,
   const owner = Number(db.pragma('application_id', { simple: true }));
   const version = Number(db.pragma('user_version', { simple: true }));
   const tables = db.prepare<[], number>('SELECT count(*) FROM sqlite_schema').pluck().get() ?? 0;
-  if (owner === 0 && version === 0 && tables === 0) {
-    return 0;
-  }
+  if (owner === 0 && version === 0 && tables === 0) return 0;
   if (owner !== applicationId) {
     throw incompatible(file, 'it is a database of another program', 'Name another path.');
   }

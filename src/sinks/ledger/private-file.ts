@@ -28,9 +28,7 @@ export function createPrivateFile(file: string): void {
     if (!hasCode(error, 'EEXIST')) throw error;
     const stats = lstatSync(file);
     checkRegular(file, stats);
-    if (stats.size === 0) {
-      chmodSync(file, 0o600);
-    }
+    if (stats.size === 0) chmodSync(file, 0o600);
   }
 }
 

@@ -53,9 +53,7 @@ export function prepareRowAccount(db: Database.Database): RowAccount {
       endMissing.run(connector, entity, row);
     },
     addDeleted: (connector, entity, rows) => {
-      if (rows !== 0) {
-        addDeleted.run(rows, connector, entity);
-      }
+      if (rows !== 0) addDeleted.run(rows, connector, entity);
     },
   };
 }

@@ -94,9 +94,7 @@ export function prepareRuns(db: Database.Database): Runs {
         begun.startedAt,
         ...how,
       );
-      if (earlier !== null) {
-        return earlier.origin;
-      }
+      if (earlier !== null) return earlier.origin;
       ownOrigin.run(lastInsertRowid);
       return Number(lastInsertRowid);
     },

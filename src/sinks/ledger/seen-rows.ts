@@ -56,9 +56,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     const chunks = chunksByEntity.get(entity) ?? new Map<number, Chunk>();
     chunksByEntity.set(entity, chunks);
     const known = chunks.get(number);
-    if (known !== undefined) {
-      return known;
-    }
+    if (known !== undefined) return known;
     const bits = read.get(connector, entity, origin, number) ?? Buffer.alloc(chunkBytes);
     const chunk = { entity, number, bits, isChanged: false };
     chunks.set(number, chunk);
@@ -85,9 +83,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     const index = byteOf(row) + half;
     const bit = bitOf(row);
     const byte = chunk.bits[index] ?? 0;
-    if ((byte & bit) !== 0) {
-      return true;
-    }
+    if ((byte & bit) !== 0) return true;
     chunk.bits[index] = byte | bit;
     if (!chunk.isChanged) {
       chunk.isChanged = true;
@@ -106,9 +102,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
   return {
     mark: (entity, row, isAtHome) => {
       const chunk = chunkOf(entity, row);
-      if (isAtHome) {
-        set(chunk, row, homeHalf);
-      }
+      if (isAtHome) set(chunk, row, homeHalf);
       return set(chunk, row, 0);
     },
     has: (entity, row) => isSet(entity, row, 0),

@@ -25,9 +25,7 @@ export function prepareSequence(db: Database.Database): Sequence {
       return current;
     },
     save: () => {
-      if (current !== stored) {
-        write.run(current);
-      }
+      if (current !== stored) write.run(current);
     },
   };
 }

@@ -11,9 +11,7 @@ const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT
  */
 export function toSinkError(error: unknown, file: string): unknown {
   const code = storageCode(error);
-  if (code === null || !(error instanceof Error)) {
-    return error;
-  }
+  if (code === null || !(error instanceof Error)) return error;
   if (fullCodes.has(code)) {
     return new SyncError(
       `No space is left for the sink at ${file}; nothing of the last commit was stored. Free space and sync again.`,
@@ -54,9 +52,7 @@ function reasonOf(code: string, { message }: Error): string {
 
 /** The code of a SQLite or system call error; null for everything else. */
 function storageCode(error: unknown): string | null {
-  if (error instanceof Database.SqliteError) {
-    return error.code;
-  }
+  if (error instanceof Database.SqliteError) return error.code;
   const isSystemCall = error instanceof Error && 'syscall' in error && 'code' in error;
   return isSystemCall && typeof error.code === 'string' ? error.code : null;
 }

@@ -69,9 +69,7 @@ function unfinishedRun(
   scope: WorkScope,
 ): EarlierRun | null {
   const newest = ledger.runs.newest(held.connector, plan.window);
-  if (newest === undefined || newest.canContinue === 0) {
-    return null;
-  }
+  if (newest === undefined || newest.canContinue === 0) return null;
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
   // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.

@@ -35,9 +35,7 @@ export function storeRecords(
 ): StoredCounts {
   const { ledger, held, current, stamp } = commit;
   const planned = current.tables.get(entity);
-  if (planned === undefined) {
-    throw misfit(entity, 'the plan has no table for it');
-  }
+  if (planned === undefined) throw misfit(entity, 'the plan has no table for it');
   let revived = 0;
   const how: Classifying = {
     ...showing,
@@ -53,9 +51,7 @@ export function storeRecords(
   for (const record of records) {
     checkWidth(entity, record, planned);
     stored[storeRecord(record, how)] += 1;
-    if (record.file !== undefined) {
-      ledger.downloads.note(held.connector, entity, record.keyText, record.file);
-    }
+    if (record.file !== undefined) ledger.downloads.note(held.connector, entity, record.keyText, record.file);
   }
   ledger.tables.addRows(held.connector, entity, stored.inserted);
   ledger.rows.addDeleted(held.connector, entity, -revived);
@@ -73,9 +69,7 @@ function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Clas
   }
   return (row, isAtHome) => {
     const wasSeen = current.seen.mark(entity, row, isAtHome);
-    if (!wasSeen) {
-      ledger.rows.endMissing(held.connector, entity, row);
-    }
+    if (!wasSeen) ledger.rows.endMissing(held.connector, entity, row);
     return wasSeen;
   };
 }

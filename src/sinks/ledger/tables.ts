@@ -114,9 +114,7 @@ export function prepareTables(db: Database.Database): Tables {
       });
     },
     addRows: (connector, entity, rows) => {
-      if (rows !== 0) {
-        addRows.run(rows, connector, entity);
-      }
+      if (rows !== 0) addRows.run(rows, connector, entity);
     },
     agreed: (connector, entity) => void agreed.run(connector, entity),
     wasRead: (connector, entity, run, walked) => void wasRead.run(run, connector, walked, connector, entity),

@@ -95,9 +95,7 @@ export async function inRun<Result>(
 
 export function checkEpoch(ledger: Ledger, held: HeldConnector): void {
   const epoch = ledger.connectors.epoch(held.connector);
-  if (epoch !== held.epoch) {
-    throw fenced(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
-  }
+  if (epoch !== held.epoch) throw fenced(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
 }
 
 function fenced(held: HeldConnector, why: string): SyncError {

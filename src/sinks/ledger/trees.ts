@@ -51,9 +51,7 @@ export function prepareTrees(db: Database.Database): Trees {
   return {
     seal: (partition, { run, chainStartedAt, reading }, { proof, absence, watermark, ...shown }, now) => {
       endListing.run(writeJson({ ...proof, ...shown }), absence, partition.id);
-      if (partition.tree !== null) {
-        endInner.run(now, run, partition.id);
-      }
+      if (partition.tree !== null) endInner.run(now, run, partition.id);
       const id = partition.tree ?? partition.id;
       if (isUnread.get(id) !== undefined) return;
       const end = {

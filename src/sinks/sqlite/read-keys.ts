@@ -15,7 +15,8 @@ export function openSqliteKeys(file: string): KeyReader {
       )
       .raw(true)
       .safeIntegers(true);
-    for (const [hash = '', ...parts] of rows.iterate())
+    for (const [hash = '', ...parts] of rows.iterate()) {
       yield { keyText: keyTextOf(parts), hash: String(hash) } satisfies KeyAndHash;
+    }
   });
 }

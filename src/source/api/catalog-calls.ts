@@ -110,8 +110,9 @@ export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
     facts,
     read(answer) {
       const found = toSummary(readAnswer(answer.text, summary, facts));
-      if (found.id !== id)
+      if (found.id !== id) {
         throw invalidBody(facts, 'expected the connector that was asked for, got another one');
+      }
       return found;
     },
   };

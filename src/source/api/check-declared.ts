@@ -26,8 +26,9 @@ export function checkDeclared(
     );
   }
   const missing = [...offered.params].filter(([name, { required }]) => required && !names.includes(name));
-  if (missing.length > 0)
+  if (missing.length > 0) {
     throw usage(`${action} ${entity} needs ${missing.map(([name]) => name).join(', ')}`);
+  }
   return declared;
 }
 

@@ -33,8 +33,9 @@ export async function* checkedBytes(
     }
     if (chunk.byteLength > 0) yield chunk;
   }
-  if (length === 0)
+  if (length === 0) {
     throw invalidFile(facts, 'expected a file, got no bytes, as of one that the service does not know');
+  }
   if (expected !== null && length < expected) {
     throw invalidFile(facts, `expected ${expected} bytes, got ${length}`);
   }

@@ -114,8 +114,9 @@ export function classifyAnswer(
     // Not asked for again as it was; the pause holds for the smaller page too.
     return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 });
   }
-  if (status === 413 && facts.canShrink)
+  if (status === 413 && facts.canShrink) {
     return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
+  }
   const next = facts.isWrite === true ? mayBeDone : adviceOf(again);
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;

@@ -40,8 +40,9 @@ export function downloadCall<T>(
     headers: { accept: '*/*', 'accept-encoding': 'identity' },
     receive: async (head, body, signal) => {
       // Nobody asked for a part (206), and of a file that is yet to be made (202) nothing is there.
-      if (head.status !== 200)
+      if (head.status !== 200) {
         throw invalidFile(facts, `expected a file with HTTP 200, got HTTP ${head.status}`);
+      }
       const name = dispositionName(head.contentDisposition);
       const announced = announcedBytes(head, facts);
       const checked = checkedBytes(body, { announced, recorded: size, max: maxBytes }, facts);

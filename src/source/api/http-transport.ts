@@ -83,8 +83,9 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
       exchange(agent, request, signal, (response, attempt) => readAnswer(response, limits, attempt.signal)),
     stream: (request, receive, signal) =>
       exchange(streams, request, signal, async (response, attempt) => {
-        if (response.statusCode < 200 || response.statusCode >= 300)
+        if (response.statusCode < 200 || response.statusCode >= 300) {
           return await readAnswer(response, limits, attempt.signal);
+        }
         attempt.begun();
         return await receiveBody(response, receive, { limits, signal });
       }),

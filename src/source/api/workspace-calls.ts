@@ -83,8 +83,9 @@ function cursorIn(next: string, baseUrl: string, facts: CallFacts): string {
   };
   if (!URL.canParse(next, baseUrl)) return refuse('got no URL');
   const url = new URL(next, baseUrl);
-  if (!/^https?:$/.test(url.protocol) || url.host !== new URL(baseUrl).host)
+  if (!/^https?:$/.test(url.protocol) || url.host !== new URL(baseUrl).host) {
     return refuse('got another host');
+  }
   const cursor = url.searchParams.get('cursor') ?? '';
   if (cursor === '' || cursor.length > longestCursor) return refuse('got one without a usable cursor');
   return cursor;

@@ -35,8 +35,9 @@ describe('a worker’s backfill', () => {
   const wrap = (account: SampleAccount): SampleAccount => ({
     get: (entity, params) => account.get(entity, params),
     list: (entity, params) => {
-      if (failing !== '' && textOf(params['since_last_changed']).startsWith(failing))
+      if (failing !== '' && textOf(params['since_last_changed']).startsWith(failing)) {
         throw new ApiError(400, 'out of order');
+      }
       return account.list(entity, params);
     },
   });
@@ -100,8 +101,9 @@ describe('a worker’s backfill', () => {
       onEvent: () => undefined,
       shouldYield: () => Promise.resolve(false),
     };
-    for (const foreign of ['', 'list_members', '{"entities":[]}', text.replace('2022', 'then')])
+    for (const foreign of ['', 'list_members', '{"entities":[]}', text.replace('2022', 'then')]) {
       await expect(backfill(foreign, newsletter, request)).rejects.toMatchObject({ code: 'INTERNAL' });
+    }
   });
 });
 

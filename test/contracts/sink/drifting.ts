@@ -153,8 +153,9 @@ export function drifting(kind: SinkKind): void {
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
     const many = Array.from({ length: 500 }, (_, index) => drifted(`made up ${index}`));
-    for (const drift of [many.slice(0, 150), many.slice(150, 400), many])
+    for (const drift of [many.slice(0, 150), many.slice(150, 400), many]) {
       await sink.commit(started.lease, [page(started, id, [], { drift })]);
+    }
     expect(fields(sink)).toHaveLength(201);
     expect(fields(sink)).toContain('*');
     expect(sink.drift.known(news, members).fields.has('*')).toBe(true);

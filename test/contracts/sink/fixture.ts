@@ -234,8 +234,9 @@ export class Bench {
 
 export async function onlyPartition(sink: Sink, lease: Lease): Promise<Partition> {
   const [first, ...others] = await sink.nextPartitions(lease, 10);
-  if (first === undefined || others.length > 0)
+  if (first === undefined || others.length > 0) {
     throw new Error(`Expected one ready partition, not ${others.length + 1}`);
+  }
   return first;
 }
 

@@ -85,10 +85,11 @@ function missingUpTo(
   { stored }: SimulatedSync,
 ): readonly string[] {
   return service.rows.flatMap(({ id, version, changedMs, events }) => {
-    if (name === 'activity')
+    if (name === 'activity') {
       return events
         .filter(({ atMs, id: event }) => service.shown(atMs) <= untilMs && !stored.has(`${id}/${event}`))
         .map((event) => `${id}/${event.id}`);
+    }
     const isDue = changedMs !== null && service.shown(changedMs) <= untilMs;
     return isDue && stored.get(id) !== version ? [id] : [];
   });

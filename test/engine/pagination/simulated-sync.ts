@@ -212,8 +212,9 @@ export function simulatedSync(
         if (seal === null) throw new Error('sealed without a seal');
         const sealed: Seal = seal;
         clockDifferences = sealed.clockDifferences ?? [];
-        if (sealed.watermark !== null)
+        if (sealed.watermark !== null) {
           watermarkMs = Math.max(watermarkMs ?? -Infinity, Date.parse(sealed.watermark));
+        }
         return { mode, seal: sealed, fromCall, toCall: service.calls(), met, capMs };
       }
     },

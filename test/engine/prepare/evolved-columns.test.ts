@@ -81,8 +81,9 @@ describe('a column that was added for an undeclared field', () => {
 function randomRecord(random: () => number): JsonObject {
   const raw: Record<string, JsonValue> = { id: `id ${Math.floor(random() * 1000)}` };
   const names = [...evolvable.map(({ name }) => name), 'name', 'stats', 'left', 'City', '_own', '_links'];
-  for (const name of names.toSorted(() => random() - 0.5))
+  for (const name of names.toSorted(() => random() - 0.5)) {
     if (random() < 0.6) raw[name] = randomValue(random);
+  }
   return raw;
 }
 
@@ -107,11 +108,12 @@ function randomValue(random: () => number, depth = 0): JsonValue {
   ];
   const pick = random();
   if (depth < 2 && pick < 0.15) return [randomValue(random, depth + 1), randomValue(random, depth + 1)];
-  if (depth < 2 && pick < 0.4)
+  if (depth < 2 && pick < 0.4) {
     return {
       url: randomValue(random, depth + 1),
       signed: randomValue(random, 2),
       kept: randomValue(random, 2),
     };
+  }
   return scalars[Math.floor(random() * scalars.length)] ?? null;
 }

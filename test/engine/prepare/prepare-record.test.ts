@@ -107,8 +107,9 @@ describe('prepareRecord', () => {
     expect(likesOf({ thumbs: { up: 1, down: 2 } })).toEqual(filled);
     expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: null })).toEqual(filled);
     expect(likesOf({ thumbs: { up: 1, down: 2 }, likes: { down: 2, up: 1 } })).toEqual(filled);
-    for (const own of [{ likes: { up: 7 } }, { likes: { up: 7 }, thumbs: { up: 1 } }, { likes: null }, {}])
+    for (const own of [{ likes: { up: 7 } }, { likes: { up: 7 }, thumbs: { up: 1 } }, { likes: null }, {}]) {
       expect(likesOf(own)).toEqual(likesOf(own, compilePrepare(shape)));
+    }
     expect(likesOf({ thumbs: 'many' })).toEqual(likesOf({ thumbs: 'many' }, compilePrepare(shape)));
   });
 

@@ -84,8 +84,9 @@ describe('what is noted of a record', () => {
     const [cut] = prepare({ [`${'x'.repeat(199)}\ud83d\ude00`]: 1 }).drift;
     expect([cut?.field.length, cut?.field.isWellFormed()]).toEqual([200, true]);
     const names = new Set<string>();
-    for (let index = 0; index < 5000; index += 1)
+    for (let index = 0; index < 5000; index += 1) {
       for (const { field } of prepare({ [`made up ${index}`]: index }).drift) names.add(field);
+    }
     expect(names.size).toBe(1000);
     expect(names).toContain('*');
   });

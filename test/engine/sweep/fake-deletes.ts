@@ -140,8 +140,9 @@ export function fakeDeletes(
 }
 
 function isReady(row: FakeRow, which: TombstoneChoice): boolean {
-  if ((row.needs === 'get' && row.isFoundGone !== true) || (row.needs === 'walk' && row.missed < 2))
+  if ((row.needs === 'get' && row.isFoundGone !== true) || (row.needs === 'walk' && row.missed < 2)) {
     return false;
+  }
   if (which === 'allowed') return row.isAllowed;
   return which === 'all' || row.missed >= 2;
 }

@@ -30,8 +30,9 @@ describe('a sweep', () => {
     await sweep(deletes);
     const [, ...suspects] = deletes.calls.find((call) => call.startsWith('suspect'))?.split(' ') ?? [];
     expect(suspects).toContain('list_members');
-    for (const name of ['segment_members', 'automations', 'email_activity', 'unsubscribes'])
+    for (const name of ['segment_members', 'automations', 'email_activity', 'unsubscribes']) {
       expect(suspects).not.toContain(name);
+    }
   });
 
   it('withholds what a guard does not believe, asks and marks nothing of it, and says so', async () => {

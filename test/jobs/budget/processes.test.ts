@@ -54,8 +54,9 @@ describe('processes that share an account', () => {
         response.end();
       },
     });
-    for (const name of ['a', 'b', 'c', 'd'])
+    for (const name of ['a', 'b', 'c', 'd']) {
       fire(server, name, { requestsPerSecond: 10, recoverEveryMs: 2_000 });
+    }
     await server.until((arrivals) => (arrivals.at(-1)?.at ?? 0) > throttledAt + 5_200);
     const between = (from: number, to: number): number =>
       countBetween(server.arrivals, throttledAt + from, throttledAt + to);

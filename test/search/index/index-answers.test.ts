@@ -99,8 +99,9 @@ describe('telling trigrams', () => {
       const telling = tellingTrigrams(word, slips);
       if (slips === 0 || telling === null) continue;
       let other = word;
-      for (let slip = 0; slip < slips; slip += 1)
+      for (let slip = 0; slip < slips; slip += 1) {
         other = slip === 0 || random() < 0.8 ? slipIn(other, random) : other;
+      }
       if (!isNear(word, other)) continue;
       const there = new Set(trigramsOf(other));
       expect(

@@ -78,8 +78,9 @@ describe('the readiness of a store', () => {
     const partly: Provider = {
       ...provider,
       list: async (request) => {
-        if (isRefused && request.entity.name === 'reports')
+        if (isRefused && request.entity.name === 'reports') {
           throw notFound('No such resource, says a@example.test');
+        }
         return await provider.list(request);
       },
     };

@@ -61,8 +61,9 @@ describe('a folder of files', () => {
       });
       expect(readFileSync(join(place(), stored.file), 'utf8')).toBe('one and two');
       expect(statSync(join(place(), stored.file)).mode & 0o777).toBe(0o600);
-      for (const one of [join(folder, 'files'), join(folder, 'files', 'library'), place()])
+      for (const one of [join(folder, 'files'), join(folder, 'files', 'library'), place()]) {
         expect(statSync(one).mode & 0o777).toBe(0o700);
+      }
     } finally {
       process.umask(before);
     }
@@ -112,12 +113,14 @@ describe('a folder of files', () => {
         open().prepare(entity),
         open().store(fileOf(chunks('x'))),
         open().remove(entity, 'x', 'y'),
-      ])
+      ]) {
         await expect(work).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
+      }
       expect(readdirSync(join(folder, 'elsewhere'))).toEqual([]);
       rmSync(join(folder, 'disk', linked));
-      if (linked === 'library')
+      if (linked === 'library') {
         mkdirSync(join(folder, 'disk', 'library', 'attachments'), { recursive: true });
+      }
     }
   });
 
@@ -143,8 +146,9 @@ describe('a folder of files', () => {
       alive: name(other, 'd'),
       abandoned: name(other, 'e'),
     };
-    for (const one of [...Object.values(names), 'kept.part', '.hidden'])
+    for (const one of [...Object.values(names), 'kept.part', '.hidden']) {
       writeFileSync(join(place(), one), 'x');
+    }
     utimesSync(join(place(), names.abandoned), 1_000, 1_000);
     await open().prepare(entity);
     expect(readdirSync(place()).sort()).toEqual([names.alive, '.hidden', 'kept.part'].sort());

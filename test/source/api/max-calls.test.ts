@@ -31,8 +31,9 @@ describe('a limit of calls', () => {
     expect(server.calls).toHaveLength(7);
     expect(source.stats().calls).toBe(7);
     expect(outcomes.filter(({ status }) => status === 'fulfilled')).toHaveLength(7);
-    for (const outcome of outcomes)
+    for (const outcome of outcomes) {
       if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject(spent);
+    }
   });
 
   it('counts repeated calls, and does not wait for one that may not be made', async () => {

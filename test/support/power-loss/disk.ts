@@ -138,8 +138,9 @@ function setNames(root: Folder, names: readonly Name[]): void {
   const folders = new Set(names.map(([path]) => dirname(path)));
   const [folder = '', ...others] = folders;
   const parent = find(root, folder);
-  if (others.length > 0 || parent.kind !== 'folder')
+  if (others.length > 0 || parent.kind !== 'folder') {
     throw new Error(`no change of one folder: ${[...folders].join()}`);
+  }
   parent.changes.push(names.map(([path, entry]) => [basename(path), entry]));
 }
 
@@ -182,8 +183,9 @@ function contentOf({ changes, synced }: File, random: Loss['random']): Buffer {
     if (fate < 0.4) continue;
     for (let from = offset; from < end;) {
       const to = fate < 0.6 ? Math.min(end, (Math.floor(from / blockBytes) + 1) * blockBytes) : end;
-      if (fate >= 0.6 || random === null || random() < 0.5)
+      if (fate >= 0.6 || random === null || random() < 0.5) {
         data.copy(content, from, from - offset, to - offset);
+      }
       from = to;
     }
   }

@@ -29,8 +29,9 @@ export interface Examined {
 export function examine(left: LeftBehind): Examined {
   const { contents, ledger, isDurable, commits, count, told } = left;
   const state = readLedger(contents, ledger);
-  if (state.integrity !== 'ok')
+  if (state.integrity !== 'ok') {
     return { faults: [`ledger: ${state.integrity}`], rolledBack: 0, shortFiles: 0 };
+  }
   const faults = state.miscounted.map((entity) => `miscounted ${entity}`);
   const found = commits.find(state.digest, count);
   if (found === null) faults.push('the ledger is in a state that no commit has left');
@@ -38,12 +39,14 @@ export function examine(left: LeftBehind): Examined {
     faults.push(`commit ${commits.newest(told.at)} was acknowledged, and the last one there is ${found}`);
   }
   const unstored = [...told.fetched].filter(([page, records]) => (state.fetched.get(page) ?? 0) < records);
-  if (isDurable && unstored.length > 0)
+  if (isDurable && unstored.length > 0) {
     faults.push(`pages were reported as committed of ${unstored.join(', ')}`);
+  }
   const listed = state.files.filter(({ isToGo }) => !isToGo);
   const short = listed.filter((file) => !isWhole(left, file));
-  for (const { path } of short.filter(({ isClosed }) => isDurable || isClosed))
+  for (const { path } of short.filter(({ isClosed }) => isDurable || isClosed)) {
     faults.push(`${path} lacks lines`);
+  }
   for (const file of listed.filter((one) => !short.includes(one))) faults.push(...wrongLines(left, file));
   return {
     faults: [...faults, ...strayFiles(left, state.files)],

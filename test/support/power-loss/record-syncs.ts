@@ -12,8 +12,9 @@ const typescriptLoader = import.meta.resolve('tsx');
 
 /** Why nothing can be recorded on this machine; null where it can. */
 export function whyNoRecorder(): string | null {
-  if (process.platform !== 'linux')
+  if (process.platform !== 'linux') {
     return `the recorder is preloaded as on Linux, and this is ${process.platform}`;
+  }
   try {
     execFileSync('cc', ['--version'], { stdio: 'ignore' });
     return null;

@@ -106,8 +106,9 @@ export async function openPowerLossWorld(): Promise<PowerLossWorld> {
         moveTo: (revision) => account.moveTo(revision),
       });
       const made = contentsAfter(recording, recording.operations.length, { random: null });
-      if (listed(made) !== listed(readContents(recorded)))
+      if (listed(made) !== listed(readContents(recorded))) {
         throw new Error('not all operations were recorded');
+      }
       return recording;
     },
     repair: async ({ type, durability }, left, revision) => {

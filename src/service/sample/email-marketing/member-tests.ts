@@ -14,9 +14,7 @@ export function memberTests(list: MailingList, params: Params): readonly MemberT
   if (status !== undefined) tests.push((index) => statusOf(list, index) === status);
   if (email_type !== undefined) tests.push((index) => emailType(index) === email_type);
   if (params['vip_only'] === true) tests.push(isVip);
-  if (unique_email_id !== undefined) {
-    tests.push((index) => uniqueEmailId(list, index) === unique_email_id);
-  }
+  if (unique_email_id !== undefined) tests.push((index) => uniqueEmailId(list, index) === unique_email_id);
   const interests = interestTest(list, params);
   if (interests !== null) tests.push(interests);
   return tests;

@@ -13,9 +13,7 @@ export function userRecords(plan: NotesPlan): readonly JsonObject[] {
       name: isBot ? `Robot ${index}` : `${person.first} ${person.last}`.trim(),
       avatar_url: index % 3 === 1 ? null : `https://static.example.test/${6_246_757 + index}.png`,
     };
-    if (!isBot) {
-      return { ...record, type: 'person', person: index === 2 ? {} : { email: person.email } };
-    }
+    if (!isBot) return { ...record, type: 'person', person: index === 2 ? {} : { email: person.email } };
     return {
       ...record,
       type: 'bot',

@@ -31,8 +31,9 @@ export function deleteRow(
   const { connector } = held;
   if (permission === 'judged') {
     ledger.day.remove(connector, entity, 1, stamp.now);
-    for (const [child, rows] of cascade.below(commit, entity, keyText))
+    for (const [child, rows] of cascade.below(commit, entity, keyText)) {
       ledger.day.remove(connector, child, rows, stamp.now);
+    }
   }
   current.tables.get(entity)?.table.tombstone(row, stamp);
   ledger.rows.addDeleted(connector, entity, 1);

@@ -138,8 +138,6 @@ function endRow(
     return false;
   }
   const stored = table.row(row);
-  if (stored !== undefined) {
-    deleteRow(commit, gate, entity, stored, 'along');
-  }
+  if (stored !== undefined) deleteRow(commit, gate, entity, stored, 'along');
   return stored !== undefined;
 }

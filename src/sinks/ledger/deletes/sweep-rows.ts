@@ -44,9 +44,7 @@ function sweepHome(sweeping: Sweeping, swept: SweptPartition, table: RecordTable
   const { commit, partitions } = sweeping;
   const rows = table.liveRows(swept.id, swept.sweptTo, limit);
   for (const row of rows) {
-    if (!commit.current.seen.hasAtHome(swept.entity, row.row)) {
-      moveOrMiss(sweeping, swept, table, row);
-    }
+    if (!commit.current.seen.hasAtHome(swept.entity, row.row)) moveOrMiss(sweeping, swept, table, row);
   }
   const last = rows.at(-1);
   partitions.moveTo(swept.id, last === undefined || rows.length < limit ? -1 : last.row);
@@ -90,9 +88,7 @@ function missRow(
   // Written while the chain lasted, but not by it (a record fetched on its own, a backfill): it is there.
   if (changedAt >= current.chainStartedAt && changedAt <= believedUntil(stamp.now)) return;
   const weakest = weakestPlace({ partition: id, absence }, places);
-  if (weakest.partition !== id) {
-    table.setHome(row, weakest.partition);
-  }
+  if (weakest.partition !== id) table.setHome(row, weakest.partition);
   const needs = weakest.absence;
   const { origin, chainStartedAt: since } = current;
   missing.note({ connector, entity, row, partition: weakest.partition, origin, since, needs });
@@ -109,9 +105,7 @@ const strength: Readonly<Record<Needs, number>> = { nothing: 0, get: 1, walk: 2 
 function weakestPlace(home: Place, places: readonly OtherPlace[]): Place {
   let weakest = home;
   for (const { partition, absence } of places) {
-    if (absence !== null && strength[absence] > strength[weakest.absence]) {
-      weakest = { partition, absence };
-    }
+    if (absence !== null && strength[absence] > strength[weakest.absence]) weakest = { partition, absence };
   }
   return weakest;
 }

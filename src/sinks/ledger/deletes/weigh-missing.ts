@@ -67,8 +67,9 @@ function along(commit: Commit, { missing, cascade }: Weighing, entity: EntityNam
     for (const row of batch) {
       const keyText = commit.current.tables.get(entity)?.table.row(row)?.keyText;
       if (keyText === undefined) continue;
-      for (const [child, rows] of cascade.below(commit, entity, keyText))
+      for (const [child, rows] of cascade.below(commit, entity, keyText)) {
         rowsByEntity.set(child, (rowsByEntity.get(child) ?? 0) + rows);
+      }
     }
     const last = batch.at(-1);
     if (last === undefined) break;

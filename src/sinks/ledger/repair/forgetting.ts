@@ -36,8 +36,9 @@ export function prepareForgetting(db: Database.Database): Forgetting {
     readAgain: (connector, entities, now) => {
       const which = { connector, entities: JSON.stringify(entities) };
       run(`DELETE FROM _sync_partitions WHERE ${ofEntities} AND (tree IS NOT NULL OR backfill <> '')`, which);
-      for (const table of ['_sync_missing', '_sync_seen'])
+      for (const table of ['_sync_missing', '_sync_seen']) {
         run(`DELETE FROM ${table} WHERE ${ofEntities}`, which);
+      }
       return run(`UPDATE _sync_partitions SET ${fromTheStart} WHERE ${ofEntities} AND gone = 0`, {
         ...which,
         now,
