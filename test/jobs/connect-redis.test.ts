@@ -1,13 +1,13 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { connectRedis } from '../../src/jobs/connect-redis.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 
 const prefix = 'test';
 
-test('says why there is no Redis, in whole sentences', async () => {
+it('says why there is no Redis, in whole sentences', async () => {
   const port = await freePort();
   const url = new Secret(`redis://127.0.0.1:${port}`);
   await expect(connectRedis({ url, prefix }, {})).rejects.toMatchObject({
@@ -16,7 +16,7 @@ test('says why there is no Redis, in whole sentences', async () => {
   });
 });
 
-test('gives up on a server that takes the connection and says nothing', async () => {
+it('gives up on a server that takes the connection and says nothing', async () => {
   const server = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -32,7 +32,7 @@ test('gives up on a server that takes the connection and says nothing', async ()
   server.close();
 });
 
-test.each([
+it.each([
   ['another password', ':another-password@', 'WRONGPASS'],
   ['none', '', 'NOAUTH'],
 ])('does not say that a Redis should be started which refuses %s', async (_, userinfo, code) => {
@@ -48,7 +48,7 @@ test.each([
   });
 });
 
-test('tells another program from a Redis', async () => {
+it('tells another program from a Redis', async () => {
   const server = createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).listen(
     0,
     '127.0.0.1',
@@ -64,7 +64,7 @@ test('tells another program from a Redis', async () => {
   server.close();
 });
 
-test('does not take another database for the one that was chosen', async () => {
+it('does not take another database for the one that was chosen', async () => {
   await using redis = await startRedis();
   const url = (database: number): Secret => new Secret(`${redis.url}/${database}`);
   (await connectRedis({ url: url(3), prefix }, {})).disconnect();

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { readJson, writeJson } from '../../src/sinks/ledger/json-text.ts';
@@ -84,7 +84,7 @@ describe('JSONL files', () => {
     await started.lease[Symbol.asyncDispose]();
   }
 
-  test('grow under a name of their own epoch and get their final one at the end of the run', async () => {
+  it('grow under a name of their own epoch and get their final one at the end of the run', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -108,7 +108,7 @@ describe('JSONL files', () => {
     expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
   });
 
-  test('are closed when they have reached 64 MB', async () => {
+  it('are closed when they have reached 64 MB', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -118,7 +118,7 @@ describe('JSONL files', () => {
     expect(names()).toEqual(['1-1.jsonl', '1-2.jsonl.open']);
   });
 
-  test('lose what lies past the committed length when the connector is taken again, and keep the rest', async () => {
+  it('lose what lies past the committed length when the connector is taken again, and keep the rest', async () => {
     await killed();
     appendFileSync(join(directory(), '1-1.jsonl.open'), '{"id":"3","torn":');
     writeFileSync(join(directory(), '1-2.jsonl.open'), '{"id":"4"}\n');
@@ -134,7 +134,7 @@ describe('JSONL files', () => {
     ).toEqual(['1', '2']);
   });
 
-  test('get the final name that a kill kept from them', async () => {
+  it('get the final name that a kill kept from them', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -150,7 +150,7 @@ describe('JSONL files', () => {
     expect(names()).toEqual(['1-1.jsonl']);
   });
 
-  test('that lost committed lines are cut to whole lines, and what was lost is written again by a fresh run', async () => {
+  it('that lost committed lines are cut to whole lines, and what was lost is written again by a fresh run', async () => {
     await killed();
     const file = join(directory(), '1-1.jsonl.open');
     truncateSync(file, statSync(file).size - 5);
@@ -174,7 +174,7 @@ describe('JSONL files', () => {
     ).toEqual(['1', '2']);
   });
 
-  test('that are gone or overwritten are written again by a fresh run', async () => {
+  it('that are gone or overwritten are written again by a fresh run', async () => {
     await killed();
     const file = join(directory(), '1-1.jsonl.open');
     writeFileSync(file, Buffer.alloc(100));
@@ -189,7 +189,7 @@ describe('JSONL files', () => {
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, updated: 2 }));
   });
 
-  test('hold nothing past the committed length when they get their final name', async () => {
+  it('hold nothing past the committed length when they get their final name', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -205,7 +205,7 @@ describe('JSONL files', () => {
     ).toEqual(['1']);
   });
 
-  test('hold nothing of a commit that failed, and go on behind the last good one', async () => {
+  it('hold nothing of a commit that failed, and go on behind the last good one', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);

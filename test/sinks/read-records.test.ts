@@ -8,7 +8,7 @@ import {
   appendFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
 import type { RecordReader, StoredRecord } from '../../src/sinks/record-reader.ts';
@@ -73,7 +73,7 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     return openRecords(bench.kind.options(bench.folder));
   }
 
-  test('come in the order of their changes, each once, in its newest state', async () => {
+  it('come in the order of their changes, each once, in its newest state', async () => {
     await store(member('1'), member('2'), member('3'));
     await store(member('1', 'Eve'));
     await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
@@ -85,7 +85,7 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     expect(reader.sinkId).toBe(sink.id);
   });
 
-  test('are those of the moment of opening, whoever writes meanwhile', async () => {
+  it('are those of the moment of opening, whoever writes meanwhile', async () => {
     await store(...['1', '2', '3'].map((id) => member(id)));
     using reader = open();
     const reading = reader.changes(news, tableOf(reader), 0)[Symbol.iterator]();
@@ -106,7 +106,7 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     expect(later.history.run(started.run)?.state).toBe('ok');
   });
 
-  test('keep every digit and every kind of value', async () => {
+  it('keep every digit and every kind of value', async () => {
     const values = {
       list_id: 'a',
       id: 'x"\\\n\u2028',
@@ -131,7 +131,7 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     expect(stored?.extra).toBe('{"big":98765432109876543210}');
   });
 
-  test('are found by their key, tombstones too, and others are not', async () => {
+  it('are found by their key, tombstones too, and others are not', async () => {
     await store(member('1'), member('2'));
     await store(member('1', 'Eve'));
     await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
@@ -143,13 +143,13 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     expect(reader.record(news, table, '["a"]')).toBeNull();
   });
 
-  test('have no table where nothing was ever stored', () => {
+  it('have no table where nothing was ever stored', () => {
     using reader = open();
     expect(reader.table(news, 'strangers' as EntityName)).toBeNull();
     expect(reader.newestSeq).toBe(0);
   });
 
-  test('may be left in the middle', async () => {
+  it('may be left in the middle', async () => {
     await store(...['1', '2', '3'].map((id) => member(id)));
     {
       using reader = open();
@@ -183,7 +183,7 @@ describe('the files of a JSONL sink', () => {
     await bench.close();
   });
 
-  test('are read up to what was committed, under their old name or their new one', () => {
+  it('are read up to what was committed, under their old name or their new one', () => {
     using reader = openRecords(kinds.jsonl.options(bench.folder));
     appendFileSync(growing, '{"list_id":"a","id":"9"');
     expect(shown(reader, 0)).toHaveLength(2);
@@ -192,7 +192,7 @@ describe('the files of a JSONL sink', () => {
     expect(shown(reader, 0)).toHaveLength(2);
   });
 
-  test('that are too short, gone or not ours are an error, never fewer records', () => {
+  it('that are too short, gone or not ours are an error, never fewer records', () => {
     using reader = openRecords(kinds.jsonl.options(bench.folder));
     const text = readFileSync(growing, 'utf8');
     writeFileSync(growing, text.replace('"_seq":1,', '"_seq":0,'));

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import { describeSink } from '../contracts/sink-contract.ts';
@@ -61,7 +61,7 @@ describe.each([1, 2, 3, 4] as const)('a SQLite sink of version %i', (version) =>
 describe('SQLite tables', () => {
   const bench = useBench(kind);
 
-  test('have typed columns, a unique key and an index for the change feed, and are named after connector and entity', async () => {
+  it('have typed columns, a unique key and an index for the change feed, and are named after connector and entity', async () => {
     const sink = await bench().open();
     await bench().begin(sink, 'r1');
     const db = new Database(ledgerFile(bench().folder), { readonly: true });
@@ -109,7 +109,7 @@ describe('SQLite tables', () => {
     ]);
   });
 
-  test('fill a newly declared column from what rows kept for it, as far as it fits, and show the move in the change feed', async () => {
+  it('fill a newly declared column from what rows kept for it, as far as it fits, and show the move in the change feed', async () => {
     const columns: readonly Column[] = [
       { name: 'city', type: 'string' },
       { name: 'age', type: 'integer' },
@@ -164,7 +164,7 @@ describe('SQLite tables', () => {
     expect(new Set(seqs).size).toBe(3);
   });
 
-  test('fill a column again that was dropped from the definition for a while', async () => {
+  it('fill a column again that was dropped from the definition for a while', async () => {
     const sink = await bench().open();
     const narrow = { ...membersTable, columns: membersTable.columns.filter(({ name }) => name !== 'name') };
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
@@ -180,7 +180,7 @@ describe('SQLite tables', () => {
     expect(bench().rows()).toMatchObject([{ name: 'Ada', _extra: null }]);
   });
 
-  test('answer nextPartitions from an index, however many partitions are due', async () => {
+  it('answer nextPartitions from an index, however many partitions are due', async () => {
     const sink = await bench().open();
     const { lease } = await bench().begin(sink, 'r1');
     const db = new Database(ledgerFile(bench().folder));

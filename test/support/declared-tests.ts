@@ -13,7 +13,7 @@ export interface DeclaredTest {
 }
 
 /**
- * The tests that a file declares: every call of `it` or `test` with a title, `it.each(table)(title, …)`,
+ * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`,
  * `it.skipIf(…)(title, …)` and the like among them. What is always skipped does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
@@ -106,7 +106,7 @@ function titledCall(node: Node): TitledCall | null {
   for (let callee = node['callee']; isNode(callee);) {
     if (callee.type === 'Identifier') {
       const name = nameOf(callee);
-      return ['it', 'test', 'describe'].includes(name) ? { name, title, table, isSkipped } : null;
+      return ['it', 'describe'].includes(name) ? { name, title, table, isSkipped } : null;
     }
     if (callee.type === 'CallExpression') {
       [table = null] = memberOf(callee['callee']) === 'each' ? nodesIn(callee, 'arguments') : [table];

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -54,7 +54,7 @@ export function becomingDue(kind: SinkKind): void {
     return await one.modes();
   }
 
-  test('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
+  it('reads in full first, and incrementally when a proven full walk has left a watermark', async () => {
     await open();
     const first = await begin('r1', incremental);
     expect(await first.partition(null)).toMatchObject({ mode: 'full', watermark: null });
@@ -68,7 +68,7 @@ export function becomingDue(kind: SinkKind): void {
     });
   });
 
-  test.each<[string, Read]>([
+  it.each<[string, Read]>([
     ['no watermark', { seal: whole() }],
     ['a sweep to come', { seal: whole({ watermark: at(0), absence: 'nothing' }) }],
   ])('reads in full again what was sealed with %s', async (_what, read) => {
@@ -84,7 +84,7 @@ export function becomingDue(kind: SinkKind): void {
     ]);
   });
 
-  test.each(['nothing', null] as const)(
+  it.each(['nothing', null] as const)(
     'counts a full walk from the beginning of its chain, absence: %s',
     async (absence) => {
       await open();
@@ -104,7 +104,7 @@ export function becomingDue(kind: SinkKind): void {
     },
   );
 
-  test.each<[string, Partial<RunPlan>]>([
+  it.each<[string, Partial<RunPlan>]>([
     ['is asked to read everything', { ...incremental, isFull: true }],
     ['cannot read the entity otherwise', { reading: readingOf() }],
     [
@@ -123,7 +123,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await (await begin('r3', change)).modes()).toEqual(['lists full']);
   });
 
-  test('takes other choices for no reason to read what leads to nothing in full, but a changed definition', async () => {
+  it('takes other choices for no reason to read what leads to nothing in full, but a changed definition', async () => {
     await open();
     const alone: Partial<RunPlan> = { ...incremental, leaves: [lists, members] };
     const first = await begin('r1', alone);
@@ -136,7 +136,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await (await begin('r3', alone)).modes()).toEqual(['lists full']);
   });
 
-  test("gives a walk what the last one has noted of the records' clock", async () => {
+  it("gives a walk what the last one has noted of the records' clock", async () => {
     await open();
     const first = await begin('r1', incremental);
     expect((await first.partition(null)).clockDifferences).toEqual([]);
@@ -146,7 +146,7 @@ export function becomingDue(kind: SinkKind): void {
     expect((await second.partition(null)).clockDifferences).toEqual([7, 5]);
   });
 
-  test('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
+  it('moves a watermark forwards only, and leaves it where a walk proves nothing', async () => {
     await open();
     const seen: unknown[] = [];
     for (const watermark of [at(5), at(3), null, at(9)]) {
@@ -159,7 +159,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(seen).toEqual([null, at(5), at(5), at(5), at(9)]);
   });
 
-  test('takes from a full walk how far the records go, also where an earlier one said further', async () => {
+  it('takes from a full walk how far the records go, also where an earlier one said further', async () => {
     await open();
     const first = await begin('r1', incremental);
     await first.read(null, { seal: whole({ watermark: at(9) }) });
@@ -170,7 +170,7 @@ export function becomingDue(kind: SinkKind): void {
     expect((await (await begin('r3', incremental)).partition(null)).watermark).toBe(at(5));
   });
 
-  test('reads in full what a clock that was ahead has dated years from now', async () => {
+  it('reads in full what a clock that was ahead has dated years from now', async () => {
     await open();
     await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
     const ledger = new Database(kind.ledgerFile(bench().folder));
@@ -183,7 +183,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await second.modes()).toEqual(['a full']);
   });
 
-  test('does not read what is found again with the same change value', async () => {
+  it('does not read what is found again with the same change value', async () => {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
     expect(await findAgain('r2', {}, settled('m1'))).toEqual(['lists full']);
@@ -191,7 +191,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(entity).toMatchObject({ partitions: 1, due: 0 });
   });
 
-  test.each<[string, string, Partial<RunPlan>]>([
+  it.each<[string, string, Partial<RunPlan>]>([
     ['another change value', 'm2', {}],
     ['the same one, all being read in full', 'm1', { isFull: true }],
     ['the same one after too long', 'm1', { reading: readingOf({ members: { fullBefore: at(dayMs) } }) }],
@@ -206,13 +206,13 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r2', change, settled(marker))).toEqual(['a full', 'lists full']);
   });
 
-  test('reads what is found without a change value', async () => {
+  it('reads what is found without a change value', async () => {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
     expect(await findAgain('r2', {}, null)).toEqual(['a full', 'lists full']);
   });
 
-  test('reads again what was read with a change value that had not settled', async () => {
+  it('reads again what was read with a change value that had not settled', async () => {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
     const second = await begin('r2');
@@ -223,7 +223,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r3', {}, settled('m2'))).toEqual(['a full', 'lists full']);
   });
 
-  test('reads a child again whose last walk failed, though nothing has changed since the one before', async () => {
+  it('reads a child again whose last walk failed, though nothing has changed since the one before', async () => {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
     const second = await begin('r2');
@@ -233,13 +233,13 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r3', {}, settled('m1'))).toEqual(['a full', 'lists full']);
   });
 
-  test('reads a changed child incrementally, from its own watermark', async () => {
+  it('reads a changed child incrementally, from its own watermark', async () => {
     await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     expect(await findAgain('r2', incremental, settled('m2'))).toEqual(['a incremental', 'lists incremental']);
   });
 
-  test('begins anew, in full, when an incremental walk turns out not to work', async () => {
+  it('begins anew, in full, when an incremental walk turns out not to work', async () => {
     await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     const second = await begin('r2', incremental);
@@ -251,7 +251,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', watermark: null, position: null });
   });
 
-  test('drops a kept position when the next chain reads the partition in another mode', async () => {
+  it('drops a kept position when the next chain reads the partition in another mode', async () => {
     await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     const second = await begin('r2', incremental);
@@ -267,7 +267,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await positionIn('r3', { ...incremental, isFull: true })).toBeNull();
   });
 
-  test('concludes nothing from a walk whose first half an earlier chain has read, and makes it again in full', async () => {
+  it('concludes nothing from a walk whose first half an earlier chain has read, and makes it again in full', async () => {
     await open();
     const second = await begin('r2');
     await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
@@ -284,7 +284,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r4', {}, settled('m2'))).toEqual(['a full', 'lists full']);
   });
 
-  test('begins a full walk anew that breaks off, where the partition was read whole before', async () => {
+  it('begins a full walk anew that breaks off, where the partition was read whole before', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     await readOnce('r1', incremental, { marker: 'm1', seal: swept });
@@ -298,7 +298,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await third.partition('a')).toMatchObject({ mode: 'full', position: null });
   });
 
-  test('begins what lies below a record anew when that is there again after it was gone', async () => {
+  it('begins what lies below a record anew when that is there again after it was gone', async () => {
     await open();
     const swept = whole({ watermark: at(0), absence: 'nothing' });
     const first = await begin('r1', incremental);
@@ -326,7 +326,7 @@ export function becomingDue(kind: SinkKind): void {
     ]);
   });
 
-  test('goes on with a full run by one that is not, and stays full; a full one does not go on with any other', async () => {
+  it('goes on with a full run by one that is not, and stays full; a full one does not go on with any other', async () => {
     await open();
     const first = await begin('r1', { ...incremental, isFull: true });
     expect(first.started).toMatchObject({ continues: null, isFull: true });
@@ -348,7 +348,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await fourth.modes()).toEqual(['lists full']);
   });
 
-  test('gives what was not read for longest first where the run may end early, never read ones before all others', async () => {
+  it('gives what was not read for longest first where the run may end early, never read ones before all others', async () => {
     await open();
     const budgeted: Partial<RunPlan> = { isBudgeted: true };
     const children = ['a', 'b', 'c'].map((id) => membersOf(id));
@@ -368,7 +368,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await second.modes()).toEqual(['d full', 'lists full', 'b full', 'a full', 'c full']);
   });
 
-  test('makes due again what a page ended that was not the last: in full, without its watermark, and nothing is missing there', async () => {
+  it('makes due again what a page ended that was not the last: in full, without its watermark, and nothing is missing there', async () => {
     await open();
     const ids = ['a', 'b', 'c', 'd'];
     const first = await begin('r1', incremental);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import {
   counts,
@@ -52,7 +52,7 @@ async function runOf(bench: Bench, run: string, pages: readonly (readonly Prepar
 export function classifying(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  test('counts a new key as inserted and stores the record', async () => {
+  it('counts a new key as inserted and stores the record', async () => {
     const [first] = await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     expect(first).toEqual(counts({ fetched: 2, inserted: 2 }));
     expect(bench().rows()).toMatchObject([
@@ -61,7 +61,7 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
-  test('counts the same content in a later run as unchanged, and writes nothing', async () => {
+  it('counts the same content in a later run as unchanged, and writes nothing', async () => {
     await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     const before = bench().rows();
     const [again] = await runOf(bench(), 'r2', [[member('1'), member('2')]]);
@@ -69,7 +69,7 @@ export function classifying(kind: SinkKind): void {
     expect(bench().rows()).toEqual(before);
   });
 
-  test('counts another hash as updated, replaces the row and moves it to the end of the change feed', async () => {
+  it('counts another hash as updated, replaces the row and moves it to the end of the change feed', async () => {
     await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     const [again] = await runOf(bench(), 'r2', [[member('1', 'Grace'), member('2')]]);
     expect(again).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
@@ -79,7 +79,7 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
-  test('counts a record met twice as duplicate, in one page and across pages', async () => {
+  it('counts a record met twice as duplicate, in one page and across pages', async () => {
     const seen = await runOf(bench(), 'r1', [
       [member('1'), member('1')],
       [member('1'), member('2')],
@@ -90,19 +90,19 @@ export function classifying(kind: SinkKind): void {
     ]);
   });
 
-  test('tells duplicate from unchanged: a stored record is unchanged once a run', async () => {
+  it('tells duplicate from unchanged: a stored record is unchanged once a run', async () => {
     await runOf(bench(), 'r1', [[member('1')]]);
     const [again] = await runOf(bench(), 'r2', [[member('1'), member('1')]]);
     expect(again).toEqual(counts({ fetched: 2, unchanged: 1, duplicate: 1 }));
   });
 
-  test('counts a changed record as updated though the run has met it before', async () => {
+  it('counts a changed record as updated though the run has met it before', async () => {
     const [only] = await runOf(bench(), 'r1', [[member('1'), member('1', 'Grace')]]);
     expect(only).toEqual(counts({ fetched: 2, inserted: 1, updated: 1 }));
     expect(bench().rows()).toMatchObject([{ id: '1', name: 'Grace', _seq: 2 }]);
   });
 
-  test('revives a tombstoned row as updated though its content is the same', async () => {
+  it('revives a tombstoned row as updated though its content is the same', async () => {
     await runOf(bench(), 'r1', [[member('1')]]);
     await using sink = await bench().open();
     const { lease, run } = await bench().begin(sink, 'gone');
@@ -115,7 +115,7 @@ export function classifying(kind: SinkKind): void {
     expect(third).toEqual(counts({ fetched: 1, unchanged: 1 }));
   });
 
-  test('writes a row that differs only in volatile fields again when it is a day old, and counts it as unchanged', async () => {
+  it('writes a row that differs only in volatile fields again when it is a day old, and counts it as unchanged', async () => {
     const withScore = (score: number, volatileHash: string): PreparedRecord =>
       record(membersTable, { list_id: 'a', id: '1', score }, { hash: 'same', volatileHash });
     await runOf(bench(), 'r1', [[withScore(1, 'one')]]);
@@ -134,7 +134,7 @@ export function classifying(kind: SinkKind): void {
     expect(bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
   });
 
-  test('inserts exploded rows once, counts them on their own and never replaces them', async () => {
+  it('inserts exploded rows once, counts them on their own and never replaces them', async () => {
     const open = (at: string, hash: string): PreparedRecord => record(opensTable, { id: '1', at }, { hash });
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');

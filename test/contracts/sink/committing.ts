@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Quarantined } from '../../../src/core/records.ts';
@@ -28,7 +28,7 @@ import { useBench } from './use-bench.ts';
 export function committing(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  test('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
+  it('stores records, position and children together, and shows them all to a sink opened without a close', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', {
       tables: [listsTable, membersTable],
@@ -68,7 +68,7 @@ export function committing(kind: SinkKind): void {
     ]);
   });
 
-  test('gives the deepest partitions first, and a sealed one no more', async () => {
+  it('gives the deepest partitions first, and a sealed one no more', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const root = await onlyPartition(sink, started.lease);
@@ -82,7 +82,7 @@ export function committing(kind: SinkKind): void {
     expect(await ranks()).toEqual([2, 1, 0]);
   });
 
-  test('counts foreign records as duplicates and filtered ones as filtered, and stores neither', async () => {
+  it('counts foreign records as duplicates and filtered ones as filtered, and stores neither', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -95,7 +95,7 @@ export function committing(kind: SinkKind): void {
     expect(bench().rows()).toHaveLength(1);
   });
 
-  test('stores nothing of a commit in which one page does not add up', async () => {
+  it('stores nothing of a commit in which one page does not add up', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -116,7 +116,7 @@ export function committing(kind: SinkKind): void {
     expect(bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
   });
 
-  test('turns a page committed twice into duplicates and moves nothing', async () => {
+  it('turns a page committed twice into duplicates and moves nothing', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -142,7 +142,7 @@ export function committing(kind: SinkKind): void {
     expect(stored).toEqual({ position: null, listed: 0 });
   });
 
-  test('keeps a refused record whole and once, however often it comes', async () => {
+  it('keeps a refused record whole and once, however often it comes', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -175,7 +175,7 @@ export function committing(kind: SinkKind): void {
     ]);
   });
 
-  test('refuses a page of a run that the lease is not in, among pages that are', async () => {
+  it('refuses a page of a run that the lease is not in, among pages that are', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -188,7 +188,7 @@ export function committing(kind: SinkKind): void {
     expect(bench().rows()).toEqual([]);
   });
 
-  test('refuses rows of an entity without a table, and a position that is too long', async () => {
+  it('refuses rows of an entity without a table, and a position that is too long', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -201,7 +201,7 @@ export function committing(kind: SinkKind): void {
     await expect(sink.commit(started.lease, [long])).rejects.toMatchObject({ code: 'INTERNAL' });
   });
 
-  test('goes on with thousands of rows in any order of row numbers', async () => {
+  it('goes on with thousands of rows in any order of row numbers', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
@@ -53,7 +53,7 @@ const continued = { continues: 'r1', due: 1 };
 export function continuing(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  test('starts afresh in an empty sink, with the roots of the plan', async () => {
+  it('starts afresh in an empty sink, with the roots of the plan', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);
@@ -73,7 +73,7 @@ export function continuing(kind: SinkKind): void {
     );
   });
 
-  test('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
+  it('tells what all earlier runs of the chain counted, and nothing of other chains', async () => {
     const { sink, started } = await halfRun(bench());
     const limited = { ...entityReport(members, { fetched: 1, inserted: 1 }), depthLimited: 2 };
     await sink.finish(
@@ -97,7 +97,7 @@ export function continuing(kind: SinkKind): void {
     expect((await sink.startRun(lease, late)).earlier).toEqual([]);
   });
 
-  test('goes on with a run that was killed: same position, same seen rows', async () => {
+  it('goes on with a run that was killed: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();
@@ -120,14 +120,14 @@ export function continuing(kind: SinkKind): void {
     expect(sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
-  test.each(['failed', 'partial'] as const)('goes on with a run that ended as %s', async (outcome) => {
+  it.each(['failed', 'partial'] as const)('goes on with a run that ended as %s', async (outcome) => {
     const { sink, started } = await halfRun(bench());
     await sink.finish(started.lease, started.run, half(started, outcome));
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
     expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
   });
 
-  test.each(['ok', 'degraded'] as const)(
+  it.each(['ok', 'degraded'] as const)(
     'starts afresh after a run that ended as %s, though something is due',
     async (outcome) => {
       const { sink, started, id } = await halfRun(bench());
@@ -142,7 +142,7 @@ export function continuing(kind: SinkKind): void {
     },
   );
 
-  test('starts afresh when the newest run that stored something began before the plan allows, and goes on with a chain however long it has lasted', async () => {
+  it('starts afresh when the newest run that stored something began before the plan allows, and goes on with a chain however long it has lasted', async () => {
     const { sink, started } = await halfRun(bench());
     const began = instant(bench().clock.now());
     bench().clock.advance(hourMs);
@@ -159,7 +159,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
-  test('counts the age of a run that the service kept waiting from the end of its wait', async () => {
+  it('counts the age of a run that the service kept waiting from the end of its wait', async () => {
     const { sink, started } = await halfRun(bench());
     const began = bench().clock.now();
     const resumeAt = instant(began + hourMs);
@@ -169,7 +169,7 @@ export function continuing(kind: SinkKind): void {
     ).toMatchObject(continued);
   });
 
-  test.each<[string, Partial<RunPlan>]>([
+  it.each<[string, Partial<RunPlan>]>([
     ['other entities', { entities: [members, lists], tables: [membersTable, listsTable] }],
     ['other root parameters', { roots: [partition(members, { status: 'archived' })] }],
   ])('starts afresh for a plan with %s', async (_what, change) => {
@@ -178,7 +178,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
-  test('refuses a plan that does not say how an entity is read, and begins no run', async () => {
+  it('refuses a plan that does not say how an entity is read, and begins no run', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     const plan = bench().plan('r1', { reading: new Map() });
@@ -186,20 +186,20 @@ export function continuing(kind: SinkKind): void {
     expect(sink.history.run(plan.run)).toBeNull();
   });
 
-  test('starts afresh when the definition changed, because stored positions may mean something else', async () => {
+  it('starts afresh when the definition changed, because stored positions may mean something else', async () => {
     const { sink, started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const lease = await sink.acquire(identity({ definitionHash: 'v2' }));
     expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject(fresh);
   });
 
-  test('starts afresh when the unfinished run left nothing due', async () => {
+  it('starts afresh when the unfinished run left nothing due', async () => {
     const { sink, started, id } = await halfRun(bench());
     await sink.commit(started.lease, [page(started, id, [], { seal: sealed })]);
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(fresh);
   });
 
-  test('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
+  it('leaves a partition that was set aside out of the run, keeps its position and tries it in the next', async () => {
     const { sink, started, id } = await halfRun(bench());
     const why = {
       code: 'UPSTREAM',
@@ -220,7 +220,7 @@ export function continuing(kind: SinkKind): void {
     expect(sink.history.failures(news, 5)).toEqual([]);
   });
 
-  test.each<[string, Partial<RunPlan>, (Position | null)[]]>([
+  it.each<[string, Partial<RunPlan>, (Position | null)[]]>([
     ['goes on where a set-aside walk stopped', { leaves: [members] }, [{ kind: 'offset', offset: 7 }]],
     ['begins a set-aside walk anew where it leads to other entities', { leaves: [] }, [null]],
     [
@@ -245,7 +245,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual(expected);
   });
 
-  test('drops the position of a partition set aside because its walk cannot go on from there', async () => {
+  it('drops the position of a partition set aside because its walk cannot go on from there', async () => {
     const { sink, started, id } = await halfRun(bench());
     const why = {
       code: 'TOKEN_EXPIRED',
@@ -260,7 +260,7 @@ export function continuing(kind: SinkKind): void {
     expect(await positions(sink, started.lease)).toEqual([null]);
   });
 
-  test('leaves a child as it is when its chain finds it again: in progress, sealed or set aside', async () => {
+  it('leaves a child as it is when its chain finds it again: in progress, sealed or set aside', async () => {
     const { sink, started, id } = await halfRun(bench());
     const children = ['walking', 'sealed', 'aside'].map((name) => partition(members, { name }, { rank: 1 }));
     await sink.commit(started.lease, [page(started, id, [], { children })]);
@@ -288,7 +288,7 @@ export function continuing(kind: SinkKind): void {
     ]);
   });
 
-  test('makes a child of an earlier chain due again, from the start, with what its parent says now', async () => {
+  it('makes a child of an earlier chain due again, from the start, with what its parent says now', async () => {
     const { sink, started, id } = await halfRun(bench());
     const child = partition(members, { n: 1 }, { rank: 1, inject: { list: 'old' } });
     await sink.commit(started.lease, [page(started, id, [], { children: [child], seal: sealed })]);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { noCounts } from '../../../src/core/records.ts';
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
@@ -39,7 +39,7 @@ export function deleting(kind: SinkKind): void {
     return { ...runs, hand, run, asked, judge };
   }
 
-  test('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
+  it('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
     const { sink, lease, run, hand } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(3);
     expect(status(sink)).toMatchObject({ rows: 2, deleted: 3, missing: 1 });
@@ -55,7 +55,7 @@ export function deleting(kind: SinkKind): void {
     expect(sink.history.missing(news, 5)).toEqual([]);
   });
 
-  test('gives a record that returns its row back, alive, and counts it as updated', async () => {
+  it('gives a record that returns its row back, alive, and counts it as updated', async () => {
     const { hand, sink, sweep } = await fourMissing('nothing');
     await hand.tombstone([members]);
     await hand.finish();
@@ -67,13 +67,13 @@ export function deleting(kind: SinkKind): void {
     expect(await again.tombstone([members])).toEqual({ members: 1 });
   });
 
-  test.each(['walk', 'get'] as const)('tombstones nothing that still needs a %s', async (absence) => {
+  it.each(['walk', 'get'] as const)('tombstones nothing that still needs a %s', async (absence) => {
     const { hand } = await fourMissing(absence);
     expect(await hand.tombstone([members])).toEqual({ members: 0 });
     expect(ids()).toEqual(all);
   });
 
-  test('tombstones a row that two full walks have missed, where that is what it takes', async () => {
+  it('tombstones a row that two full walks have missed, where that is what it takes', async () => {
     const { hand, sweep } = await fourMissing('walk');
     await hand.finish('degraded');
     const second = await sweep('r3', shows(['1', '2'], 'walk'));
@@ -81,7 +81,7 @@ export function deleting(kind: SinkKind): void {
     expect(ids()).toEqual(['1', '2']);
   });
 
-  test('tombstones only what is allowed where that is asked for, and stays allowed in later runs', async () => {
+  it('tombstones only what is allowed where that is asked for, and stays allowed in later runs', async () => {
     const { sink, lease, run, hand, sweep } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'allowed', 9)).toBe(0);
     await sink.deletes.allow(lease, run, members);
@@ -93,7 +93,7 @@ export function deleting(kind: SinkKind): void {
     expect(ids()).toEqual(['1']);
   });
 
-  test('tombstones only what two walks have missed where that is asked for', async () => {
+  it('tombstones only what two walks have missed where that is asked for', async () => {
     const { sink, lease, hand, sweep } = await fourMissing('nothing');
     await hand.finish('degraded');
     const next = await sweep('r3', shows([]));
@@ -101,7 +101,7 @@ export function deleting(kind: SinkKind): void {
     expect(ids()).toEqual(['1']);
   });
 
-  test('leaves a row alone that was written since it was missed', async () => {
+  it('leaves a row alone that was written since it was missed', async () => {
     const { sink, lease, hand, begin } = await fourMissing('nothing');
     await hand.finish('degraded');
     const refetch = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
@@ -115,7 +115,7 @@ export function deleting(kind: SinkKind): void {
     expect(ids()).toEqual(['1', '2']);
   });
 
-  test('hands out what a get must judge with the parameters of its partition, each row once a run', async () => {
+  it('hands out what a get must judge with the parameters of its partition, each row once a run', async () => {
     const runs = await useRuns(bench(), {
       roots: [partition(members, { list_id: 'a' }, { inject: { list_id: 'a' } })],
     });
@@ -140,7 +140,7 @@ export function deleting(kind: SinkKind): void {
     expect(await sink.deletes.toConfirm(lease, started.run, members, 3)).toEqual([]);
   });
 
-  test('asks first for what was never asked for, then for what was asked for longest ago', async () => {
+  it('asks first for what was never asked for, then for what was asked for longest ago', async () => {
     const { asked, hand, sweep } = await fourMissing('get');
     await asked(1);
     await hand.finish('degraded');
@@ -153,7 +153,7 @@ export function deleting(kind: SinkKind): void {
     );
   });
 
-  test('notes what get does not find, and tombstones it in the same run only', async () => {
+  it('notes what get does not find, and tombstones it in the same run only', async () => {
     const { asked, judge, hand, sink, lease, run, sweep } = await fourMissing('get');
     const gone = (await asked(2)).map(({ row }) => ({ row, verdict: 'gone' }) as const);
     expect(await judge(gone)).toEqual(noCounts);
@@ -168,7 +168,7 @@ export function deleting(kind: SinkKind): void {
     expect(await next.missing(members)).toMatchObject({ missing: 3, toConfirm: 3, deletedInDay: 1 });
   });
 
-  test('stores what get returns, counts it, and does not take the row for missing', async () => {
+  it('stores what get returns, counts it, and does not take the row for missing', async () => {
     const { asked, judge, hand } = await fourMissing('get');
     const [second, third, fourth] = await asked(3);
     const there = (row: number | undefined, record: ReturnType<typeof member> | null): Judgement => ({
@@ -189,7 +189,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish();
   });
 
-  test('keeps a returned record of another key out of the row that was asked for', async () => {
+  it('keeps a returned record of another key out of the row that was asked for', async () => {
     const { asked, judge, hand } = await fourMissing('get');
     const [second] = await asked(1);
     const record = member('9', 'Other');
@@ -199,7 +199,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish();
   });
 
-  test.each<[string, { readonly isUnlisted: boolean }, boolean]>([
+  it.each<[string, { readonly isUnlisted: boolean }, boolean]>([
     ['takes back the proof of a walk that missed what get returns', { isUnlisted: false }, true],
     ['lets the proof stand where listings leave the record out', { isUnlisted: true }, false],
   ])('%s', async (_what, { isUnlisted }, isWithdrawn) => {
@@ -211,7 +211,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish('degraded');
   });
 
-  test('asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then', async () => {
+  it('asks again for a record that get vouched for when a later walk misses it, and withdraws nothing then', async () => {
     const { asked, judge, hand, sink, lease, sweep, begin } = await fourMissing('get');
     const [second] = await asked(1);
     const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
@@ -240,7 +240,7 @@ export function deleting(kind: SinkKind): void {
     expect(await sure.missing(members)).toMatchObject({ missing: 1, toConfirm: 1 });
   });
 
-  test('explains a row: where it is shown, when it came, what it is waiting for', async () => {
+  it('explains a row: where it is shown, when it came, what it is waiting for', async () => {
     const { sink, hand } = await fourMissing('get');
     expect(sink.history.explain(news, membersTable, key('2'))).toMatchObject({
       row: 2,
@@ -265,7 +265,7 @@ export function deleting(kind: SinkKind): void {
     });
   });
 
-  test('refuses all of it for a run that the lease is not in', async () => {
+  it('refuses all of it for a run that the lease is not in', async () => {
     const { sink, lease } = await fourMissing('nothing');
     const stray = 'r1' as Parameters<typeof sink.deletes.sweep>[1];
     for (const call of [
@@ -281,7 +281,7 @@ export function deleting(kind: SinkKind): void {
     }
   });
 
-  test.each([1, 2, 3])('keeps count of live and deleted rows through anything (seed %i)', async (seed) => {
+  it.each([1, 2, 3])('keeps count of live and deleted rows through anything (seed %i)', async (seed) => {
     const random = seededRandom(seed);
     const { sink, lease, sweep } = await useRuns(bench(), {
       roots: ['one', 'two'].map((name) => partition(members, { name })),

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import type {
@@ -89,7 +89,7 @@ export function drifting(kind: SinkKind): void {
     return { counts: counted, evolved };
   }
 
-  test('tells each undeclared and misfitting field with its types, and when it came first', async () => {
+  it('tells each undeclared and misfitting field with its types, and when it came first', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await readAndEvolve(
@@ -119,7 +119,7 @@ export function drifting(kind: SinkKind): void {
     });
   });
 
-  test('knows nothing of an entity that was never read, and establishes one that was read whole', async () => {
+  it('knows nothing of an entity that was never read, and establishes one that was read whole', async () => {
     const sink = await bench().open();
     const { lease, run } = await bench().begin(sink, 'r1');
     expect(sink.drift.known(news, 'nothing' as EntityName)).toMatchObject({ isEstablished: false });
@@ -134,7 +134,7 @@ export function drifting(kind: SinkKind): void {
     expect(sink.drift.known(news, members).isEstablished).toBe(true);
   });
 
-  test('keeps what was noted by a transaction that failed out, and notes it when it comes again', async () => {
+  it('keeps what was noted by a transaction that failed out, and notes it when it comes again', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -148,7 +148,7 @@ export function drifting(kind: SinkKind): void {
     expect(fields(sink)).toEqual(['nick']);
   });
 
-  test('tells two hundred fields of an entity apart and goes on with one name for the rest', async () => {
+  it('tells two hundred fields of an entity apart and goes on with one name for the rest', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -161,7 +161,7 @@ export function drifting(kind: SinkKind): void {
     expect(sink.drift.known(news, members).fields.has('*')).toBe(true);
   });
 
-  test.each([
+  it.each([
     '"; DROP TABLE _sync_drift; --',
     '',
     '__proto__',
@@ -180,7 +180,7 @@ export function drifting(kind: SinkKind): void {
     expect(Object.entries(bench().rows()[0]?.['_extra'] ?? {})).toEqual([[field, 'x']]);
   });
 
-  test('does not know a field whose records were refused, until one is stored', async () => {
+  it('does not know a field whose records were refused, until one is stored', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -195,7 +195,7 @@ export function drifting(kind: SinkKind): void {
     expect(sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
   });
 
-  test('adds a column of the one type that a field came as, and counts no record as changed by it', async () => {
+  it('adds a column of the one type that a field came as, and counts no record as changed by it', async () => {
     const raws = [
       { id: '1', city: 'Kyiv', age: 7, rate: 1, open: true, more: { b: 1, a: [2] }, tags2: ['x'], left: 1 },
       { id: '2', city: null, rate: 0.5, open: false },
@@ -228,7 +228,7 @@ export function drifting(kind: SinkKind): void {
     );
   });
 
-  test('stores what comes from then on in the column, and beside it what does not fit', async () => {
+  it('stores what comes from then on in the column, and beside it what does not fit', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -257,7 +257,7 @@ export function drifting(kind: SinkKind): void {
     ]);
   });
 
-  test.each<[string, JsonObject]>([
+  it.each<[string, JsonObject]>([
     ['values of two types', { id: '2', nick: 7 }],
     ['a value of another type that came earlier', { id: '1', nick: true }],
   ])('adds no column for a field with %s', async (_what, raw) => {
@@ -267,7 +267,7 @@ export function drifting(kind: SinkKind): void {
     expect(evolved).toEqual([]);
   });
 
-  test.each(['Nick', '_nick', 'nick name', 'NAME', 'n'.repeat(41), 'größe'])(
+  it.each(['Nick', '_nick', 'nick name', 'NAME', 'n'.repeat(41), 'größe'])(
     'adds no column that no definition could declare: %s',
     async (field) => {
       const sink = await bench().open();
@@ -276,7 +276,7 @@ export function drifting(kind: SinkKind): void {
     },
   );
 
-  test('ends the drift of a field that the definition declares by now, without moving anything', async () => {
+  it('ends the drift of a field that the definition declares by now, without moving anything', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -288,7 +288,7 @@ export function drifting(kind: SinkKind): void {
     expect(bench().rows(declared)).toMatchObject([{ city: 'Kyiv' }]);
   });
 
-  test('refuses a definition that declares the field as something else', async () => {
+  it('refuses a definition that declares the field as something else', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -302,7 +302,7 @@ export function drifting(kind: SinkKind): void {
     });
   });
 
-  test('takes the column of a field that was declared once and is no more', async () => {
+  it('takes the column of a field that was declared once and is no more', async () => {
     const city: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, city] };
     const sink = await bench().open();
@@ -316,7 +316,7 @@ export function drifting(kind: SinkKind): void {
     expect(bench().rows(declared)).toMatchObject([{ city: 'Odesa' }]);
   });
 
-  test('goes on without the column where a run was not told of it, and fills it in the next that is', async () => {
+  it('goes on without the column where a run was not told of it, and fills it in the next that is', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sync(sink, lease, 'r1', [{ id: '1', city: 'Kyiv' }]);
@@ -338,7 +338,7 @@ export function drifting(kind: SinkKind): void {
     expect((await sync(sink, lease, 'r3', again)).counts).toMatchObject({ unchanged: 2 });
   });
 
-  test('lets nobody evolve whose lease another holder has overtaken', async () => {
+  it('lets nobody evolve whose lease another holder has overtaken', async () => {
     const sink = await bench().open();
     const old = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, old.lease);

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { PreparedRecord, RecordFile } from '../../../src/core/records.ts';
 import type { FileFailure, StoredFile, WantedFile } from '../../../src/sinks/files.ts';
@@ -75,7 +75,7 @@ export function files(kind: SinkKind): void {
   const wanted = (sink: Sink, { lease, run }: Started): Promise<readonly WantedFile[]> =>
     sink.files.next(lease, run, members, 10);
   const keysOf = (found: readonly WantedFile[]): readonly string[] => found.map(({ keyText }) => keyText);
-  test('are wanted from the commit on that stores their records, with all that asks for them', async () => {
+  it('are wanted from the commit on that stores their records, with all that asks for them', async () => {
     const sink = await bench().open();
     const started = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', null), member('3')]);
     expect(await wanted(sink, started)).toEqual([
@@ -86,7 +86,7 @@ export function files(kind: SinkKind): void {
     ]);
   });
 
-  test('are not noted where the commit of their records fails', async () => {
+  it('are not noted where the commit of their records fails', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -96,7 +96,7 @@ export function files(kind: SinkKind): void {
     expect(bench().rows()).toEqual([]);
   });
 
-  test('are wanted again when their version comes back after another one was wanted', async () => {
+  it('are wanted again when their version comes back after another one was wanted', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, first);
@@ -110,7 +110,7 @@ export function files(kind: SinkKind): void {
     expect(await wanted(sink, third)).toMatchObject([{ version: 'v1' }]);
   });
 
-  test('are wanted no more once they are stored, until their version is another one', async () => {
+  it('are wanted no more once they are stored, until their version is another one', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, first);
@@ -141,7 +141,7 @@ export function files(kind: SinkKind): void {
     );
   });
 
-  test('cost no write where nothing about them has changed', async () => {
+  it('cost no write where nothing about them has changed', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, first);
@@ -156,7 +156,7 @@ export function files(kind: SinkKind): void {
     expect(await wanted(sink, second)).toHaveLength(1);
   });
 
-  test('that failed are left out of this run, wanted by the next, and come after what was never tried', async () => {
+  it('that failed are left out of this run, wanted by the next, and come after what was never tried', async () => {
     const sink = await bench().open();
     const records = ['1', '2', '3'].map((id) => withFile(id, photo('v1')));
     const first = await shown(sink, 'r1', records);
@@ -179,7 +179,7 @@ export function files(kind: SinkKind): void {
     expect(sink.history.fileFailures(news, 5)).toEqual([]);
   });
 
-  test('of tombstoned records are not wanted, and are again when these come back', async () => {
+  it('of tombstoned records are not wanted, and are again when these come back', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1')), withFile('2', photo('v1'))]);
     await ended(sink, first);
@@ -192,7 +192,7 @@ export function files(kind: SinkKind): void {
     expect(keysOf(await wanted(sink, third))).toEqual(['["a","2"]']);
   });
 
-  test('of a record that is taken back are wanted again', async ({ skip }) => {
+  it('of a record that is taken back are wanted again', async ({ skip }) => {
     const sink = await bench().open();
     skip(!sink.repair.canUndelete, 'this sink cannot take tombstones back');
     const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
@@ -214,7 +214,7 @@ export function files(kind: SinkKind): void {
     expect(keysOf(await wanted(sink, third))).toEqual(['["a","1"]']);
   });
 
-  test('are forgotten with the records of their entity, and kept by a reset without data', async () => {
+  it('are forgotten with the records of their entity, and kept by a reset without data', async () => {
     const sink = await bench().open();
     const first = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, first);
@@ -230,7 +230,7 @@ export function files(kind: SinkKind): void {
     expect(known()).toBeNull();
   });
 
-  test('are refused to a holder that was overtaken', async () => {
+  it('are refused to a holder that was overtaken', async () => {
     const sink = await bench().open();
     const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, started);

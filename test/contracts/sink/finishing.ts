@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import {
@@ -46,7 +46,7 @@ export function finishing(kind: SinkKind): void {
     };
   }
 
-  test('stores the report word for word, bigints in parameters too', async () => {
+  it('stores the report word for word, bigints in parameters too', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const failure = {
       entity: members,
@@ -70,7 +70,7 @@ export function finishing(kind: SinkKind): void {
     expect(sink.history.run('r0' as Started['run'])).toBeNull();
   });
 
-  test('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
+  it('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const wrong = { ...full, entities: [entityReport(members, { fetched: 2, inserted: 2 })] };
     await expect(sink.finish(started.lease, started.run, wrong)).rejects.toMatchObject({
@@ -83,14 +83,14 @@ export function finishing(kind: SinkKind): void {
     });
   });
 
-  test('refuses a report that leaves an entity out', async () => {
+  it('refuses a report that leaves an entity out', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await expect(sink.finish(started.lease, started.run, { ...full, entities: [] })).rejects.toMatchObject({
       code: 'ACCOUNTING',
     });
   });
 
-  test('ends the run: nothing more is committed in it', async () => {
+  it('ends the run: nothing more is committed in it', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await sink.finish(started.lease, started.run, full);
     await expect(sink.commit(started.lease, [page(started, 1, [member('2')])])).rejects.toMatchObject({
@@ -99,7 +99,7 @@ export function finishing(kind: SinkKind): void {
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
   });
 
-  test.each([
+  it.each([
     ['ok', 0],
     ['degraded', 0],
     ['partial', 1],
@@ -110,14 +110,14 @@ export function finishing(kind: SinkKind): void {
     expect(count('_sync_seen')).toBe(chunks);
   });
 
-  test('drops the seen rows of an unfinished chain when a run starts afresh', async () => {
+  it('drops the seen rows of an unfinished chain when a run starts afresh', async () => {
     const { sink, started } = await runWithOneRecord(bench());
     expect(count('_sync_seen')).toBe(1);
     await sink.startRun(started.lease, bench().plan('r2'));
     expect(count('_sync_seen')).toBe(0);
   });
 
-  test('shows what is stored and when partitions were sealed', async () => {
+  it('shows what is stored and when partitions were sealed', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await sink.finish(started.lease, started.run, full);
     expect(sink.history.connectors()).toMatchObject([
@@ -131,7 +131,7 @@ export function finishing(kind: SinkKind): void {
     ]);
   });
 
-  test('tells a complete read from one of changes', async () => {
+  it('tells a complete read from one of changes', async () => {
     const reading = readingOf({ lists: { isIncremental: true } });
     const seal = whole({ watermark: instant(start) });
     const sinkOf = await held(bench());
@@ -151,7 +151,7 @@ export function finishing(kind: SinkKind): void {
     expect(shown()).not.toMatchObject({ lastCompleteReadAt: changesAt });
   });
 
-  test('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
+  it('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     const child = partition(members, { gone: true });
     await sink.startRun(started.lease, bench().plan('r2'));
@@ -180,7 +180,7 @@ export function finishing(kind: SinkKind): void {
     expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
   });
 
-  test('keeps the 10,000 newest quarantined records of a connector', async () => {
+  it('keeps the 10,000 newest quarantined records of a connector', async () => {
     const { sink, started } = await runWithOneRecord(bench());
     const ledger = new Database(kind.ledgerFile(bench().folder));
     ledger
@@ -202,7 +202,7 @@ export function finishing(kind: SinkKind): void {
     ledger.close();
   });
 
-  test('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
+  it('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
     const sinkOf = await held(bench());
     const begin = async (run: string): Promise<RunOfLists> => RunOfLists.start(bench(), sinkOf, run);
     const first = await begin('r1');
@@ -235,7 +235,7 @@ export function finishing(kind: SinkKind): void {
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);
   });
 
-  test('keeps the newest sync and the run that began its chain, however many other runs came after', async () => {
+  it('keeps the newest sync and the run that began its chain, however many other runs came after', async () => {
     const sinkOf = await held(bench());
     const first = await RunOfLists.start(bench(), sinkOf, 's1');
     await first.read(null, { seal: null });
@@ -249,7 +249,7 @@ export function finishing(kind: SinkKind): void {
     expect(sinkOf.sink.history.runs({ limit: 9 }).map(({ run }) => run)).toEqual(['f2', 'f1', 's2', 's1']);
   });
 
-  test('keeps the newest thousand runs', async () => {
+  it('keeps the newest thousand runs', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     const ledger = new Database(kind.ledgerFile(bench().folder));

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
@@ -41,7 +41,7 @@ export function fullDisk(kind: SinkKind): void {
     mounted = null;
   });
 
-  test('stops with SINK_FULL, keeps every earlier commit whole, and goes on in the same process when space is free', async ({
+  it('stops with SINK_FULL, keeps every earlier commit whole, and goes on in the same process when space is free', async ({
     skip,
   }) => {
     const folder = join(bench().folder, 'disk');

@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
 import {
@@ -38,7 +38,7 @@ export function holding(kind: SinkKind): void {
     return child;
   }
 
-  test('refuses a connector that another process holds and names the holder, then is free at once when that one is killed', async () => {
+  it('refuses a connector that another process holds and names the holder, then is free at once when that one is killed', async () => {
     const sink = await bench().open();
     const child = await holdElsewhere(bench());
     const busy = await sink.acquire(identity()).catch((error: unknown) => error);
@@ -71,7 +71,7 @@ export function holding(kind: SinkKind): void {
     expect(bench().rows()).toHaveLength(3);
   });
 
-  test('refuses a connector that this process holds already, through the same sink or another', async () => {
+  it('refuses a connector that this process holds already, through the same sink or another', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await expect(sink.acquire(identity())).rejects.toThrow(ConnectorBusyError);
@@ -87,7 +87,7 @@ export function holding(kind: SinkKind): void {
     expect((await other.acquire(identity())).epoch).toBe(2);
   });
 
-  test('gives every connector back when the sink is closed', async () => {
+  it('gives every connector back when the sink is closed', async () => {
     const sink = await bench().open();
     await sink.acquire(identity());
     await sink[Symbol.asyncDispose]();
@@ -96,7 +96,7 @@ export function holding(kind: SinkKind): void {
     await expect(other.acquire(identity())).resolves.toMatchObject({ connector: news });
   });
 
-  test('refuses every call of a lease that was given back', async () => {
+  it('refuses every call of a lease that was given back', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -112,7 +112,7 @@ export function holding(kind: SinkKind): void {
     });
   });
 
-  test('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
+  it('refuses every call of a holder that another one has overtaken, and stores nothing', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
@@ -140,7 +140,7 @@ export function holding(kind: SinkKind): void {
     expect(sink.history.failures(news, 1)).toEqual([]);
   });
 
-  test.each([
+  it.each([
     ['base URL', { baseUrl: 'https://other.example.test' }, 'https://other.example.test'],
     ['connector id', { connectorId: 'c-2' as ConnectorId }, 'c-2'],
     ['definition', { definition: 'workspace-notes' }, 'workspace-notes'],
@@ -157,7 +157,7 @@ export function holding(kind: SinkKind): void {
     await expect(sink.acquire(identity()), 'the lock is free again').resolves.toMatchObject({ epoch: 2 });
   });
 
-  test('refuses a connector whose tables would be those of another', async () => {
+  it('refuses a connector whose tables would be those of another', async () => {
     const sink = await bench().open();
     await sink.acquire(identity({ connector: 'my-news' as ConnectorName }));
     await expect(sink.acquire(identity({ connector: 'my_news' as ConnectorName }))).rejects.toMatchObject({

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import {
@@ -32,7 +32,7 @@ export function hostileValues(kind: SinkKind): void {
   const one = (values: Readonly<Record<string, string | number | bigint | null>>): PreparedRecord =>
     record(membersTable, { list_id: 'a', id: '1', ...values });
 
-  test('keeps every type of column as it came', async () => {
+  it('keeps every type of column as it came', async () => {
     const values = {
       name: 'Ada',
       visits: 3,
@@ -56,7 +56,7 @@ export function hostileValues(kind: SinkKind): void {
     ]);
   });
 
-  test('keeps integers beyond 2^53 to the digit, up to both ends of 64 bits', async () => {
+  it('keeps integers beyond 2^53 to the digit, up to both ends of 64 bits', async () => {
     const wide = [9_007_199_254_740_993n, -9_223_372_036_854_775_808n, 9_223_372_036_854_775_807n];
     const records = wide.map((visits, index) =>
       record(membersTable, { list_id: 'a', id: String(index), visits }),
@@ -64,18 +64,18 @@ export function hostileValues(kind: SinkKind): void {
     expect((await stored(records)).map((row) => digits(row['visits']))).toEqual(wide.map(String));
   });
 
-  test('keeps NUL, line breaks, quotes and every plane of Unicode in texts', async () => {
+  it('keeps NUL, line breaks, quotes and every plane of Unicode in texts', async () => {
     const name = 'a\u0000b\n\r\u2028"\\\u{1F600}\u200F';
     expect(await stored([one({ name })])).toMatchObject([{ name }]);
   });
 
-  test('keeps JSON with line breaks between its tokens readable', async () => {
+  it('keeps JSON with line breaks between its tokens readable', async () => {
     expect(await stored([one({ address: '{\n  "city": "a\\nb"\r\n}' })])).toMatchObject([
       { address: { city: 'a\nb' } },
     ]);
   });
 
-  test('keeps odd names and lone surrogates in what has no column', async () => {
+  it('keeps odd names and lone surrogates in what has no column', async () => {
     const extra =
       '{"__proto__":{"polluted":true},"_seq":"theirs","odd":"\\ud800","big":12345678901234567890}';
     const [row] = await stored([member('1', 'Ada', { extra })]);
@@ -86,13 +86,13 @@ export function hostileValues(kind: SinkKind): void {
     expect(row?.['_seq']).toBe(1);
   });
 
-  test('keeps a text of ten megabytes', async () => {
+  it('keeps a text of ten megabytes', async () => {
     const name = 'é'.repeat(5_000_000);
     const [row] = await stored([one({ name })]);
     expect(row?.['name'] === name).toBe(true);
   });
 
-  test('tells keys apart that differ in case, in a trailing space or in how their parts are cut', async () => {
+  it('tells keys apart that differ in case, in a trailing space or in how their parts are cut', async () => {
     const key = (list_id: string, id: string): PreparedRecord => record(membersTable, { list_id, id });
     const keys = [
       key('a', 'B'),
@@ -105,7 +105,7 @@ export function hostileValues(kind: SinkKind): void {
     expect(await stored(keys)).toHaveLength(keys.length);
   });
 
-  test('gives the text of a key back as it was prepared, whatever it is made of', async () => {
+  it('gives the text of a key back as it was prepared, whatever it is made of', async () => {
     const odd: EntityTable = {
       entity: members,
       columns: [
@@ -152,7 +152,7 @@ export function hostileValues(kind: SinkKind): void {
     expect(deleted.map((line) => digits(line['id']))).toEqual(['-9223372036854775808', '1']);
   });
 
-  test.each(['', 'x', '[]', '["a"]', '["a","1","2"]', '[["a"],"1"]', '{"a":1}'])(
+  it.each(['', 'x', '[]', '["a"]', '["a","1","2"]', '[["a"],"1"]', '{"a":1}'])(
     'finds nothing under a text that is no key: %s',
     async (text) => {
       const sink = await bench().open();
@@ -162,7 +162,7 @@ export function hostileValues(kind: SinkKind): void {
     },
   );
 
-  test('gives partition parameters back as they were, bigints and odd texts too', async () => {
+  it('gives partition parameters back as they were, bigints and odd texts too', async () => {
     const sink = await bench().open();
     const params = {
       id: 9_007_199_254_740_993n,
@@ -175,7 +175,7 @@ export function hostileValues(kind: SinkKind): void {
     expect((await onlyPartition(sink, lease)).params).toEqual(params);
   });
 
-  test('refuses a record that was prepared for another table', async () => {
+  it('refuses a record that was prepared for another table', async () => {
     const narrow: PreparedRecord = { ...member('1'), values: ['a', '1'] };
     await expect(stored([narrow])).rejects.toMatchObject({ code: 'INTERNAL' });
   });

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -44,7 +44,7 @@ export function leftovers(kind: SinkKind): void {
     await second.finish('degraded');
   }
 
-  test('brings a child whose walk failed when its parent is not met again, once, from where it had stopped', async () => {
+  it('brings a child whose walk failed when its parent is not met again, once, from where it had stopped', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3');
@@ -68,7 +68,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await third.leftovers()).toBe(0);
   });
 
-  test('leaves out what the chain has set aside itself', async () => {
+  it('leaves out what the chain has set aside itself', async () => {
     await readAll();
     const second = await begin('r2');
     await second.read(null, { records: [list('a')], children: [membersOf('a', settled('m2'))] });
@@ -78,7 +78,7 @@ export function leftovers(kind: SinkKind): void {
     expect([third.started.continues, await third.modes()]).toEqual(['r2', ['a incremental']]);
   });
 
-  test('is left for the next run of the chain when a run ends before it', async () => {
+  it('is left for the next run of the chain when a run ends before it', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3');
@@ -88,7 +88,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await fourth.leftovers()).toBe(1);
   });
 
-  test('keeps a child waiting whose parent this chain has looked for and not met', async () => {
+  it('keeps a child waiting whose parent this chain has looked for and not met', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3', { isFull: true });
@@ -100,7 +100,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await sinkOf.sink.left(sinkOf.lease)).toEqual([{ entity: members, partitions: 1 }]);
   });
 
-  test('drops a child whose parent is tombstoned, or was never stored', async () => {
+  it('drops a child whose parent is tombstoned, or was never stored', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3');
@@ -117,7 +117,7 @@ export function leftovers(kind: SinkKind): void {
     expect(dueMembers()).toBe(0);
   });
 
-  test('drops a child that its parent leads to no more: met again in full, and another way', async () => {
+  it('drops a child that its parent leads to no more: met again in full, and another way', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3', { isFull: true });
@@ -131,7 +131,7 @@ export function leftovers(kind: SinkKind): void {
     await third.finish('degraded');
   });
 
-  test('brings children that have not been read in full for too long, in full', async () => {
+  it('brings children that have not been read in full for too long, in full', async () => {
     await readAll();
     const late = instant(start + dayMs);
     const aged = readingOf({
@@ -145,7 +145,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await second.modes()).toEqual(['a full', 'b full']);
   });
 
-  test('brings in full what was read on from where an earlier chain had stopped', async () => {
+  it('brings in full what was read on from where an earlier chain had stopped', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3');
@@ -164,7 +164,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await fifth.leftovers()).toBe(0);
   });
 
-  test('brings children whose full walk was never swept', async () => {
+  it('brings children whose full walk was never swept', async () => {
     sinkOf = await held(bench());
     const first = await begin('r1');
     await first.read(null, { records: [list('a')], children: [membersOf('a')], seal: all });
@@ -177,7 +177,7 @@ export function leftovers(kind: SinkKind): void {
     expect(await second.modes()).toEqual(['a full']);
   });
 
-  test('never brings a root, nor what another selection of entities reads', async () => {
+  it('never brings a root, nor what another selection of entities reads', async () => {
     await readAll();
     await failOne();
     const third = await begin('r3');
@@ -193,7 +193,7 @@ export function leftovers(kind: SinkKind): void {
     expect(dueMembers()).toBe(1);
   });
 
-  test('brings thousands of children in one call', async () => {
+  it('brings thousands of children in one call', async () => {
     sinkOf = await held(bench());
     const ids = Array.from({ length: 2_500 }, (_, at) => `l${at}`);
     const first = await begin('r1');

@@ -9,7 +9,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
 import { openHistory } from '../../../src/sinks/open-history.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
@@ -28,7 +28,7 @@ export function opening(kind: SinkKind): void {
     process.umask(umask);
   });
 
-  test('makes files that only their owner can read, whatever the umask', async () => {
+  it('makes files that only their owner can read, whatever the umask', async () => {
     chmodSync(bench().folder, 0o700);
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
@@ -43,7 +43,7 @@ export function opening(kind: SinkKind): void {
     expect(modes.filter(([, type, mode]) => mode !== (type === 'folder' ? '700' : '600'))).toEqual([]);
   });
 
-  test('keeps its id and its records when it is opened again, also by two at once', async () => {
+  it('keeps its id and its records when it is opened again, also by two at once', async () => {
     const [first, second] = await Promise.all([bench().open(), bench().open()]);
     expect(first.id).toMatch(/^[0-9a-f-]{36}$/);
     expect(second.id).toBe(first.id);
@@ -51,7 +51,7 @@ export function opening(kind: SinkKind): void {
     expect((await bench().open()).id).toBe(first.id);
   });
 
-  test('uses the pragmas that its promises rest on', async () => {
+  it('uses the pragmas that its promises rest on', async () => {
     await bench().open();
     const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
     const pragma = (name: string): unknown => ledger.pragma(name, { simple: true });
@@ -63,7 +63,7 @@ export function opening(kind: SinkKind): void {
     ledger.close();
   });
 
-  test('refuses a database of another program and leaves it as it was', async () => {
+  it('refuses a database of another program and leaves it as it was', async () => {
     const file = kind.ledgerFile(bench().folder);
     const foreign = new Database(file);
     foreign.exec('CREATE TABLE accounts (id INTEGER)');
@@ -73,7 +73,7 @@ export function opening(kind: SinkKind): void {
     expect(readFileSync(file)).toEqual(before);
   });
 
-  test('refuses a database written by a newer version', async () => {
+  it('refuses a database written by a newer version', async () => {
     await (await bench().open())[Symbol.asyncDispose]();
     const file = kind.ledgerFile(bench().folder);
     const newer = new Database(file);
@@ -85,7 +85,7 @@ export function opening(kind: SinkKind): void {
     });
   });
 
-  test('refuses a file that is no database, and a link', async () => {
+  it('refuses a file that is no database, and a link', async () => {
     const file = kind.ledgerFile(bench().folder);
     writeFileSync(file, 'x'.repeat(4_096));
     await expect(bench().open()).rejects.toMatchObject(incompatible);
@@ -98,7 +98,7 @@ export function opening(kind: SinkKind): void {
     );
   });
 
-  test('refuses the ledger of a sink of another type', async () => {
+  it('refuses the ledger of a sink of another type', async () => {
     await (await bench().open())[Symbol.asyncDispose]();
     const file = kind.ledgerFile(bench().folder);
     const other = new Database(file);
@@ -110,7 +110,7 @@ export function opening(kind: SinkKind): void {
     });
   });
 
-  test('gives its history without a lease, while another holds the connector, and cannot write', async () => {
+  it('gives its history without a lease, while another holds the connector, and cannot write', async () => {
     const sink = await bench().open();
     const { run } = await bench().begin(sink, 'r1');
     using history = openHistory(kind.options(bench().folder));
@@ -128,7 +128,7 @@ export function opening(kind: SinkKind): void {
     expect(history.connectors()[0]?.lastRun).toMatchObject({ run: 'r1' });
   });
 
-  test('says so when there is no sink to read the history of, and makes none', () => {
+  it('says so when there is no sink to read the history of, and makes none', () => {
     const options = kind.options(join(bench().folder, 'none'));
     expect(() => openHistory(options)).toThrow(/There is no sink at .* yet/);
     expect(readdirSync(dirname(kind.ledgerFile(bench().folder)))).toEqual([]);

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { openHistory } from '../../../src/sinks/open-history.ts';
@@ -31,7 +31,7 @@ export function operating(kind: SinkKind): void {
   const bench = useBench(kind);
   const now = (): string => instant(bench().clock.now());
 
-  test('pauses connectors that it has never held, until they are resumed, and tells every reader', async () => {
+  it('pauses connectors that it has never held, until they are resumed, and tells every reader', async () => {
     const sink = await bench().open();
     using history = openHistory(kind.options(bench().folder));
     expect(history.pauses()).toEqual([]);
@@ -49,7 +49,7 @@ export function operating(kind: SinkKind): void {
     expect(history.pauses()).toEqual(paused.slice(0, 1));
   });
 
-  test('keeps the beginning of a pause that is given another reason', async () => {
+  it('keeps the beginning of a pause that is given another reason', async () => {
     const sink = await bench().open();
     const since = now();
     await sink.pause(news, { since, reason: 'first' });
@@ -57,7 +57,7 @@ export function operating(kind: SinkKind): void {
     expect(sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
   });
 
-  test('takes pauses and cancel requests from beside the holder, whose run goes on', async () => {
+  it('takes pauses and cancel requests from beside the holder, whose run goes on', async () => {
     const holder = await bench().open();
     const started = await bench().begin(holder, 'r1');
     const beside = await bench().open();
@@ -71,7 +71,7 @@ export function operating(kind: SinkKind): void {
     expect(bench().rows()).toHaveLength(1);
   });
 
-  test('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {
+  it('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     await sink.requestCancel(started.run, now());
@@ -84,7 +84,7 @@ export function operating(kind: SinkKind): void {
     expect(sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
   });
 
-  test('tells how every connector stands at once, as the single questions do', async () => {
+  it('tells how every connector stands at once, as the single questions do', async () => {
     const sink = await bench().open();
     expect(sink.history.overview()).toEqual([]);
     await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
@@ -115,7 +115,7 @@ export function operating(kind: SinkKind): void {
     await started.lease[Symbol.asyncDispose]();
   });
 
-  test('tells of one connector among many what it tells of all of them', async () => {
+  it('tells of one connector among many what it tells of all of them', async () => {
     const sink = await bench().open();
     await readAll(bench(), sink, 'r1', { outcome: 'ok' });
     for (let index = 0; index < 12; index += 1) {
@@ -133,7 +133,7 @@ export function operating(kind: SinkKind): void {
     expect(sink.history.connectors([wiki])).toEqual([]);
   });
 
-  test('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
+  it('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
     const sink = await bench().open();
     const asOf = (): unknown => sink.history.freshness(news).find(({ entity }) => entity === members)?.asOf;
     expect(sink.history.freshness(news)).toEqual([]);
@@ -157,7 +157,7 @@ export function operating(kind: SinkKind): void {
     expect(sink.history.freshness(wiki)).toEqual([]);
   });
 
-  test('counts the age of an entity from the first run of the chain, not from the one that ended it', async () => {
+  it('counts the age of an entity from the first run of the chain, not from the one that ended it', async () => {
     const sink = await bench().open();
     const began = now();
     const started = await bench().begin(sink, 'r1');
@@ -171,7 +171,7 @@ export function operating(kind: SinkKind): void {
     expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: began });
   });
 
-  test('does not count a chain that began in the middle of a walk that an earlier one had left', async () => {
+  it('does not count a chain that began in the middle of a walk that an earlier one had left', async () => {
     const sink = await bench().open();
     const asOf = (): unknown => sink.history.freshness(news).map(({ asOf }) => asOf);
     const first = now();
@@ -207,7 +207,7 @@ export function operating(kind: SinkKind): void {
     expect(asOf()).toEqual([third, third]);
   });
 
-  test('still knows the age of an entity when the run that read it is past its retention', async () => {
+  it('still knows the age of an entity when the run that read it is past its retention', async () => {
     const sink = await bench().open();
     const first = now();
     await readAll(bench(), sink, 'r1', { outcome: 'ok' });

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
 import type { Judgement } from '../../../src/sinks/deletes.ts';
@@ -90,7 +90,7 @@ export function orphans(kind: SinkKind): void {
     }
   };
 
-  test('tombstones what lies below a vanished record, at any depth, though nothing of it was read', async () => {
+  it('tombstones what lies below a vanished record, at any depth, though nothing of it was read', async () => {
     const { sink, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const walked: string[] = [];
@@ -118,7 +118,7 @@ export function orphans(kind: SinkKind): void {
     );
   });
 
-  test('asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it', async () => {
+  it('asks for what lay below a vanished record and may have moved, and knows where it lives when that shows it', async () => {
     const moving = {
       ...plan,
       reading: new Map(all.map((one) => [one, reading({ mayMove: one === blocks })])),
@@ -152,7 +152,7 @@ export function orphans(kind: SinkKind): void {
     expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
   });
 
-  test('counts rows below a vanished record neither as missing nor as live', async () => {
+  it('counts rows below a vanished record neither as missing nor as live', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing({ p2: { b3: [] }, p3: {} }));
@@ -161,7 +161,7 @@ export function orphans(kind: SinkKind): void {
     expect(await hand.missing(blocks)).toMatchObject({ live: 2, missing: 1 });
   });
 
-  test('weighs all that would go along, of entities that the run does not read too, and notes it with the first delete', async () => {
+  it('weighs all that would go along, of entities that the run does not read too, and notes it with the first delete', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), { ...plan, keeps: [] });
     await (await sweep('r1', showing(full))).finish();
     const few = { entities: [pages], tables: [tableOf(pages)] };
@@ -188,7 +188,7 @@ export function orphans(kind: SinkKind): void {
     ]);
   });
 
-  test('neither counts what a person let go nor what lies below it', async () => {
+  it('neither counts what a person let go nor what lies below it', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
@@ -204,7 +204,7 @@ export function orphans(kind: SinkKind): void {
     ]);
   });
 
-  test('goes on after a kill with what is left below a vanished record', async () => {
+  it('goes on after a kill with what is left below a vanished record', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
@@ -220,7 +220,7 @@ export function orphans(kind: SinkKind): void {
     expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
-  test('forgets how far the partitions of a vanished record were read, and starts them anew when it returns', async () => {
+  it('forgets how far the partitions of a vanished record were read, and starts them anew when it returns', async () => {
     const { sink, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
@@ -242,7 +242,7 @@ export function orphans(kind: SinkKind): void {
     expect(partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
   });
 
-  test('keeps a row that another partition shows too, and makes that one its home', async () => {
+  it('keeps a row that another partition shows too, and makes that one its home', async () => {
     const { sweep } = await useRuns(bench(), plan);
     const shared: World = { p1: { b1: [], b2: [] }, p2: { b2: [], b3: [] }, p3: {} };
     await (await sweep('r1', showing(shared))).finish();
@@ -255,7 +255,7 @@ export function orphans(kind: SinkKind): void {
     expect(ids(), 'and from there it goes').toMatchObject({ pages: ['p3'], blocks: [] });
   });
 
-  test('leaves rows of an entity that keeps its rows', async () => {
+  it('leaves rows of an entity that keeps its rows', async () => {
     const { sweep } = await useRuns(bench(), { ...plan, ...keeping(comments) });
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
@@ -263,7 +263,7 @@ export function orphans(kind: SinkKind): void {
     expect(ids()).toMatchObject({ blocks: ['b3', 'b4'], comments: ['c1', 'c2', 'c3', 'c4'] });
   });
 
-  test('leaves rows of entities that the plan does not read to a run that does', async () => {
+  it('leaves rows of entities that the plan does not read to a run that does', async () => {
     const { sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const few = { entities: [pages], tables: [tableOf(pages)] };
@@ -275,7 +275,7 @@ export function orphans(kind: SinkKind): void {
     expect(await next.tombstone(all)).toEqual({ pages: 0, blocks: 2, comments: 3 });
   });
 
-  test('forgets the half-read tree below a vanished record', async () => {
+  it('forgets the half-read tree below a vanished record', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await begin('r2');
@@ -301,7 +301,7 @@ export function orphans(kind: SinkKind): void {
     one.entity === pages
       ? { ...showing(full)(one), children: showing(without(full, 'p1'))(one).children ?? [] }
       : showing(full)(one);
-  test.each<[string, boolean]>([
+  it.each<[string, boolean]>([
     ['lies in the trash', true],
     ['has led to nothing any more', false],
   ])('goes with a record that %s for longer than partitions are kept', async (_what, isUnlisted) => {
@@ -327,7 +327,7 @@ export function orphans(kind: SinkKind): void {
     expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
-  test('goes with a record that vanishes a second time', async () => {
+  it('goes with a record that vanishes a second time', async () => {
     const { sink, lease, sweep, begin } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { ResetScope } from '../../../src/sinks/repair.ts';
@@ -166,7 +166,7 @@ export function resetting(kind: SinkKind): void {
     return { before, after: dump(file, without) };
   }
 
-  test('reads an entity again from the start, keeps its records, and changes nothing else', async () => {
+  it('reads an entity again from the start, keeps its records, and changes nothing else', async () => {
     const sink = await filled();
     const files = fileHashes(bench().folder);
     const rows = bench().rows();
@@ -205,7 +205,7 @@ export function resetting(kind: SinkKind): void {
     expect(await next.missing(members)).toBeUndefined();
   });
 
-  test('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
+  it('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
     const sink = await filled();
     const files = fileHashes(bench().folder);
     const { before, after } = await changed(
@@ -254,7 +254,7 @@ export function resetting(kind: SinkKind): void {
     ]);
   });
 
-  test('reads all of a connector again, and goes on with no run', async () => {
+  it('reads all of a connector again, and goes on with no run', async () => {
     const sink = await filled();
     const rows = bench().rows();
     const ours = [lists, members, opens].map((entity) => ({ connector: news, entity }));
@@ -270,7 +270,7 @@ export function resetting(kind: SinkKind): void {
     expect(await sink.startRun(lease, bench().plan('r4', plan))).toMatchObject({ continues: null, due: 1 });
   });
 
-  test('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
+  it('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
     const sink = await filled();
     const files = fileHashes(bench().folder);
     const { before, after } = await changed(
@@ -294,7 +294,7 @@ export function resetting(kind: SinkKind): void {
     expect(bench().rows()).toHaveLength(1);
   });
 
-  test('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
+  it('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
     const sink = await filled();
     const changedIdentity = identity({ connectorId: 'c-2' as ReturnType<typeof identity>['connectorId'] });
     await expect(sink.acquire(changedIdentity)).rejects.toMatchObject({ code: 'IDENTITY_CHANGED' });
@@ -307,7 +307,7 @@ export function resetting(kind: SinkKind): void {
     await expect(sink.acquire(changedIdentity)).resolves.toMatchObject({ epoch: 1 });
   });
 
-  test.each<[string, ConnectorName, Partial<ResetScope>, RegExp]>([
+  it.each<[string, ConnectorName, Partial<ResetScope>, RegExp]>([
     ['a connector that the sink does not have', 'nobody' as ConnectorName, {}, /"nobody"/],
     ['an entity that the sink does not have', news, { entity: 'nothing' as EntityName }, /news\/nothing/],
     [
@@ -326,7 +326,7 @@ export function resetting(kind: SinkKind): void {
     expect(dump(kind.ledgerFile(bench().folder), [])).toEqual(before);
   });
 
-  test('does not read again what lies below a vanished record', async () => {
+  it('does not read again what lies below a vanished record', async () => {
     const { sink, lease, sweep } = await useRuns(bench(), plan);
     await (await sweep('r1', showing(['1']))).finish();
     const hand = await sweep('r2', () => ({ records: [] }));
@@ -339,7 +339,7 @@ export function resetting(kind: SinkKind): void {
     ]);
   });
 
-  test('lets an unfinished run go on with the other entities alone', async () => {
+  it('lets an unfinished run go on with the other entities alone', async () => {
     const { sink, lease, begin } = await useRuns(bench(), {
       ...plan,
       entities: [lists],

@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Absence, Partition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -44,7 +44,7 @@ export function sweeping(kind: SinkKind): void {
     }
   };
 
-  test('notes what a full walk did not meet, and nothing else', async () => {
+  it('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
     const hand = await sweep('r2', shows(['1', '4']));
@@ -83,7 +83,7 @@ export function sweeping(kind: SinkKind): void {
     expect(bench().rows(), 'nothing is deleted by noting').toHaveLength(5);
   });
 
-  test('marks the partition as fully read only when it is swept', async () => {
+  it('marks the partition as fully read only when it is swept', async () => {
     const { begin } = await useRuns(bench(), {});
     const hand = await begin('r1');
     const began = instant(bench().clock.now());
@@ -96,7 +96,7 @@ export function sweeping(kind: SinkKind): void {
     expect(fullAt()).toEqual([{ fullAt: began, origin: null }]);
   });
 
-  test('forgets that a row was missing as soon as any walk meets it, an incremental one too', async () => {
+  it('forgets that a row was missing as soon as any walk meets it, an incremental one too', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3']))).finish();
     await (await sweep('r2', shows(['1']))).finish('degraded');
@@ -106,7 +106,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await hand.missing(members)).toMatchObject({ missing: 1 });
   });
 
-  test('sweeps nothing after walks that say nothing of what they did not meet', async () => {
+  it('sweeps nothing after walks that say nothing of what they did not meet', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2']))).finish();
     const hand = await sweep('r2', (walked) => ({ ...shows([])(walked), absence: null }));
@@ -114,7 +114,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual([]);
   });
 
-  test('knows where a row lives that has moved, and misses it there when it goes', async () => {
+  it('knows where a row lives that has moved, and misses it there when it goes', async () => {
     const { sink, sweep, begin } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
     await (await sweep('r2', shows(['2'], ['1', '3']))).finish();
@@ -128,7 +128,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","1"]']);
   });
 
-  test('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
+  it('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
     const { sweep } = await useRuns(bench(), both);
     const homes = (): readonly unknown[] =>
       stored('SELECT row, partition, origin FROM _sync_also ORDER BY row, partition');
@@ -139,7 +139,7 @@ export function sweeping(kind: SinkKind): void {
     expect(homes()).toMatchObject(noted.map(({ row, partition: place }) => ({ row, partition: place })));
   });
 
-  test('leaves rows of a partition alone that was not walked', async () => {
+  it('leaves rows of a partition alone that was not walked', async () => {
     const { sink, sweep, begin } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1'], ['2']))).finish();
     const hand = await begin('r2');
@@ -151,7 +151,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","1"]']);
   });
 
-  test('takes a row that another partition still shows for moved, not for gone', async () => {
+  it('takes a row that another partition still shows for moved, not for gone', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await (await sweep('r2', shows(['1'], ['2', '3']))).finish();
@@ -162,7 +162,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await hand.missing(members)).toMatchObject({ live: 3, missing: 1 });
   });
 
-  test('takes a row for missing when every partition that showed it has been walked and shows it no more', async () => {
+  it('takes a row for missing when every partition that showed it has been walked and shows it no more', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await sweep('r2', shows(['1'], ['3']));
@@ -170,7 +170,7 @@ export function sweeping(kind: SinkKind): void {
     expect(stored('SELECT * FROM _sync_also')).toEqual([]);
   });
 
-  test('gives a row to another partition that showed it and was not walked in full, whichever comes first', async () => {
+  it('gives a row to another partition that showed it and was not walked in full, whichever comes first', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await (await sweep('r2', shows(['1'], ['3'], { two: null }))).finish();
@@ -179,7 +179,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test('forgets that a partition has shown a row when it shows it no more', async () => {
+  it('forgets that a partition has shown a row when it shows it no more', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await (await sweep('r2', shows(['1'], ['3'], { one: null }))).finish();
@@ -188,7 +188,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test('gives a row that returns elsewhere its home there', async () => {
+  it('gives a row that returns elsewhere its home there', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
     const hand = await sweep('r2', shows(['1'], ['3']));
@@ -199,7 +199,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test.each<[Absence, Absence, string]>([
+  it.each<[Absence, Absence, string]>([
     ['nothing', 'walk', 'walk'],
     ['get', 'nothing', 'get'],
     ['walk', 'get', 'walk'],
@@ -210,7 +210,7 @@ export function sweeping(kind: SinkKind): void {
     expect(sink.history.missing(news, 5)).toMatchObject([{ keyText: '["a","2"]', needs }]);
   });
 
-  test('gives a row whose home is forgotten to the partition that still shows it', async () => {
+  it('gives a row whose home is forgotten to the partition that still shows it', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     const ledger = new Database(kind.ledgerFile(bench().folder));
@@ -221,14 +221,14 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test('knows of no other place where the settings do not have it read any more', async () => {
+  it('knows of no other place where the settings do not have it read any more', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await sweep('r2', shows(['1']), { roots: [one] });
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test('gives the rows of a partition that the settings do not have read any more to the one that shows them', async () => {
+  it('gives the rows of a partition that the settings do not have read any more to the one that shows them', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3']), { roots: [one] })).finish();
     await (await sweep('r2', shows([], ['1', '2']), { roots: [two] })).finish();
@@ -236,7 +236,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink), 'what it never showed stays as it is').toEqual(['["a","2"]']);
   });
 
-  test('passes over a row that another kind of run has written while the chain lasted', async () => {
+  it('passes over a row that another kind of run has written while the chain lasted', async () => {
     const { sink, sweep, begin, lease } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3']))).finish();
     const half = await begin('r2');
@@ -253,7 +253,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","3"]']);
   });
 
-  test('takes a row for missing though a clock that was ahead has dated it years from now', async () => {
+  it('takes a row for missing though a clock that was ahead has dated it years from now', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     const nowMs = bench().clock.now();
     bench().clock.advance(3 * 365 * dayMs);
@@ -263,7 +263,7 @@ export function sweeping(kind: SinkKind): void {
     expect(missingKeys(sink)).toEqual(['["a","2"]']);
   });
 
-  test('counts the walks of different chains that have missed a row', async () => {
+  it('counts the walks of different chains that have missed a row', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3']))).finish();
     const once = await sweep('r2', shows(['1'], [], { one: 'walk' }));
@@ -283,7 +283,7 @@ export function sweeping(kind: SinkKind): void {
     ]);
   });
 
-  test('says when nothing survived: only when all that is stored is missing', async () => {
+  it('says when nothing survived: only when all that is stored is missing', async () => {
     const { sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['3']))).finish();
     const part = await sweep('r2', shows([], ['3']));
@@ -298,7 +298,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
   });
 
-  test('goes on with a sweep that a kill has cut short, from another sink object', async () => {
+  it('goes on with a sweep that a kill has cut short, from another sink object', async () => {
     const { begin, sweep, lease } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
     const hand = await begin('r2');

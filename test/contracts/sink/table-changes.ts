@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { Column, EntityTable, FieldType } from '../../../src/core/records.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
@@ -25,7 +25,7 @@ const planned = (table: EntityTable): Partial<RunPlan> => ({ tables: [table] });
 export function tableChanges(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  test('adds a column that the definition now declares, and stores its values from then on', async () => {
+  it('adds a column that the definition now declares, and stores its values from then on', async () => {
     const sink = await bench().open();
     const { lease } = await bench().begin(sink, 'r1', planned(membersTable));
     const { id } = await onlyPartition(sink, lease);
@@ -41,7 +41,7 @@ export function tableChanges(kind: SinkKind): void {
     ]);
   });
 
-  test('goes on storing when the definition declares a column no more, and clears it where the row is written again', async () => {
+  it('goes on storing when the definition declares a column no more, and clears it where the row is written again', async () => {
     const wider = withColumns({ name: 'city', type: 'string' });
     const sink = await bench().open();
     const { lease } = await bench().begin(sink, 'r1', planned(wider));
@@ -58,7 +58,7 @@ export function tableChanges(kind: SinkKind): void {
     expect([row?.['city'] ?? null, row?.['_extra']]).toEqual([null, { city: 'Kyiv' }]);
   });
 
-  test.each<[string, EntityTable]>([
+  it.each<[string, EntityTable]>([
     ['another key', { ...membersTable, key: ['id'] }],
     [
       'another type of a column',
@@ -80,7 +80,7 @@ export function tableChanges(kind: SinkKind): void {
     });
   });
 
-  test('lets a column of one kind of JSON become another', async () => {
+  it('lets a column of one kind of JSON become another', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
     await sink.startRun(lease, bench().plan('r1', planned(withColumns({ name: 'more', type: 'object' }))));

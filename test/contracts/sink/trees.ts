@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -66,7 +66,7 @@ const entity = (sink: { history: { connectors(): readonly { entities: readonly u
 export function trees(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  test('seals a tree only when its own listing and every listing inside are read, and then forgets those', async () => {
+  it('seals a tree only when its own listing and every listing inside are read, and then forgets those', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     expect(await ready(sink, started.lease)).toMatchObject([
       { at: 'x', tree, treeDepth: 1 },
@@ -92,7 +92,7 @@ export function trees(kind: SinkKind): void {
     ).rejects.toMatchObject({ code: 'FENCED' });
   });
 
-  test('does not seal a tree whose inner listings are read while its own is not', async () => {
+  it('does not seal a tree whose inner listings are read while its own is not', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', plan);
     const tree = await onlyPartition(sink, started.lease);
@@ -107,7 +107,7 @@ export function trees(kind: SinkKind): void {
     expect(entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
-  test('goes on with exactly the unread listings of a tree after a kill', async () => {
+  it('goes on with exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [
@@ -133,7 +133,7 @@ export function trees(kind: SinkKind): void {
     expect(entity(other)).toMatchObject({ partitions: 1, due: 0 });
   });
 
-  test('keeps a tree due while a listing inside is set aside, and tries that one again in the next run', async () => {
+  it('keeps a tree due while a listing inside is set aside, and tries that one again in the next run', async () => {
     const { sink, started } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
@@ -158,7 +158,7 @@ export function trees(kind: SinkKind): void {
     expect(await ready(sink, started.lease)).toMatchObject([{ at: 'y' }]);
   });
 
-  test.each<[Absence, Absence, boolean]>([
+  it.each<[Absence, Absence, boolean]>([
     ['nothing', 'nothing', true],
     ['nothing', 'get', true],
     ['walk', 'nothing', true],
@@ -187,7 +187,7 @@ export function trees(kind: SinkKind): void {
     },
   );
 
-  test('drops half-read trees in a fresh start', async () => {
+  it('drops half-read trees in a fresh start', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     bench().clock.advance(1);
     const late = bench().plan('r2', { ...plan, continueAfter: instant(bench().clock.now()) });

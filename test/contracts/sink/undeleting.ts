@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { RunId } from '../../../src/core/names.ts';
 import {
   counts,
@@ -54,7 +54,7 @@ export function undeleting(kind: SinkKind): void {
     return runs;
   }
 
-  test('stores and tombstones single records outside a walk, and counts them', async () => {
+  it('stores and tombstones single records outside a walk, and counts them', async () => {
     const { sink, lease, begin } = await useRuns(bench(), plan);
     const hand = await begin('r1', { ...outside, kind: 'refetch' });
     const { run } = hand.started;
@@ -76,7 +76,7 @@ export function undeleting(kind: SinkKind): void {
     expect(bench().rows()).toEqual([]);
   });
 
-  test('walks what lies below a record again that was stored back outside a walk', async () => {
+  it('walks what lies below a record again that was stored back outside a walk', async () => {
     const { sink, lease, begin, sweep } = await gone();
     const hand = await begin('r3', { ...outside, kind: 'refetch' });
     await sink.repair.storeRecord(lease, hand.started.run, lists, record(listsTable, { id: 'a' }));
@@ -92,7 +92,7 @@ export function undeleting(kind: SinkKind): void {
     expect(bench().rows(membersTable)).toHaveLength(3);
   });
 
-  test('takes back the tombstones of one run in batches, where the sink has kept the records', async ({
+  it('takes back the tombstones of one run in batches, where the sink has kept the records', async ({
     skip,
   }) => {
     const { sink, lease, begin } = await gone();
@@ -126,7 +126,7 @@ export function undeleting(kind: SinkKind): void {
     expect(await next.tombstone([lists, members]), 'and they stay').toEqual({ lists: 0, members: 0 });
   });
 
-  test('refuses to take tombstones back where the sink has not kept the records', async ({ skip }) => {
+  it('refuses to take tombstones back where the sink has not kept the records', async ({ skip }) => {
     const { sink, lease, begin } = await gone();
     skip(sink.repair.canUndelete, 'this sink has kept them');
     const { started } = await begin('r3', outside);

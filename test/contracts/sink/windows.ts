@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3';
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { FoundPartition } from '../../../src/sinks/partition.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
@@ -61,7 +61,7 @@ export function windows(kind: SinkKind): void {
     await run.read('a', { records: [member(id)] });
   }
 
-  test('leaves an unfinished sync alone: its positions, what is ready, and what it has met', async () => {
+  it('leaves an unfinished sync alone: its positions, what is ready, and what it has met', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
     await sync.read(null, { records: [list('a'), list('b')], children: [membersOf('a'), membersOf('b')] });
@@ -86,7 +86,7 @@ export function windows(kind: SinkKind): void {
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
   });
 
-  test('goes on with its own window after a kill, also when a sync ran meanwhile, and with no other', async () => {
+  it('goes on with its own window after a kill, also when a sync ran meanwhile, and with no other', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
@@ -108,7 +108,7 @@ export function windows(kind: SinkKind): void {
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
   });
 
-  test('is read in full from the start, whatever the living partitions know', async () => {
+  it('is read in full from the start, whatever the living partitions know', async () => {
     sinkOf = await held(bench());
     const incremental = { reading: readingOf({ members: { isIncremental: true } }) };
     const sync = await begin('s1', incremental);
@@ -128,7 +128,7 @@ export function windows(kind: SinkKind): void {
     expect(await next.partition('a')).toMatchObject({ mode: 'incremental', watermark: instant(start) });
   });
 
-  test('puts its rows where the living partition has them, which the next full walk judges', async () => {
+  it('puts its rows where the living partition has them, which the next full walk judges', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await readWindow(first, 'gone');
@@ -149,7 +149,7 @@ export function windows(kind: SinkKind): void {
     ]);
   });
 
-  test.each([
+  it.each([
     ['ok', 0, [january]],
     ['degraded', 0, []],
     ['partial', 2, []],
@@ -169,7 +169,7 @@ export function windows(kind: SinkKind): void {
     },
   );
 
-  test('is forgotten when it begins afresh', async () => {
+  it('is forgotten when it begins afresh', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a'), inWindow('b')] });
@@ -179,7 +179,7 @@ export function windows(kind: SinkKind): void {
     expect([partitionsIn(january), await second.modes()]).toEqual([1, ['lists full']]);
   });
 
-  test('says nothing of how fresh an entity is, and is no sync in the history', async () => {
+  it('says nothing of how fresh an entity is, and is no sync in the history', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
     await sync.read(null);
@@ -198,7 +198,7 @@ export function windows(kind: SinkKind): void {
     expect(runsOf({ kind: 'backfill' })).toEqual(['b1 backfill']);
   });
 
-  test('is dropped by a later sync when nobody goes on with it', async () => {
+  it('is dropped by a later sync when nobody goes on with it', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });
@@ -213,7 +213,7 @@ export function windows(kind: SinkKind): void {
     expect(partitionsIn(january)).toBe(0);
   });
 
-  test('lets runs of other kinds stand beside a sync too', async () => {
+  it('lets runs of other kinds stand beside a sync too', async () => {
     sinkOf = await held(bench());
     const sync = await begin('s1');
     await sync.read(null, { records: [list('a')], children: [membersOf('a')], seal: null });

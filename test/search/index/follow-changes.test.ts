@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import Database from 'better-sqlite3';
 import { member, members, membersTable, news, record } from '../../contracts/sink/fixture.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
@@ -16,14 +16,14 @@ afterEach(async () => {
 });
 
 describe('the search index', () => {
-  test('is not there before it was made, and says so', async () => {
+  it('is not there before it was made, and says so', async () => {
     await world.store(member('1', 'Ada Lovelace'));
     expect(world.indexedSeq()).toBe(0);
     expect(world.withWord('name', 'ada')).toBeNull();
     expect(world.near('name', 'lovelace')).toBeNull();
   });
 
-  test('finds words of texts in columns, inside of values, and of fields without a column', async () => {
+  it('finds words of texts in columns, inside of values, and of fields without a column', async () => {
     await world.store(
       record(
         membersTable,
@@ -54,7 +54,7 @@ describe('the search index', () => {
     expect(world.withWord('nick', 'unseen')).toEqual([]);
   });
 
-  test('cannot tell of fields without text, of unknown fields, and of words too long to be kept', async () => {
+  it('cannot tell of fields without text, of unknown fields, and of words too long to be kept', async () => {
     await world.store(member('1', `x ${'y'.repeat(65)}`));
     await world.update();
     expect(world.withWord('visits', 'ada')).toBeNull();
@@ -64,7 +64,7 @@ describe('the search index', () => {
     expect(world.withWord('name', 'x')).toEqual(['1']);
   });
 
-  test('follows inserts, changes, tombstones and revivals', async () => {
+  it('follows inserts, changes, tombstones and revivals', async () => {
     await world.store(member('1', 'Ada'), member('2', 'Ada'), member('3', 'Grace'));
     await world.update();
     await world.store(member('2', 'Barbara'), member('4', 'Ada'));
@@ -79,7 +79,7 @@ describe('the search index', () => {
     expect(await world.update()).toBe(0);
   });
 
-  test('knows nothing yet of what came after it, and says up to where it knows', async () => {
+  it('knows nothing yet of what came after it, and says up to where it knows', async () => {
     await world.store(member('1', 'Ada'), member('2', 'Ada'));
     await world.update();
     await world.store(member('2', 'Grace'), member('3', 'Ada'));
@@ -87,7 +87,7 @@ describe('the search index', () => {
     expect(world.withWord('name', 'ada')).toEqual(['1', '2']);
   });
 
-  test('takes more rows than fit one transaction, and rows larger than all of it', async () => {
+  it('takes more rows than fit one transaction, and rows larger than all of it', async () => {
     const long = 'lorem '.repeat(150_000);
     await world.storeMany(4_500, (index) => `name${index} common`);
     await world.store(
@@ -111,7 +111,7 @@ describe('the search index', () => {
     expect(world.withWord('tags', 'lorem')).toEqual(['big']);
   });
 
-  test('is made anew for other fields, and read by none that it was not made for', async () => {
+  it('is made anew for other fields, and read by none that it was not made for', async () => {
     await world.store(member('1', 'Ada', { extra: '{"alias":"enchantress"}' }));
     await world.update();
     const wider: SearchTarget = {
@@ -130,7 +130,7 @@ describe('the search index', () => {
     expect(world.indexedSeq()).toBe(0);
   });
 
-  test('is one or the other in the end where two updates for different fields run at once', async () => {
+  it('is one or the other in the end where two updates for different fields run at once', async () => {
     await world.storeMany(4_100, () => 'Ada');
     const fewer = new Map([...membersTarget.fields].filter(([name]) => name !== 'tags'));
     const targets = [membersTarget, { ...membersTarget, fields: fewer }];
@@ -146,7 +146,7 @@ describe('the search index', () => {
     expect(seqs.toSorted((left, right) => left - right)).toEqual([0, 4_100]);
   });
 
-  test('begins anew when the table was dropped and filled again', async () => {
+  it('begins anew when the table was dropped and filled again', async () => {
     await world.store(member('1', 'Ada'), member('2', 'Grace'));
     await world.update();
     const { lease } = world.started;
@@ -161,7 +161,7 @@ describe('the search index', () => {
     expect(entriesOf('grace')).toHaveLength(1);
   });
 
-  test('has indexes for texts and numbers, drops those that are not asked for, and leaves the others alone', async () => {
+  it('has indexes for texts and numbers, drops those that are not asked for, and leaves the others alone', async () => {
     await world.store(member('1'));
     const before = indexNames();
     await world.update();
@@ -174,13 +174,13 @@ describe('the search index', () => {
     expect(indexNames().filter((name) => !before.includes(name))).toEqual(['_search_news__members__by_id']);
   });
 
-  test('leaves nothing of itself where there is no table yet', async () => {
+  it('leaves nothing of itself where there is no table yet', async () => {
     const before = schemaNames();
     expect(await world.update({ ...membersTarget, table: 'news__strangers' })).toBe(0);
     expect(schemaNames()).toEqual(before);
   });
 
-  test('makes no sink where there is none', async () => {
+  it('makes no sink where there is none', async () => {
     const nowhere = `${world.file}.not`;
     await expect(updateSearchIndex(nowhere, membersTarget, { signal: never })).rejects.toMatchObject({
       code: 'SINK_FAILED',
@@ -188,7 +188,7 @@ describe('the search index', () => {
     expect(() => new Database(nowhere, { fileMustExist: true })).toThrow('unable to open');
   });
 
-  test('ends where the signal says, and goes on from there', async () => {
+  it('ends where the signal says, and goes on from there', async () => {
     await world.storeMany(4_100, () => 'Ada');
     const stop = new AbortController();
     const stopped = updateSearchIndex(world.file, membersTarget, {
@@ -203,7 +203,7 @@ describe('the search index', () => {
 });
 
 describe('a sink with a search index', () => {
-  test('opens, writes, drops and takes new columns as before', async () => {
+  it('opens, writes, drops and takes new columns as before', async () => {
     await world.store(member('1', 'Ada', { extra: '{"nick":"Countess"}' }));
     await world.update();
     await world.started.lease[Symbol.asyncDispose]();

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { tellingTrigrams, trigramsOf } from '../../../src/search/index/spelling.ts';
 import { isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
 import { member } from '../../contracts/sink/fixture.ts';
@@ -32,7 +32,7 @@ afterEach(async () => {
 });
 
 describe('what the search index answers', () => {
-  test(`is what a look at every row finds, through inserts and changes (seed ${seed})`, async () => {
+  it(`is what a look at every row finds, through inserts and changes (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const names = new Map<string, string>();
     for (let round = 0; round < 4; round += 1) {
@@ -60,7 +60,7 @@ describe('what the search index answers', () => {
     }
   });
 
-  test('is close for words in a row, whatever the order, and nothing where a word is nowhere', async () => {
+  it('is close for words in a row, whatever the order, and nothing where a word is nowhere', async () => {
     await world.store(
       member('1', 'Grace Brewster Hopper'),
       member('2', 'Hopper Graze'),
@@ -72,7 +72,7 @@ describe('what the search index answers', () => {
     expect(world.near('tags', 'grace')).toEqual([]);
   });
 
-  test('gives no list of rows that is as long as a good part of the table', async () => {
+  it('gives no list of rows that is as long as a good part of the table', async () => {
     await world.storeMany(12_000, (index) => (index % 10 === 0 ? 'Grace common' : 'Ada common'));
     await world.update();
     expect(world.withWord('name', 'common')).toBeNull();
@@ -80,7 +80,7 @@ describe('what the search index answers', () => {
     expect(world.withWord('name', 'grace')).toHaveLength(1_200);
   });
 
-  test('leaves a word out that nobody misspells, and narrows by the others', async () => {
+  it('leaves a word out that nobody misspells, and narrows by the others', async () => {
     const id = '7c983f2a1cc46b6cc538491b853d3007';
     await world.store(member('1', `Grace ${id}`), member('2', `Ada ${id}`));
     await world.update();
@@ -91,7 +91,7 @@ describe('what the search index answers', () => {
 });
 
 describe('telling trigrams', () => {
-  test('leave every word with the slips that are allowed at least one', () => {
+  it('leave every word with the slips that are allowed at least one', () => {
     const random = seededRandom(seed);
     for (let trial = 0; trial < trials * 10; trial += 1) {
       const word = wordsOf(slipped(random))[0] ?? 'word';

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { member, members } from '../../contracts/sink/fixture.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 describe('an update of the search index', () => {
-  test(`goes on after every kill, and says in the end what a fresh one says (seed ${seed})`, async () => {
+  it(`goes on after every kill, and says in the end what a fresh one says (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     await world.storeMany(
       13_000,
@@ -66,7 +66,7 @@ describe('an update of the search index', () => {
     expect(found.trigrams).toBe(found.spellings.reduce((sum, word) => sum + trigramsOf(word).length, 0));
   });
 
-  test('may run twice at once beside a writer: each change is taken, none twice', async () => {
+  it('may run twice at once beside a writer: each change is taken, none twice', async () => {
     await world.storeMany(9_000, (index) => `Ada ${index}`);
     const running = [world.update(), world.update(), world.update()];
     await world.store(member('1', 'Grace'), member('x', 'Grace'));

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import { openSearch, type Search } from '../../../src/search/open-search.ts';
@@ -114,7 +114,7 @@ const hostile: readonly (readonly [string, unknown])[] = [
 ];
 
 describe('a search that means harm', () => {
-  test.each(hostile)('ends in time or is refused: %s', (_, query) => {
+  it.each(hostile)('ends in time or is refused: %s', (_, query) => {
     let fastest = Infinity;
     for (let time = 0; time < 3 && fastest > mostMs; time += 1) {
       const before = process.cpuUsage();
@@ -126,7 +126,7 @@ describe('a search that means harm', () => {
     expect(fastest).toBeLessThan(mostMs);
   });
 
-  test('leaves the records and everything else as they were', () => {
+  it('leaves the records and everything else as they were', () => {
     const { data } = open.search(
       searched,
       { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },

@@ -1,5 +1,5 @@
 import { renameSync, rmSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { never, sqlite } from '../index/index-world.ts';
 import {
@@ -27,7 +27,7 @@ describe('search processes', () => {
     await bench.close();
   });
 
-  test('answer searches, page after page', async () => {
+  it('answer searches, page after page', async () => {
     await using processes = openProcesses();
     const query = { filter: { keyword: { full_name: 'ada' } }, sort: [{ web_id: 'desc' }] };
     const first = await processes.search(callFor(file, { query, limit: 2, fields: ['id'] }), never);
@@ -37,7 +37,7 @@ describe('search processes', () => {
     expect(second).toMatchObject({ data: [{ id: '1' }], meta: { has_more: false, cursor: null } });
   });
 
-  test('say what cannot be asked, and where, and go on', async () => {
+  it('say what cannot be asked, and where, and go on', async () => {
     await using processes = openProcesses();
     const wrong = processes.search(callFor(file, { query: { filter: { eq: { nobody: 1 } } } }), never);
     await expect(wrong).rejects.toMatchObject({
@@ -49,7 +49,7 @@ describe('search processes', () => {
     expect(right.data).toHaveLength(1);
   });
 
-  test('take names of the language of objects for names like others', async () => {
+  it('take names of the language of objects for names like others', async () => {
     await using processes = openProcesses();
     for (const text of [
       '{"eq":{"__proto__":"x"}}',
@@ -64,7 +64,7 @@ describe('search processes', () => {
     expect(({} as Record<string, unknown>)['id']).toBeUndefined();
   });
 
-  test('refuse what is too deep or too large to be handed on', async () => {
+  it('refuse what is too deep or too large to be handed on', async () => {
     await using processes = openProcesses();
     const deep = JSON.parse(`${'{"not":'.repeat(100_000)}1${'}'.repeat(100_000)}`) as never;
     const large = { filter: { eq: { id: 'x'.repeat(200_000) } } };
@@ -75,7 +75,7 @@ describe('search processes', () => {
     }
   });
 
-  test('say that there is no file, find it when it comes, and another one in its place', async () => {
+  it('say that there is no file, find it when it comes, and another one in its place', async () => {
     await using processes = openProcesses();
     const all = callFor(file, { query: {}, fields: ['id'] });
     expect((await processes.search(all, never)).data).toHaveLength(3);
@@ -88,7 +88,7 @@ describe('search processes', () => {
     await other.close();
   });
 
-  test('see what was written since, without being opened anew', async () => {
+  it('see what was written since, without being opened anew', async () => {
     await using processes = openProcesses();
     const count = async (): Promise<number> =>
       (await processes.search(callFor(file, { query: {} }), never)).data.length;

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import type { SearchProcesses } from '../../../src/search/process/open-search-processes.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
@@ -20,7 +20,7 @@ async function ask(processes: SearchProcesses, act: string, signal = never): Pro
 }
 
 describe('search processes', () => {
-  test('kill a statement that does not end at its deadline, and answer the next search', async () => {
+  it('kill a statement that does not end at its deadline, and answer the next search', async () => {
     await using processes = openProcesses({ ...odd, deadlineMs: 100 });
     const first = await ask(processes, 'answer');
     await expect(ask(processes, 'hang')).rejects.toMatchObject({
@@ -31,14 +31,14 @@ describe('search processes', () => {
     expect(isAlive(first)).toBe(false);
   });
 
-  test('keep a process for the next search, one for each at a time, and no more than asked for', async () => {
+  it('keep a process for the next search, one for each at a time, and no more than asked for', async () => {
     await using processes = openProcesses({ ...odd, processes: 2 });
     const all = await Promise.all(Array.from({ length: 8 }, () => ask(processes, 'answer')));
     expect(new Set(all).size).toBe(2);
     expect(all).toContain(await ask(processes, 'answer'));
   });
 
-  test('refuse what would wait behind too many, and take it later', async () => {
+  it('refuse what would wait behind too many, and take it later', async () => {
     await using processes = openProcesses({ ...odd, maxWaiting: 1 });
     const gone = new AbortController();
     const running = ask(processes, 'wait', gone.signal);
@@ -54,7 +54,7 @@ describe('search processes', () => {
     expect(await ask(processes, 'answer')).toBeGreaterThan(0);
   });
 
-  test('end a search nobody waits for any more, in the queue and in the middle of a statement', async () => {
+  it('end a search nobody waits for any more, in the queue and in the middle of a statement', async () => {
     await using processes = openProcesses(odd);
     const first = await ask(processes, 'answer');
     const running = new AbortController();
@@ -71,7 +71,7 @@ describe('search processes', () => {
     await expect(ask(processes, 'answer', running.signal)).rejects.toThrow('not running any more');
   });
 
-  test('say that a process died, and answer the next search with another', async () => {
+  it('say that a process died, and answer the next search with another', async () => {
     await using processes = openProcesses(odd);
     const first = await ask(processes, 'answer');
     await expect(ask(processes, 'die')).rejects.toMatchObject({
@@ -82,7 +82,7 @@ describe('search processes', () => {
     expect(await ask(processes, 'answer')).not.toBe(first);
   });
 
-  test('say that a process could not start, each time', async () => {
+  it('say that a process could not start, each time', async () => {
     await using missing = openProcesses({ entry: new URL('file:///nowhere/at-all.mjs') });
     for (const _ of [1, 2]) {
       await expect(ask(missing, 'answer')).rejects.toMatchObject({
@@ -92,7 +92,7 @@ describe('search processes', () => {
     }
   });
 
-  test('let a process go that is not used for a while, and start another when it is needed', async () => {
+  it('let a process go that is not used for a while, and start another when it is needed', async () => {
     const clock = pausedClock();
     await using processes = openProcesses({ ...odd, clock });
     const first = await ask(processes, 'answer');
@@ -101,7 +101,7 @@ describe('search processes', () => {
     expect(await ask(processes, 'answer')).not.toBe(first);
   });
 
-  test.skipIf(process.platform !== 'linux')(
+  it.skipIf(process.platform !== 'linux')(
     'end when the process that started them is killed, idle or in the middle of a statement',
     async () => {
       const bench = new Bench(sqlite);
@@ -120,7 +120,7 @@ describe('search processes', () => {
     },
   );
 
-  test('are all gone after they were disposed, whatever they did', async () => {
+  it('are all gone after they were disposed, whatever they did', async () => {
     const processes = openProcesses({ ...odd, processes: 2 });
     const [one, two] = await Promise.all([ask(processes, 'answer'), ask(processes, 'answer')]);
     const ended = [ask(processes, 'hang'), ask(processes, 'wait'), ask(processes, 'answer')].map((search) =>

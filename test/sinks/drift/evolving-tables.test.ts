@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import type { Column, EntityTable } from '../../../src/core/records.ts';
@@ -62,7 +62,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     return found;
   }
 
-  test('has the values moved into it, each as a change of its row in the change feed, and every other row as it was', async () => {
+  it('has the values moved into it, each as a change of its row in the change feed, and every other row as it was', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     const raws = [
@@ -86,7 +86,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     expect(after.map(({ _hash }) => _hash)).toEqual(before.map(({ _hash }) => _hash));
   });
 
-  test('takes numbers of both kinds, but none that it would round', async () => {
+  it('takes numbers of both kinds, but none that it would round', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     await commit(sink, started, [
@@ -102,7 +102,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     ]);
   });
 
-  test.each<[string, JsonValue]>([
+  it.each<[string, JsonValue]>([
     ['a text that no column holds', '\ud800'],
     ['an integer of more than 64 bits', 2n ** 70n],
   ])('gets none for %s', async (_what, value) => {
@@ -115,7 +115,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     expect(await sink.drift.evolve(started.lease, started.run, members)).toEqual([]);
   });
 
-  test('is moved over whole, however many rows it has', async () => {
+  it('is moved over whole, however many rows it has', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     const raws = Array.from({ length: 2500 }, (_, index) => ({ id: `m${index}`, city: `c${index}` }));
@@ -126,7 +126,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     expect(new Set(moved.map(({ _seq }) => _seq)).size).toBe(2500);
   });
 
-  test('has the column and all that goes with it, or nothing of it where a row cannot be moved', async () => {
+  it('has the column and all that goes with it, or nothing of it where a row cannot be moved', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     await commit(sink, started, [
@@ -151,7 +151,7 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
     ]);
   });
 
-  test('leaves a tombstone with the run that set it, so that it can be taken back', async () => {
+  it('leaves a tombstone with the run that set it, so that it can be taken back', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     await commit(sink, started, [{ id: '1', city: 'Kyiv' }]);
@@ -172,7 +172,7 @@ describe('JSONL files whose entity gets a column for an undeclared field', () =>
       .sort()
       .flatMap((name) => readFileSync(join(directory(), name), 'utf8').split('\n').filter(Boolean));
 
-  test('keep their lines to the byte, and have the field as a member in those that follow', async () => {
+  it('keep their lines to the byte, and have the field as a member in those that follow', async () => {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1', { tables: [membersTable] });
     await commit(sink, started, [

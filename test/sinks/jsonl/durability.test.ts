@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'nod
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
@@ -112,11 +112,11 @@ async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly stri
   return syncs;
 }
 
-test('with durability full, lines are on the disk before the ledger knows of them', async () => {
+it('with durability full, lines are on the disk before the ledger knows of them', async () => {
   expect(await syncsOfARun('full')).toEqual(['0 files, 0 keys', '1 files, 1 keys', '1 files, 2 keys']);
 });
 
-test('with durability normal, a file is synced only when it is closed', async () => {
+it('with durability normal, a file is synced only when it is closed', async () => {
   expect(await syncsOfARun('normal')).toEqual(['1 files, 2 keys']);
 });
 
@@ -145,7 +145,7 @@ const linesOf = (name: string): readonly unknown[] =>
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as unknown);
 
-test('a deletion is a line with the key alone', async () => {
+it('a deletion is a line with the key alone', async () => {
   await using sink = await deletedAndLost(0);
   await sink.acquire(identity());
   expect(readFileSync(join(folder, 'news', 'members', '1-1.jsonl'), 'utf8').split('\n')[3]).toBe(
@@ -153,7 +153,7 @@ test('a deletion is a line with the key alone', async () => {
   );
 });
 
-test('deletions whose lines are lost stay deletions, and their lines are written again by the next run', async () => {
+it('deletions whose lines are lost stay deletions, and their lines are written again by the next run', async () => {
   await using sink = await deletedAndLost(1);
   const lease = await sink.acquire(identity());
   const status = () => sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
@@ -168,7 +168,7 @@ test('deletions whose lines are lost stay deletions, and their lines are written
   ]);
 });
 
-test('after lost lines every walk begins anew and in full, whatever was known', async () => {
+it('after lost lines every walk begins anew and in full, whatever was known', async () => {
   await using sink = await deletedAndLost(3);
   const ledger = new Database(join(folder, '_ledger.db'));
   ledger.exec(
@@ -182,7 +182,7 @@ test('after lost lines every walk begins anew and in full, whatever was known', 
   expect(await onlyPartition(sink, lease)).toMatchObject({ mode: 'full', position: null, watermark: null });
 });
 
-test('files of dropped records that could not be removed in time go when the connector is taken again', async () => {
+it('files of dropped records that could not be removed in time go when the connector is taken again', async () => {
   await using sink = await deletedAndLost(0);
   await (await sink.acquire(identity()))[Symbol.asyncDispose]();
   const ledger = new Database(join(folder, '_ledger.db'));
@@ -195,7 +195,7 @@ test('files of dropped records that could not be removed in time go when the con
   after.close();
 });
 
-test('with durability normal, files of dropped records go behind the commit that dropped them, and are forgotten when they are gone', async () => {
+it('with durability normal, files of dropped records go behind the commit that dropped them, and are forgotten when they are gone', async () => {
   await using sink = await deletedAndLost(0);
   await (await sink.acquire(identity()))[Symbol.asyncDispose]();
   const ledger = new Database(join(folder, '_ledger.db'), { readonly: true });

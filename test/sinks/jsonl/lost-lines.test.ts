@@ -9,7 +9,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
@@ -103,7 +103,7 @@ const idsIn = (entity: EntityName, name: string): readonly unknown[] =>
     .filter((line) => line !== '')
     .map((line) => (JSON.parse(line) as { id: unknown }).id);
 
-test.each([
+it.each([
   ['cut in half', (file: string) => truncateSync(file, Math.floor(readFileSync(file).length / 2)), ['1']],
   [
     'written in the wrong order, with a hole in the middle',
@@ -139,7 +139,7 @@ test.each([
   },
 );
 
-test('lost lines whose records are not met again are counted until a run that has read everything ends', async () => {
+it('lost lines whose records are not met again are counted until a run that has read everything ends', async () => {
   await killed();
   truncateSync(fileOf(opens, '1-1.jsonl.open'), 0);
   const sink = await open();
@@ -183,7 +183,7 @@ async function ended(): Promise<void> {
   await sink[Symbol.asyncDispose]();
 }
 
-test.each([
+it.each([
   ['is gone', (file: string) => rmSync(file), 'it is not there', []],
   [
     'is too short',

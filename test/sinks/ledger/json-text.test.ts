@@ -1,16 +1,16 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import { readJson, writeJson } from '../../../src/sinks/ledger/json-text.ts';
 
-test('writes equal values as equal texts, whatever the order of their members', () => {
+it('writes equal values as equal texts, whatever the order of their members', () => {
   expect(writeJson({ b: [1, { d: null, c: true }], a: 'x' })).toBe('{"a":"x","b":[1,{"c":true,"d":null}]}');
 });
 
-test('leaves out members that are undefined', () => {
+it('leaves out members that are undefined', () => {
   expect(writeJson({ a: undefined, b: 1 })).toBe('{"b":1}');
 });
 
-test.each<[string, JsonValue]>([
+it.each<[string, JsonValue]>([
   ['integers beyond 2^53', [9_007_199_254_740_993n, -9_007_199_254_740_993n, 10n ** 40n]],
   [
     'doubles that are long integers',
@@ -30,7 +30,7 @@ test.each<[string, JsonValue]>([
   expect(readJson(writeJson(value))).toEqual(value);
 });
 
-test('keeps a member named __proto__ a member', () => {
+it('keeps a member named __proto__ a member', () => {
   const read = readJson('{"__proto__":{"polluted":9007199254740993}}');
   expect(Object.keys(read as object)).toEqual(['__proto__']);
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();

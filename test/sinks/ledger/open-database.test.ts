@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 
@@ -14,7 +14,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-test.each([
+it.each([
   ['full', 2],
   ['normal', 1],
 ] as const)(
@@ -46,7 +46,7 @@ test.each([
   },
 );
 
-test('several processes may make the same file at the same time', async () => {
+it('several processes may make the same file at the same time', async () => {
   const script = fileURLToPath(new URL('../support/opening-process.ts', import.meta.url));
   const startAtMs = String(Date.now() + 4000);
   const processes = Array.from({ length: 4 }, () => startScript([script, folder, '25', startAtMs], folder));

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
@@ -25,7 +25,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-test('makes every folder that is missing for its owner alone, and is content with one that is there', () => {
+it('makes every folder that is missing for its owner alone, and is content with one that is there', () => {
   const deep = join(folder, 'a', 'b', 'c');
   createPrivateDirectory(deep);
   createPrivateDirectory(deep);
@@ -33,7 +33,7 @@ test('makes every folder that is missing for its owner alone, and is content wit
   expect(modes).toEqual([0o700, 0o700, 0o700]);
 });
 
-test('succeeds in several processes that make the same folders at once', async () => {
+it('succeeds in several processes that make the same folders at once', async () => {
   const room = new URL('../../../src/sinks/ledger/private-file.ts', import.meta.url);
   const program = `
     const { createPrivateDirectory } = await import(${JSON.stringify(room.href)});
@@ -46,32 +46,32 @@ test('succeeds in several processes that make the same folders at once', async (
   expect(results.map(({ code, stderr }) => [code, stderr])).toEqual(results.map(() => [0, '']));
 });
 
-test('goes into a folder behind a link', () => {
+it('goes into a folder behind a link', () => {
   mkdirSync(join(folder, 'real'));
   symlinkSync(join(folder, 'real'), join(folder, 'link'));
   createPrivateDirectory(join(folder, 'link', 'a'));
   expect(existsSync(join(folder, 'real', 'a'))).toBe(true);
 });
 
-test.skipIf(!existsSync('/proc/self'))(
+it.skipIf(!existsSync('/proc/self'))(
   'gives up where a folder is there and yet nothing can be made in it',
   () => {
     expect(() => createPrivateDirectory('/proc/nope/deep')).toThrow('ENOENT');
   },
 );
 
-test('gives up below a link that leads nowhere', () => {
+it('gives up below a link that leads nowhere', () => {
   symlinkSync(join(folder, 'gone'), join(folder, 'link'));
   expect(() => createPrivateDirectory(join(folder, 'link', 'a'))).toThrow('ENOENT');
 });
 
-test.each(['file', 'file/a', 'file/a/b'])('says that %s is or lies below a file', (name) => {
+it.each(['file', 'file/a', 'file/a/b'])('says that %s is or lies below a file', (name) => {
   const file = join(folder, 'file');
   writeFileSync(file, '');
   expect(() => createPrivateDirectory(join(folder, name))).toThrow(`${file} is a file, expected a folder`);
 });
 
-test('tells a sink that is not there from one that is something else', () => {
+it('tells a sink that is not there from one that is something else', () => {
   writeFileSync(join(folder, 'file'), '');
   expect(isSinkThere(join(folder, 'none', 'a.db'))).toBe(false);
   expect(isSinkThere(join(folder, 'file'))).toBe(true);
@@ -79,12 +79,12 @@ test('tells a sink that is not there from one that is something else', () => {
   expect(() => isSinkThere(join(folder, 'file', '_ledger.db'))).toThrow('is a file, expected a folder');
 });
 
-test('says on the read path too that a path is a folder', () => {
+it('says on the read path too that a path is a folder', () => {
   const options = { type: 'sqlite', name: 'main', path: folder, durability: 'full' } as const;
   expect(() => openHistory(options)).toThrow(`${folder} was expected to be a regular file`);
 });
 
-test.skipIf(process.getuid?.() === 0)('takes a folder that may not be entered for no empty one', () => {
+it.skipIf(process.getuid?.() === 0)('takes a folder that may not be entered for no empty one', () => {
   chmodSync(folder, 0o000);
   expect(() => isSinkThere(join(folder, 'a.db'))).toThrow('EACCES');
 });

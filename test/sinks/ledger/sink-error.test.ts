@@ -2,7 +2,7 @@ import { mkdtempSync, openSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, it } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import { toSinkError } from '../../../src/sinks/ledger/sink-error.ts';
 
@@ -23,7 +23,7 @@ function failureOf(act: () => unknown): unknown {
   }
 }
 
-test('a database that another writer keeps locked is SINK_FAILED for now, and the message says who to look for', () => {
+it('a database that another writer keeps locked is SINK_FAILED for now, and the message says who to look for', () => {
   const first = new Database(join(folder, 'a.db'));
   const second = new Database(join(folder, 'a.db'), { timeout: 0 });
   first.exec('BEGIN IMMEDIATE');
@@ -38,7 +38,7 @@ test('a database that another writer keeps locked is SINK_FAILED for now, and th
   expect(String(failure)).toContain('another program holds its write lock');
 });
 
-test('a database that may not grow is SINK_FULL for now', () => {
+it('a database that may not grow is SINK_FULL for now', () => {
   const db = new Database(join(folder, 'a.db'));
   db.pragma('max_page_count = 2');
   const failure = failureOf(() => db.exec('CREATE TABLE a (x); CREATE TABLE b (x)'));
@@ -46,13 +46,13 @@ test('a database that may not grow is SINK_FULL for now', () => {
   expect(failure).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
 });
 
-test('a failed system call is SINK_FAILED and keeps its cause', () => {
+it('a failed system call is SINK_FAILED and keeps its cause', () => {
   const failure = failureOf(() => openSync(join(folder, 'none', 'a'), 'r'));
   expect(failure).toMatchObject({ code: 'SINK_FAILED', recovery: 'stop', cause: { code: 'ENOENT' } });
   expect(String(failure).match(/ENOENT/g)).toHaveLength(1);
 });
 
-test('a SyncError and a programming error stay what they are', () => {
+it('a SyncError and a programming error stay what they are', () => {
   const known = new SyncError('known', { code: 'ACCOUNTING', recovery: 'stop' });
   const bug = new TypeError('undefined is not a function');
   expect([toSinkError(known, 'x'), toSinkError(bug, 'x')]).toEqual([known, bug]);

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
@@ -63,7 +63,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     };
   }
 
-  test('waits for the write lock that another program holds, and the process works on meanwhile', async () => {
+  it('waits for the write lock that another program holds, and the process works on meanwhile', async () => {
     let held: Database.Database | null = null;
     await using sink = await open({ clock: releasing(() => held?.exec('COMMIT')) });
     held = hold();
@@ -71,13 +71,13 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     expect(sink.history.pauses()).toMatchObject([{ connector: news }]);
   });
 
-  test('waits for it when it is opened for the first time, too', async () => {
+  it('waits for it when it is opened for the first time, too', async () => {
     const held = hold();
     await using sink = await open({ clock: releasing(() => held.close()) });
     expect(sink.history.connectors()).toEqual([]);
   });
 
-  test('gives up after its lockTimeout, names the file and what may hold it, and has changed nothing', async () => {
+  it('gives up after its lockTimeout, names the file and what may hold it, and has changed nothing', async () => {
     await using sink = await open({ lockTimeoutMs: 1 });
     hold();
     const failure: unknown = await sink.acquire(identity()).catch((error: unknown) => error);
@@ -96,7 +96,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     await (await sink.acquire(identity()))[Symbol.asyncDispose]();
   });
 
-  test('ends a wait with the reason of its signal', async () => {
+  it('ends a wait with the reason of its signal', async () => {
     const stop = new AbortController();
     const clock = releasing(() => stop.abort(new Error('Ctrl-C')));
     await using sink = await open({ clock, signal: stop.signal });
@@ -104,7 +104,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     await expect(sink.acquire(identity())).rejects.toThrow('Ctrl-C');
   });
 
-  test('on a disk that is mounted read-only says so, with the path', async ({ skip }) => {
+  it('on a disk that is mounted read-only says so, with the path', async ({ skip }) => {
     const at = join(folder, 'disk');
     mkdirSync(at);
     try {
@@ -128,7 +128,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     expect(await told(kinds[type](at)), 'after a good one').toContain(`${fileOf[type](at)} is read-only`);
   });
 
-  test('whose file may not be changed says so, with the path', async ({ skip }) => {
+  it('whose file may not be changed says so, with the path', async ({ skip }) => {
     await (await open())[Symbol.asyncDispose]();
     const file = fileOf[type](folder);
     try {
@@ -151,7 +151,7 @@ describe('a commit that waits', () => {
     readChanges: () => [],
   });
 
-  test('stores its page once when the lock is free', async () => {
+  it('stores its page once when the lock is free', async () => {
     const options = kinds.jsonl(bench().folder);
     let held: Database.Database | null = null;
     let pauses = 0;

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import { openHistory } from '../../../src/sinks/open-history.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
@@ -65,7 +65,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
     return child;
   }
 
-  test('is read as it is, and not a byte of it is written', async () => {
+  it('is read as it is, and not a byte of it is written', async () => {
     await fillOlder(bench(), older);
     const before = readFileSync(file());
     using history = openHistory(kind.options(bench().folder));
@@ -125,7 +125,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
     expect(version(file())).toBe(older);
   });
 
-  test('is migrated under a reader that has it open', async () => {
+  it('is migrated under a reader that has it open', async () => {
     await fillOlder(bench(), older);
     using history = openHistory(kind.options(bench().folder));
     const asOf = history.freshness(news);
@@ -137,7 +137,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
     expect(history.runs({ kind: 'sync', limit: 1 })).toMatchObject([{ run: 'r3', kind: 'sync' }]);
   });
 
-  test('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {
+  it('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {
     await fillOlder(bench(), older);
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r4');
@@ -163,7 +163,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
     expect(indexes(file())).toMatchObject(indexes(kind.ledgerFile(elsewhere)));
   });
 
-  test('is migrated once by several processes that open it at the same time', async () => {
+  it('is migrated once by several processes that open it at the same time', async () => {
     await fillOlder(bench(), older);
     const openers = await Promise.all(Array.from({ length: isLong ? 4 : 2 }, () => opener()));
     const other = new Database(file());
@@ -178,7 +178,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
     expect(version(file())).toBe(schemaVersion);
   });
 
-  test('is whole and as old as before after a kill in the middle of its migration, and migrated by the next one', async () => {
+  it('is whole and as old as before after a kill in the middle of its migration, and migrated by the next one', async () => {
     await fillOlder(bench(), older);
     const before = tables(file());
     const child = await opener('killed');

@@ -1,7 +1,7 @@
-import { expect, test } from 'vitest';
+import { expect, it } from 'vitest';
 import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
 
-test('says once what a service says in several members', () => {
+it('says once what a service says in several members', () => {
   const body = {
     message: 'List not found',
     detail: 'List not found ',
