@@ -17,7 +17,10 @@ import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts'
 import { workerBackfills } from './worker-backfills.ts';
 import { workerRuns, type EndedRun, type WorkerRunsOptions } from './worker-runs.ts';
 
-export interface ScheduledRunsOptions extends Pick<WorkerOptions, 'concurrency' | 'graceMs' | 'timings'> {
+export interface ScheduledRunsOptions extends Pick<
+  WorkerOptions,
+  'concurrency' | 'maxRuns' | 'graceMs' | 'timings'
+> {
   readonly settings: Settings;
   readonly log: Log;
   readonly clock: Clock;

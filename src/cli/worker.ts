@@ -14,10 +14,12 @@ import { errorDocument } from './report-error.ts';
 interface WorkerFlags {
   readonly connectors?: readonly string[];
   readonly concurrency: string;
+  readonly maxRuns?: string;
   readonly http?: string;
 }
 
 const mostRuns = 64;
+const mostRunsOfAll = 1000;
 /** What a person asked for in the wrong way; everything else may come while nobody looks. */
 const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'DEFINITION_INVALID'] as const);
 
@@ -38,6 +40,7 @@ export function addWorker(command: Command, enter: Enter): void {
   command
     .option('--connectors <glob...>', 'run only connectors that match')
     .option('--concurrency <n>', 'runs at a time for each sink', '2')
+    .option('--max-runs <n>', 'runs at a time over all sinks: bounds the memory (default: 32)')
     .option('--http <[host]:port>', 'serve health checks and metrics there; a bare port binds to loopback')
     .addHelpText('after', help)
     .action((flags: WorkerFlags) => enter((context) => runWorker(context, flags), { isLogged: true }));
@@ -68,7 +71,9 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   const settings = loadConfig(context, 'api', 'redis', 'http');
   const served = connectorsMatching(settings, flags.connectors ?? []);
   const names = new Set(served.map(({ name }) => name));
-  const concurrency = concurrencyOf(flags);
+  const concurrency = runsOf('--concurrency', flags.concurrency, mostRuns);
+  const maxRuns =
+    flags.maxRuns === undefined ? {} : { maxRuns: runsOf('--max-runs', flags.maxRuns, mostRunsOfAll) };
   const listen = listenAddressOf(flags);
   warnUnscheduled(served, log);
   // Loaded only here: no other command needs all of it, and it would double their start.
@@ -80,6 +85,7 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
     command: 'connector-sync worker',
     serves: (name) => names.has(name),
     concurrency,
+    ...maxRuns,
     listen,
   });
   try {
@@ -90,10 +96,10 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   }
 }
 
-function concurrencyOf({ concurrency }: WorkerFlags): number {
-  const runs = Number(concurrency);
-  if (/^\d+$/.test(concurrency) && runs >= 1 && runs <= mostRuns) return runs;
-  throw usage(`--concurrency: expected a whole number from 1 to ${mostRuns}, got "${concurrency}".`);
+function runsOf(option: string, text: string, most: number): number {
+  const runs = Number(text);
+  if (/^\d+$/.test(text) && runs >= 1 && runs <= most) return runs;
+  throw usage(`${option}: expected a whole number from 1 to ${most}, got "${text}".`);
 }
 
 function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {

@@ -3,6 +3,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { JobLog } from './job-log.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
+import type { RunSlots } from './run-slots.ts';
 import type { RunBackfill, RunConnector } from './run-connector.ts';
 import type { WorkerEvent } from './worker-event.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
@@ -17,6 +18,9 @@ export interface JobContext {
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
   readonly runBackfill: RunBackfill | null;
+  readonly slots: RunSlots;
+  /** Takes no more jobs of the sink until a slot is free. */
+  readonly tellFull: (sink: string) => Promise<void>;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
   /** Those of them that took their process with them the last time and have stored no page since. */
@@ -28,4 +32,6 @@ export interface JobContext {
   readonly observe: (event: WorkerEvent) => void;
   readonly onError: (error: Error) => void;
   readonly busyDelayMs: number;
+  /** How long a job waits here for a slot before it goes back to the queue, where another worker may take it. */
+  readonly slotPatienceMs: number;
 }

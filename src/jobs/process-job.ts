@@ -31,6 +31,7 @@ export function createJobProcessor(
   const putOff = new Map<ConnectorName, number>();
   /** A job that cannot run yet is looked at every few seconds, for hours perhaps: that it still waits is no news. */
   const isNews = (connector: ConnectorName, settlement: Settlement): boolean => {
+    if (settlement.kind === 'give-back' && !context.stopping.aborted) return false;
     if (settlement.kind !== 'delay' || settlement.end !== 'busy') {
       putOff.delete(connector);
       return true;
@@ -83,6 +84,15 @@ async function settle(
   if (running.has(connector)) return later(context.busyDelayMs);
   running.add(connector);
   try {
+    using slot = await context.slots.take({
+      priority: job.priority,
+      patienceMs: context.slotPatienceMs,
+      signal: AbortSignal.any([signal, stopping]),
+    });
+    if (slot === null) {
+      if (!stopping.aborted && context.slots.isFull()) await context.tellFull(context.sinkName);
+      return { kind: 'give-back' };
+    }
     if (context.ledger.pause(connector) !== null) return { kind: 'complete', outcome: 'paused' };
     if (isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
     if (work.kind === 'backfill' && context.runBackfill === null) {

@@ -12,7 +12,7 @@ export function serveQueues(
   { redis, onLockLost }: { readonly redis: Redis; readonly onLockLost: () => void },
 ): readonly ServedQueue[] {
   const { queues, timings, concurrency, onError } = context;
-  const { retryDelayMs, busyDelayMs } = timings;
+  const { retryDelayMs, busyDelayMs, slotPatienceMs } = timings;
   const suspects = new Set<ConnectorName>();
   const shared = { redis, prefix: queues.prefix, timings, onError, onLockLost };
   return [
@@ -30,13 +30,14 @@ export function serveQueues(
         queue,
         suspects,
         busyDelayMs,
+        slotPatienceMs,
       });
       return serveQueue(queue, processor, { ...shared, concurrency, maxStartedAttempts: null });
     }),
   ];
 }
 
-/** No more jobs are taken of a sink whose config another worker has overtaken, or whose file is not at its place, until that is over. */
+/** Takes no more jobs of a sink that cannot be served now: a newer config holds it, its file is not there, or every slot is taken. */
 export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],

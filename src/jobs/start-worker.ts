@@ -2,16 +2,16 @@ import type { Queue } from 'bullmq';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
-import { beginClaim, type ScheduleClaim } from './claim-schedules.ts';
+import { beginClaim } from './claim-schedules.ts';
 import { closeWorkers } from './close-worker.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import type { JobLog } from './job-log.ts';
-import { keepSchedules } from './keep-schedules.ts';
+import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openEaseOff } from './open-ease-off.ts';
 import { openQueueSet } from './open-queue-set.ts';
-import { reconcileSchedules } from './reconcile-schedules.ts';
 import { registerSinks } from './register-sinks.ts';
 import type { RunBackfill, RunConnector } from './run-connector.ts';
+import { openRunSlots } from './run-slots.ts';
 import type { ServedQueue } from './serve-queue.ts';
 import { holdUnserved, serveQueues } from './serve-queues.ts';
 import type { ServedSink } from './served-sink.ts';
@@ -38,6 +38,8 @@ export interface WorkerOptions {
   readonly clock?: Clock;
   /** Runs at a time of each sink, every one of another connector. Default 2. */
   readonly concurrency?: number;
+  /** Runs at a time of this process, over all sinks: what bounds its memory. Default 32, or `concurrency` where that is more. */
+  readonly maxRuns?: number;
   /** How long the end may take; what is not finished then is taken over by the next worker. Default 25 s. */
   readonly graceMs?: number;
   /** Awaited when everything is open and before the first job is taken; where it throws, the worker ends without taking one. */
@@ -89,11 +91,28 @@ async function work(
     easeOff.notice(error);
   };
   const { forQueues, forWorkers } = connections;
+  const concurrency = options.concurrency ?? 2;
+  const outdated = new Set<string>();
+  const full = new Set<string>();
+  let served: readonly ServedQueue[] = [];
+  const isServed = (sink: string): boolean =>
+    !outdated.has(sink) && !full.has(sink) && context.ledger.lost(sink) === null;
+  const holdQueues = (): Promise<void> => holdUnserved(context, served, isServed, easeOff);
+  const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
+    if (full.size === 0) return;
+    full.clear();
+    holdQueues().catch(onError);
+  });
   const context: WorkerContext = {
     ...options,
     connectors: options.settings.connectors,
     runBackfill: options.runBackfill ?? null,
-    concurrency: options.concurrency ?? 2,
+    concurrency,
+    slots,
+    tellFull: async (sink) => {
+      full.add(sink);
+      await holdQueues();
+    },
     timings: { ...defaultTimings, ...options.timings },
     clock,
     observe,
@@ -107,10 +126,6 @@ async function work(
     log.warn({ sink }, 'the file of this sink was replaced; what was queued for the old one is gone');
   }
   const claim = await beginClaim(forQueues.redis);
-  const outdated = new Set<string>();
-  let served: readonly ServedQueue[] = [];
-  const isServed = (sink: string): boolean => !outdated.has(sink) && context.ledger.lost(sink) === null;
-  const holdQueues = (): Promise<void> => holdUnserved(context, served, isServed, easeOff);
   const reconcile = openReconcile(context, claim, async (sinks) => {
     outdated.clear();
     for (const sink of sinks) outdated.add(sink);
@@ -167,7 +182,7 @@ async function work(
   };
   const stop = once(end);
   const ended = watching.then(stop);
-  // Whoever does not ask how it ended shall not be ended by it.
+  // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
   const state = (): Promise<WorkerState> =>
     readWorkerState(context, [
@@ -183,48 +198,6 @@ async function work(
   for (const worker of workers) worker.run().catch(onError);
   log.info({ queues: queues.map(({ name }) => name), concurrency: context.concurrency }, 'worker started');
   return { queues, ended, state, stop };
-}
-
-/** Says whether it worked. `tellOutdated` hears the names of the sinks whose schedules a newer config holds. */
-function openReconcile(
-  context: WorkerContext,
-  claim: ScheduleClaim,
-  tellOutdated: (sinks: readonly string[]) => Promise<void>,
-): () => Promise<boolean> {
-  const { ledger, timings, log, onError } = context;
-  let told = '';
-  let seen = '';
-  return async () => {
-    try {
-      const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
-        ...context,
-        claim,
-        isPaused: (connector) => ledger.pause(connector) !== null,
-        lastRun: (connector) => ledger.lastRun(connector),
-        retryDelayMs: timings.retryDelayMs,
-      });
-      if (written.length + removed.length > 0) {
-        log.info({ written, kept, removed }, 'schedules were put in place');
-      }
-      await tellOutdated(outdated);
-      const text = JSON.stringify([outdated, foreign]);
-      // Told when it is seen twice: the other worker may be in the middle of writing.
-      const isNews = outdated.length > 0 && text === seen && text !== told;
-      if (isNews) {
-        log.warn(
-          { sinks: outdated, connectors: foreign },
-          'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
-        );
-      }
-      if (outdated.length === 0 && told !== '') log.info({}, 'the configs of all workers agree again');
-      if (isNews || outdated.length === 0) told = outdated.length === 0 ? '' : text;
-      seen = text;
-      return true;
-    } catch (error) {
-      onError(error instanceof Error ? error : new Error(String(error)));
-      return false;
-    }
-  };
 }
 
 function problemsOf(

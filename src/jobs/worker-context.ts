@@ -4,6 +4,7 @@ import type { Settings } from '../settings/settings.ts';
 import type { JobLog } from './job-log.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import type { RunBackfill, RunConnector } from './run-connector.ts';
+import type { RunSlots } from './run-slots.ts';
 import type { ServedSink } from './served-sink.ts';
 import type { WorkerEvent } from './worker-event.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
@@ -19,12 +20,16 @@ export interface WorkerContext {
   readonly runBackfill: RunBackfill | null;
   readonly concurrency: number;
   readonly timings: WorkerTimings;
+  /** Runs of this process, over all sinks. */
+  readonly slots: RunSlots;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
   readonly clock: Clock;
   readonly log: JobLog;
   readonly observe: (event: WorkerEvent) => void;
   readonly onError: (error: Error) => void;
+  /** Called when no run of a sink's waiting job can begin here; `holdQueues` follows. */
+  readonly tellFull: (sink: string) => Promise<void>;
   /** Over a connection that fails soon. */
   readonly queues: QueueSet;
   /** Aborted when the worker is told to stop. */

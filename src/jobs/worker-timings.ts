@@ -12,6 +12,8 @@ export interface WorkerTimings {
   readonly retryDelayMs: number;
   /** When a job that cannot run yet is looked at again. */
   readonly busyDelayMs: number;
+  /** How long a job waits for a slot before it goes back to the queue. */
+  readonly slotPatienceMs: number;
   readonly drainDelayS: number;
 }
 
@@ -23,5 +25,6 @@ export const defaultTimings: WorkerTimings = {
   sinkWatchMs: 5000,
   retryDelayMs: 30_000,
   busyDelayMs: 5000,
+  slotPatienceMs: 10_000,
   drainDelayS: 5,
 };
