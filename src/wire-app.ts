@@ -11,7 +11,7 @@ import { syncConnector } from './engine/sync-connector.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
 import { openFileFolder } from './sinks/files/open-file-folder.ts';
 import { statusOf } from './sinks/open-history.ts';
-import { openSink } from './sinks/registry.ts';
+import { shareSinks } from './sinks/share-sinks.ts';
 import { openApiClient, type ApiClient } from './source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from './source/api/open-api-source.ts';
 import { resolveConnector } from './source/api/resolve-connector.ts';
@@ -33,6 +33,7 @@ export function wireApp(options: AppOptions): App {
     openApiClient({ api: settings.api, clock, onEvent, limits }),
     settings.api.baseUrl,
   );
+  const openSink = shareSinks(clock);
   const openSource: App['openSource'] = async (
     connector,
     signal,
@@ -64,11 +65,8 @@ export function wireApp(options: AppOptions): App {
       using _listening = listenWith(listeners, onEvent);
       await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
       const sinkId = options.sinkIdOf?.(connector.sink) ?? null;
-      await using sink = await openSink(connector.sink, {
-        clock,
-        signal,
-        ...(sinkId === null ? {} : { sinkId }),
-      });
+      await using shared = await openSink(connector.sink, { signal, sinkId });
+      const { sink } = shared;
       if (onStatus !== undefined) {
         const status = statusOf(sink.history, connector.name);
         onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));

@@ -1,0 +1,79 @@
+import type { Clock } from '../core/clock.ts';
+import { fileAt } from './ledger/file-place.ts';
+import { ledgerFile } from './open-history.ts';
+import { openSink } from './registry.ts';
+import type { SinkOptions } from './sink-options.ts';
+import type { Sink } from './sink.ts';
+
+/** A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it. */
+export interface SharedSink extends AsyncDisposable {
+  readonly sink: Sink;
+}
+
+export type OpenSharedSink = (
+  options: SinkOptions,
+  deps: { readonly signal: AbortSignal; readonly sinkId: string | null },
+) => Promise<SharedSink>;
+
+interface OpenedSink {
+  readonly opening: Promise<Sink>;
+  /** The file that was opened; null until it is. */
+  file: string | null;
+  readonly users: Set<{ readonly signal: AbortSignal }>;
+  /** Ends every wait for the write lock. */
+  readonly waits: AbortController;
+}
+
+/**
+ * Opens each sink once for all runs of a process that use it at the same time. SQLite reads the whole schema each time a file is
+ * opened: with the tables of 1,000 connectors that takes 100 ms, and each open file has a cache of its own.
+ * `open` throws what `openSink` throws. A wait for the write lock ends when the signals of all users are aborted.
+ */
+export function shareSinks(clock: Clock): OpenSharedSink {
+  const openedByName = new Map<string, OpenedSink>();
+  const forget = (name: string, opened: OpenedSink): void => {
+    if (openedByName.get(name) === opened) openedByName.delete(name);
+  };
+  const begin = (options: SinkOptions, sinkId: string | null): OpenedSink => {
+    const waits = new AbortController();
+    const deps = { clock, signal: waits.signal, ...(sinkId === null ? {} : { sinkId }) };
+    const opened: OpenedSink = { opening: openSink(options, deps), file: null, users: new Set(), waits };
+    openedByName.set(options.name, opened);
+    return opened;
+  };
+  return async (options, { signal, sinkId }) => {
+    const known = openedByName.get(options.name);
+    const isUsable =
+      known !== undefined && (known.file === null || known.file === fileAt(ledgerFile(options)));
+    const opened = isUsable ? known : begin(options, sinkId);
+    const user = { signal };
+    opened.users.add(user);
+    const onAbort = (): void => {
+      if (![...opened.users].every((each) => each.signal.aborted)) return;
+      forget(options.name, opened);
+      opened.waits.abort(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    if (signal.aborted) onAbort();
+    const leave = (): boolean => {
+      signal.removeEventListener('abort', onAbort);
+      opened.users.delete(user);
+      if (opened.users.size > 0) return false;
+      forget(options.name, opened);
+      return true;
+    };
+    try {
+      const sink = await opened.opening;
+      opened.file ??= fileAt(ledgerFile(options));
+      return {
+        sink,
+        [Symbol.asyncDispose]: async () => {
+          if (leave()) await sink[Symbol.asyncDispose]();
+        },
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  };
+}
