@@ -1,4 +1,4 @@
-import type { ServedAccount } from '../service/local-connectors.ts';
+import type { ServedAccount } from './serve/serve-samples.ts';
 
 /** Where the demo's records came from, whatever port it was this time: else a second run would meet another identity. */
 export const demoBaseUrl = 'demo';

@@ -3,7 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { WorkerEvent } from '../jobs/worker-event.ts';
-import { maxSampleRevision } from '../service/sample/revision-time.ts';
+import { maxSampleRevision } from '../sample/revision-time.ts';
 import type { Settings } from '../settings/settings.ts';
 import { duration } from '../telemetry/progress-text.ts';
 import { openLog } from '../telemetry/log.ts';

@@ -6,7 +6,7 @@ import { openApp } from '../app.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 import type { ColumnValue } from '../core/records.ts';
 import type { Service } from '../service/start-service.ts';
-import { maxSampleRevision } from '../service/sample/revision-time.ts';
+import { maxSampleRevision } from '../sample/revision-time.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { querySqliteSink } from '../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../telemetry/progress-text.ts';

@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../definitions/load-definitions.ts';
-import { maxSampleRevision } from '../service/sample/revision-time.ts';
+import { maxSampleRevision } from '../sample/revision-time.ts';
 import type { Service } from '../service/start-service.ts';
 import { loadServiceKey } from '../service/state/service-key.ts';
 import { isLoopbackAddress } from '../source/api/guard-address.ts';
@@ -105,11 +105,11 @@ async function start(
 ): Promise<Service> {
   const { host, port } = choices;
   // Loaded only where something is served: a server's code would slow the start of every other command.
-  const { startService } = await import('../service/start-service.ts');
+  const { serveSamples } = await import('./serve/serve-samples.ts');
   const level = logLevel(env);
   const log =
     level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
-  return await startService({
+  return await serveSamples({
     host,
     port,
     data: folder,

@@ -11,13 +11,14 @@ export async function startDemoService(
   revision = 0,
 ): Promise<Service> {
   const port = wholeNumber('--port', portText, 65_535);
-  const { startService } = await import('../service/start-service.ts');
-  return await startService({
+  const { serveSamples } = await import('./serve/serve-samples.ts');
+  return await serveSamples({
     port,
     clientId: 'demo',
     clientSecret,
     definitions: loadDefinitions([builtInDefinitionsFolder]),
     accounts: demoAccounts(revision),
+    otherwise: { size: 'tiny', seed: 1, revision },
   }).catch((error: unknown) => {
     if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
     throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);

@@ -3,21 +3,8 @@ import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
 import type { Provider, ProviderCheck, Providers } from './provider.ts';
-import type { SampleAccount, SampleAccountOptions } from './sample/sample-account.ts';
 import type { Principal, ServiceState, StoredConnector, Workspace } from './state/service-state.ts';
 import type { ContextStores, StoreStatus } from './store/context-stores.ts';
-
-/** A connector that is there from the service's start, with the account behind it. */
-export interface ServedAccount extends SampleAccountOptions {
-  readonly connectorId: string;
-  readonly workspace: string;
-  /** Name of the organization that it belongs to; `default` where none is given. */
-  readonly organization?: string;
-  /** Served instead of one that is made from the other options: one that goes on changing, for example. */
-  readonly account?: SampleAccount;
-  /** Stands between the API and the account: changes, hides or fails what it likes. */
-  readonly wrap?: (account: SampleAccount) => SampleAccount;
-}
 
 /** A connector that the service answers for. */
 export interface LocalConnector {

@@ -1,6 +1,5 @@
 import { SyncError } from '../core/errors.ts';
 import type { Definition } from '../definitions/definition.ts';
-import type { ServedAccount } from './local-connectors.ts';
 import { toStoredConfig } from './routes/connector-config.ts';
 import type { Application, ServiceState } from './state/service-state.ts';
 
@@ -11,15 +10,24 @@ export interface ServedApplication {
   readonly clientSecret: string;
 }
 
-/** The organization of whoever names none. */
+/** A connector that is there from the start. */
+export interface ServedConnector {
+  readonly connectorId: string;
+  readonly definitionName: string;
+  readonly workspace: string;
+  /** Name of the organization that it belongs to; `default` where none is given. */
+  readonly organization?: string;
+}
+
+/** The organization of what names none. */
 const defaultOrganization = 'default';
 
 /**
- * Puts what the service was started with into its state: applications with their secrets, and the connectors of the accounts with
- * their workspaces. What is there already stays as it is. Gives the organization of the first application.
+ * Puts what the service was started with into its state: applications with their secrets, and the connectors with their
+ * workspaces. What is there already stays as it is. Gives the organization of the first application.
  *
- * Throws `SyncError` USAGE for an account or a stored connector whose definition is unknown, for an id that is given twice or
- * belongs to another kind of connector, for an account of an organization that has no application, and where neither the options
+ * Throws `SyncError` USAGE for a connector whose definition is unknown, for an id that is given twice or
+ * belongs to another kind of connector, for a connector of an organization that has no application, and where neither the options
  * nor the state have one of the organization `default`.
  */
 export function seedState(
@@ -29,10 +37,10 @@ export function seedState(
     readonly clientSecret?: string;
     readonly applications?: readonly ServedApplication[];
     readonly definitions: ReadonlyMap<string, Definition>;
-    readonly accounts: readonly ServedAccount[];
+    readonly connectors: readonly ServedConnector[];
   },
 ): string {
-  const { clientId, clientSecret, applications = [], accounts, definitions } = options;
+  const { clientId, clientSecret, applications = [], connectors, definitions } = options;
   const first =
     clientId === undefined || clientSecret === undefined
       ? storedApplication(state)
@@ -45,16 +53,16 @@ export function seedState(
   );
 
   const seen = new Set<string>();
-  for (const account of accounts) {
-    if (seen.has(account.connectorId)) throw usage(`Two connectors have the id ${account.connectorId}.`);
-    seen.add(account.connectorId);
-    const definition = knownDefinition(definitions, account.definitionName);
-    const organizationName = account.organization ?? defaultOrganization;
+  for (const connector of connectors) {
+    if (seen.has(connector.connectorId)) throw usage(`Two connectors have the id ${connector.connectorId}.`);
+    seen.add(connector.connectorId);
+    const definition = knownDefinition(definitions, connector.definitionName);
+    const organizationName = connector.organization ?? defaultOrganization;
     const organizationId = organizationIdByName.get(organizationName);
     if (organizationId === undefined) {
       throw usage(`Expected an application of the organization ${organizationName}, got none.`);
     }
-    seedConnector(state, organizationId, account, definition);
+    seedConnector(state, organizationId, connector, definition);
   }
   for (const { definition } of state.connectors.all()) knownDefinition(definitions, definition);
   return first.organizationId;
@@ -74,7 +82,7 @@ function storedApplication(state: ServiceState): Application {
 function seedConnector(
   state: ServiceState,
   organizationId: string,
-  { connectorId, workspace: workspaceName }: ServedAccount,
+  { connectorId, workspace: workspaceName }: ServedConnector,
   { name, title }: Definition,
 ): void {
   const present = state.connectors.byId(organizationId, connectorId);

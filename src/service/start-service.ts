@@ -2,15 +2,15 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { OnFailure } from './answer-errors.ts';
 import { guardRequests } from './guard-requests.ts';
-import { openLocalConnectors, type ServedAccount } from './local-connectors.ts';
+import { openLocalConnectors } from './local-connectors.ts';
 import { logRequests, type OnRequest } from './log-requests.ts';
 import { openServer, type TlsFiles } from './open-server.ts';
+import type { Providers } from './provider.ts';
 import { makeReference } from './reference/make-reference.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
 import { trackCalls } from './routes/open-calls.ts';
 import { publicPaths, registerEndpoints } from './routes/register-endpoints.ts';
-import { sampleProviders, type SampleProvidersOptions } from './sample/sample-providers.ts';
-import { seedState, type ServedApplication } from './seed-state.ts';
+import { seedState, type ServedApplication, type ServedConnector } from './seed-state.ts';
 import { defaultServerLimits, type ServerLimits } from './server-limits.ts';
 import { openServiceState } from './state/open-service-state.ts';
 import { derivedKey, loadServiceKey } from './state/service-key.ts';
@@ -32,9 +32,9 @@ export interface ServiceOptions {
   /** By name: the catalog that the service offers, and what parameters are checked against. */
   readonly definitions: ReadonlyMap<string, Definition>;
   /** Connectors that are there from the start; one that was made here before is left as it is. */
-  readonly accounts: readonly ServedAccount[];
-  /** The sample account of every connector that is created later. */
-  readonly otherwise?: SampleProvidersOptions['otherwise'];
+  readonly connectors: readonly ServedConnector[];
+  /** The third parties behind all connectors, also behind those that are created later. */
+  readonly providers: Providers;
   /** Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores. */
   readonly data?: string | null;
   /** 32 bytes that credentials are sealed with; default: the key file in `data`. */
@@ -69,7 +69,7 @@ export interface ServiceOptions {
 export interface Service extends AsyncDisposable {
   /** `http://<host>:<port>`, or `https`: what a client takes as its base URL. */
   readonly url: string;
-  /** The ids of the connectors that `accounts` named. */
+  /** The ids of the connectors that the options named. */
   readonly connectors: readonly string[];
   /** Of the application that `clientId` names, or of `default`. */
   readonly organizationId: string;
@@ -84,9 +84,8 @@ export interface Service extends AsyncDisposable {
 }
 
 /**
- * Serves the Connector Execution API with generated sample accounts. Resolves when the port answers.
- * Throws `SyncError` USAGE for an account whose definition is unknown or has no sample data and for a data folder that another
- * process has, what opening the data throws, and the system's error when the port is taken.
+ * Serves the Connector Execution API. Resolves when the port answers.
+ * Throws `SyncError` USAGE for a connector whose definition is unknown and for a data folder that another process has, what opening the data throws, and the system's error when the port is taken.
  */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const clock = options.clock ?? systemClock;
@@ -96,10 +95,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...options.limits,
   };
   const data = options.data ?? null;
-  const providers = sampleProviders({
-    accounts: options.accounts,
-    otherwise: options.otherwise ?? { size: 'tiny', seed: 1, revision: 0 },
-  });
   const key = options.key ?? loadServiceKey(data, undefined);
   const state = openServiceState({
     folder: data,
@@ -127,7 +122,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     });
     opened.push(async () => await stores[Symbol.asyncDispose]());
 
-    const { definitions } = options;
+    const { definitions, providers } = options;
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
     const server = openServer(limits, {
@@ -165,7 +160,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     const close = (): Promise<void> => (closed ??= closeAll());
     return {
       url,
-      connectors: options.accounts.map(({ connectorId }) => connectorId),
+      connectors: options.connectors.map(({ connectorId }) => connectorId),
       organizationId,
       state,
       stores,

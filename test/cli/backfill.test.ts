@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiError } from '../../src/service/api-error.ts';
-import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { text } from '../service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';

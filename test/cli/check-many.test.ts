@@ -4,7 +4,8 @@ import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
@@ -18,7 +19,7 @@ let proxy: Proxy;
 beforeEach(async () => {
   folder = await makeCliFolder();
   const account = { definitionName: 'document-library', seed: 1, size: 'tiny' } as const;
-  service = await startService({
+  service = await serveSamples({
     port: 0,
     clientId: 'local',
     clientSecret: cliSecret,

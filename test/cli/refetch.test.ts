@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { text } from '../service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';

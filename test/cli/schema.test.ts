@@ -4,9 +4,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { declarationOf } from '../../src/cli/tables/drift-text.ts';
-import { listingOf } from '../../src/service/sample/listing.ts';
-import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import { listingOf } from '../../src/sample/listing.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { cliSecret, makeCliFolder, writeCliConfig, type CliFolder } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
@@ -18,7 +19,7 @@ let edit: ((record: JsonObject) => JsonObject) | null = null;
 
 beforeAll(async () => {
   folder = await makeCliFolder();
-  service = await startService({
+  service = await serveSamples({
     port: 0,
     clientId: 'local',
     clientSecret: cliSecret,

@@ -1,7 +1,7 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { expect, it } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { startService } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { cliSecret, makeCliFolder, writeCliConfig } from '../support/cli-config.ts';
 import { startCli } from '../support/run-cli.ts';
 
@@ -17,7 +17,7 @@ it(
       env: { SECRET: cliSecret },
     });
     await running.until('attempt 2 of 6');
-    const service = await startService({
+    const service = await serveSamples({
       port,
       clientId: 'local',
       clientSecret: cliSecret,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import { listingOf } from '../../src/service/sample/listing.ts';
-import type { SampleAccount } from '../../src/service/sample/sample-account.ts';
-import { notesTime } from '../../src/service/sample/times.ts';
+import { listingOf } from '../../src/sample/listing.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { notesTime } from '../../src/sample/times.ts';
 import { text } from '../service/served-api.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 

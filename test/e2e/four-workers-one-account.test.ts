@@ -4,7 +4,8 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { ApiError } from '../../src/service/api-error.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { countBetween, mostInASecond, type Arrival } from '../jobs/budget/recording-server.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { sampleSeed } from '../support/sample-service.ts';
@@ -31,7 +32,7 @@ const workers: WorkerProcess[] = [];
 beforeEach(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'four-workers-'));
   redis = await startRedis();
-  service = await startService({
+  service = await serveSamples({
     port: 0,
     ...testCredentials,
     definitions: loadDefinitions([builtInDefinitionsFolder]),

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { startService } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import {
   credentials,
   definitions,
@@ -125,8 +125,8 @@ describe('connectors', () => {
 
 describe('starting', () => {
   it('refuses an account of a definition that it does not know, a size out of bounds, and an id given twice', async () => {
-    const start = (accounts: Parameters<typeof startService>[0]['accounts']) =>
-      startService({ port: 0, ...credentials, definitions, accounts });
+    const start = (accounts: Parameters<typeof serveSamples>[0]['accounts']) =>
+      serveSamples({ port: 0, ...credentials, definitions, accounts });
     const account = { connectorId: 'a', workspace: 'w', definitionName: 'email-marketing', seed: 1 };
     await expect(start([{ ...account, definitionName: 'nope', size: 'tiny' }])).rejects.toMatchObject({
       code: 'USAGE',

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { revisingAccount } from '../../src/service/sample/revising-account.ts';
+import { revisingAccount } from '../support/revising-account.ts';
 import {
   createSampleAccount,
   type SampleAccount,
   type SampleFile,
   type SampleSize,
-} from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+} from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { text } from './served-api.ts';
 
 const options = { definitionName: 'document-library', seed: 7 };

@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { RequestEntry } from '../../src/service/log-requests.ts';
-import { startService } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { askForToken, credentials, definitions, mailing, serveApi, type ServedApi } from './served-api.ts';
 
 const tls = {
@@ -19,7 +19,7 @@ afterEach(async () => {
 
 describe('the service over HTTPS', () => {
   it('answers a client that trusts its certificate, and names itself with https', async () => {
-    const service = await startService({ port: 0, ...credentials, definitions, accounts: [], tls });
+    const service = await serveSamples({ port: 0, ...credentials, definitions, accounts: [], tls });
     opened.push(service);
     expect(service.url).toMatch(/^https:/);
     const outgoing = request(`${service.url}/openapi.json`, { ca: tls.cert, agent: false });

@@ -4,7 +4,8 @@ import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { credentials, definitions, mailing, serveApi, type ServedApi } from './served-api.ts';
 
 const executePath = `/api/v1/integrations/connectors/${mailing}/execute`;
@@ -77,7 +78,7 @@ describe('more connections than the service has room for', () => {
       key: readFileSync('test/fixtures/tls/key.pem', 'utf8'),
     };
     const limits = { maxConnections: 5, maxConnectionsPerClient: 5 };
-    const service = await startService({ port: 0, ...credentials, definitions, accounts: [], tls, limits });
+    const service = await serveSamples({ port: 0, ...credentials, definitions, accounts: [], tls, limits });
     opened.push(service);
     await socketsTo(service, 15);
     const outgoing = httpsRequest(`${service.url}/openapi.json`, { ca: tls.cert, agent: false });

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions, mailing, notes, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
 
 let api: ServedApi;

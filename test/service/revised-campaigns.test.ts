@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { revisionHistory, type RevisionChanges } from '../../src/service/sample/revision-changes.ts';
-import { revisionTime } from '../../src/service/sample/revision-time.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { revisionHistory, type RevisionChanges } from '../support/revision-changes.ts';
+import { revisionTime } from '../../src/sample/revision-time.ts';
+import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { object, objects, text } from './served-api.ts';
 
 const options = { definitionName: 'email-marketing', seed: 7, size: 'small' } as const;

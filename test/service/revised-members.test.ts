@@ -1,10 +1,10 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import { revisionChanges } from '../../src/service/sample/revision-changes.ts';
-import { revisionTime } from '../../src/service/sample/revision-time.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { revisionChanges } from '../support/revision-changes.ts';
+import { revisionTime } from '../../src/sample/revision-time.ts';
+import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { object, objects, text } from './served-api.ts';
 
 const revision = 10;

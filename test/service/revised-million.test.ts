@@ -1,13 +1,13 @@
 import { beforeEach, expect, it, vi } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { revisionTime } from '../../src/service/sample/revision-time.ts';
-import { createSampleAccount } from '../../src/service/sample/sample-account.ts';
-import type * as People from '../../src/service/sample/people.ts';
+import { revisionTime } from '../../src/sample/revision-time.ts';
+import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import type * as People from '../../src/sample/people.ts';
 import { text } from './served-api.ts';
 
 /** Every record of a member asks for its person once. */
 const made = vi.hoisted(() => ({ persons: 0 }));
-vi.mock('../../src/service/sample/people.ts', async (importOriginal) => {
+vi.mock('../../src/sample/people.ts', async (importOriginal) => {
   const people = await importOriginal<typeof People>();
   return {
     ...people,

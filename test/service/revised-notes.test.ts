@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import { revisionHistory, type RevisionChanges } from '../../src/service/sample/revision-changes.ts';
-import { revisionTime } from '../../src/service/sample/revision-time.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth, type TruthRecord } from '../../src/service/sample/sample-truth.ts';
+import { revisionHistory, type RevisionChanges } from '../support/revision-changes.ts';
+import { revisionTime } from '../../src/sample/revision-time.ts';
+import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { object, text } from './served-api.ts';
 
 const sizes = ['tiny', 'small'] as const;

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { revisionChanges, revisionHistory } from '../../src/service/sample/revision-changes.ts';
-import { createSampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { revisionChanges, revisionHistory } from '../support/revision-changes.ts';
+import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions } from './served-api.ts';
 
 const revisions = Number(process.env['REVISIONS'] ?? 5);

@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleSize,
-} from '../../src/service/sample/sample-account.ts';
-import { sampleTruth, type TruthRecord } from '../../src/service/sample/sample-truth.ts';
-import { planNotes } from '../../src/service/sample/workspace-notes/notes-plan.ts';
+import { createSampleAccount, type SampleAccount, type SampleSize } from '../../src/sample/sample-account.ts';
+import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
+import { planNotes } from '../../src/sample/workspace-notes/notes-plan.ts';
 import { definitions, object, objects, text } from './served-api.ts';
 
 const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>

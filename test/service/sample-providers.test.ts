@@ -2,15 +2,15 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { Provider } from '../../src/service/provider.ts';
-import { createSampleAccount } from '../../src/service/sample/sample-account.ts';
-import { sampleProviders } from '../../src/service/sample/sample-providers.ts';
+import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { entityNamed } from '../support/sync-once.ts';
 import { definitionNamed, never } from './store/store-world.ts';
 
 const mailing = definitionNamed('email-marketing');
 const notes = definitionNamed('workspace-notes');
 const otherwise = { size: 'tiny', seed: 3, revision: 0 } as const;
-const providers = sampleProviders({ accounts: [], otherwise });
+const providers = sampleProviders({ accounts: new Map(), otherwise });
 
 async function listOf(provider: Provider, definition: Definition, name: string, params: JsonObject) {
   return await provider.list({ entity: entityNamed(definition, name), params, signal: never });
@@ -23,7 +23,7 @@ describe('the sample third parties', () => {
     const first = await listOf(open('a'), mailing, 'lists', { count: 10 });
     for (let number = 0; number < 70; number += 1) open(`other-${number}`);
     expect(await listOf(open('a'), mailing, 'lists', { count: 10 })).toEqual(first);
-    const again = sampleProviders({ accounts: [], otherwise });
+    const again = sampleProviders({ accounts: new Map(), otherwise });
     expect(
       await listOf(
         again.open({ connectorId: 'a', definition: mailing, credentials: null }),
@@ -35,17 +35,10 @@ describe('the sample third parties', () => {
     expect(await listOf(open('b'), mailing, 'lists', { count: 10 })).not.toEqual(first);
   });
 
-  it('use an account that was brought along, wrapped as it was asked for', async () => {
-    const base = {
-      connectorId: 'a',
-      workspace: 'w',
-      definitionName: 'email-marketing',
-      seed: 9,
-      size: 'tiny',
-    } as const;
-    const account = createSampleAccount(base);
+  it('use an account that was brought along', async () => {
+    const account = createSampleAccount({ definitionName: 'email-marketing', seed: 9, size: 'tiny' });
     const served = sampleProviders({
-      accounts: [{ ...base, account, wrap: (inner) => ({ ...inner, get: () => ({ id: 'wrapped' }) }) }],
+      accounts: new Map([['a', { ...account, get: () => ({ id: 'wrapped' }) }]]),
       otherwise,
     });
     const provider = served.open({ connectorId: 'a', definition: mailing, credentials: null });

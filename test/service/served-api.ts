@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import type { ServedAccount } from '../../src/service/local-connectors.ts';
-import { startService, type Service, type ServiceOptions } from '../../src/service/start-service.ts';
-import type { SampleSize } from '../../src/service/sample/sample-account.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples, type ServedAccount, type ServeOptions } from '../support/serve-samples.ts';
+import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { expectDeclared } from './declared-answers.ts';
 
 export const definitions = loadDefinitions([builtInDefinitionsFolder]);
@@ -38,8 +38,8 @@ export function sampleAccounts(size: SampleSize): readonly ServedAccount[] {
   ];
 }
 
-export async function serveApi(options: Partial<ServiceOptions> = {}): Promise<ServedApi> {
-  const service = await startService({
+export async function serveApi(options: Partial<ServeOptions> = {}): Promise<ServedApi> {
+  const service = await serveSamples({
     port: 0,
     ...credentials,
     definitions,

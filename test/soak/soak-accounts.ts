@@ -1,8 +1,8 @@
 import type { Definition } from '../../src/definitions/definition.ts';
-import { revisingAccount, type RevisingAccount } from '../../src/service/sample/revising-account.ts';
-import { maxSampleRevision } from '../../src/service/sample/revision-time.ts';
-import { sampleDefinitions, type SampleSize } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
+import { revisingAccount, type RevisingAccount } from '../support/revising-account.ts';
+import { maxSampleRevision } from '../../src/sample/revision-time.ts';
+import { sampleDefinitions, type SampleSize } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
 import { expectedRows, type Row } from '../support/expected-rows.ts';
 import { trueRows } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { startService } from '../../src/service/start-service.ts';
+import { serveSamples } from '../support/serve-samples.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import type { sampleSinks } from '../support/sample-sinks.ts';
 import { testCredentials } from '../support/sync-once.ts';
@@ -55,7 +55,7 @@ export async function openSoakWorld(options: {
     }));
     const redis = await startRedis({ password: redisPassword, appendOnly: true });
     opened.push(async () => await redis.stop());
-    const service = await startService({
+    const service = await serveSamples({
       port: 0,
       ...testCredentials,
       definitions: loadDefinitions([builtInDefinitionsFolder]),

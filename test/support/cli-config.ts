@@ -2,7 +2,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from './serve-samples.ts';
 
 export const cliSecret = 'the-real-client-secret';
 
@@ -21,7 +22,7 @@ export function startCliService({
   seed = 1,
   ...options
 }: { readonly latencyMs?: number; readonly seed?: number } = {}): Promise<Service> {
-  return startService({
+  return serveSamples({
     port: 0,
     clientId: 'local',
     clientSecret: cliSecret,

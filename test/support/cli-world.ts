@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { revisingAccount, type RevisingAccount } from '../../src/service/sample/revising-account.ts';
-import type { SampleAccount, SampleSize } from '../../src/service/sample/sample-account.ts';
-import { startService } from '../../src/service/start-service.ts';
+import { revisingAccount, type RevisingAccount } from './revising-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
+import { serveSamples } from './serve-samples.ts';
 import { cliSecret, makeCliFolder } from './cli-config.ts';
 import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
@@ -48,7 +48,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
   const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
   const served = { workspace: 'default', seed: cliWorldSeed, size };
-  const service = await startService({
+  const service = await serveSamples({
     port: 0,
     clientId: 'local',
     clientSecret: cliSecret,

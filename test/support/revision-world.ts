@@ -5,10 +5,10 @@ import { systemClock } from '../../src/core/clock.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
 import type { RunOptions } from '../../src/engine/run-options.ts';
-import { revisingAccount } from '../../src/service/sample/revising-account.ts';
-import type { SampleAccount, SampleSize } from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
-import { startService } from '../../src/service/start-service.ts';
+import { revisingAccount } from './revising-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from './sample-truth.ts';
+import { serveSamples } from './serve-samples.ts';
 import { openHistory } from '../../src/sinks/open-history.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
@@ -66,7 +66,7 @@ export async function openRevisionWorld(options: {
     obstacle?.(entity, params);
   };
   const connectorId = sampleConnectors.find(([, name]) => name === definitionName)?.[0] ?? '';
-  const service = await startService({
+  const service = await serveSamples({
     port: 0,
     ...testCredentials,
     definitions: new Map([[definitionName, definition]]),

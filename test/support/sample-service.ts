@@ -1,12 +1,9 @@
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleSize,
-} from '../../src/service/sample/sample-account.ts';
-import { sampleTruth } from '../../src/service/sample/sample-truth.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import { createSampleAccount, type SampleAccount, type SampleSize } from '../../src/sample/sample-account.ts';
+import { sampleTruth } from './sample-truth.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from './serve-samples.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { testCredentials } from './sync-once.ts';
 
@@ -33,7 +30,7 @@ export async function startSampleService(
   options: { readonly latencyMs?: number; readonly wrap?: (account: SampleAccount) => SampleAccount } = {},
 ): Promise<Service> {
   const { latencyMs = 0, wrap } = options;
-  return await startService({
+  return await serveSamples({
     port: 0,
     ...testCredentials,
     definitions,

@@ -2,8 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import type { SampleSize } from '../../src/service/sample/sample-account.ts';
-import { startService, type Service } from '../../src/service/start-service.ts';
+import type { SampleSize } from '../../src/sample/sample-account.ts';
+import type { Service } from '../../src/service/start-service.ts';
+import { serveSamples } from './serve-samples.ts';
 import { startRedis, type PrivateRedis } from './redis.ts';
 import { builtInDefinition, sampleSeed, storedByDefault } from './sample-service.ts';
 import { differencesFrom, sampleSinks, type Differences } from './sample-sinks.ts';
@@ -50,7 +51,7 @@ export async function openScheduledWorld(options: {
   const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
   const calls = new Map<string, number>();
   const redis = await startRedis({ ...options.redis, password: redisPassword });
-  const service = await startService({
+  const service = await serveSamples({
     port: 0,
     ...testCredentials,
     definitions: loadDefinitions([builtInDefinitionsFolder]),

@@ -1,11 +1,11 @@
 import { isIP } from 'node:net';
 import { usage } from '../../core/usage-error.ts';
-import type { ServedAccount } from '../../service/local-connectors.ts';
-import { maxSampleRevision } from '../../service/sample/revision-time.ts';
+import type { SampleSize } from '../../sample/sample-account.ts';
+import { maxSampleRevision } from '../../sample/revision-time.ts';
 import { shortestTokenSeconds } from '../../service/state/token-lifetimes.ts';
-import type { ServiceOptions } from '../../service/start-service.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-duration.ts';
 import { wholeNumber } from '../whole-number.ts';
+import type { SampleServiceOptions } from './serve-samples.ts';
 import { servedAccounts } from './served-accounts.ts';
 
 /** As they came from the command line. */
@@ -32,9 +32,9 @@ export interface ServeChoices {
   readonly port: number;
   readonly allowedHosts: readonly string[];
   readonly trustedProxies: readonly string[];
-  readonly accounts: readonly ServedAccount[];
+  readonly accounts: SampleServiceOptions['accounts'];
   /** Of the connectors that clients make. */
-  readonly otherwise: NonNullable<ServiceOptions['otherwise']>;
+  readonly otherwise: SampleServiceOptions['otherwise'];
   readonly revision: number;
   readonly isIndexed: boolean;
   readonly refreshEveryMs: number;
@@ -104,7 +104,7 @@ function durationOf(flag: string, text: string, minMs: number, maxMs: number): n
   throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
 }
 
-function sizeOf({ size, members }: ServeFlags): ServedAccount['size'] {
+function sizeOf({ size, members }: ServeFlags): SampleSize {
   if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
   if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
   return size;

@@ -1,4 +1,4 @@
-import type { ServedAccount } from '../../service/local-connectors.ts';
+import type { ServedAccount } from './serve-samples.ts';
 
 export const servedWorkspace = 'default';
 export const servedOrganization = 'default';

@@ -1,7 +1,7 @@
+import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
 import type { LocalConnector } from '../local-connectors.ts';
-import { stableUuid } from '../sample/dice.ts';
 import { jsonObject, time } from './answer-shapes.ts';
 import { readStoredConfig, requestedEntities } from './connector-config.ts';
 import { credentialsSchema } from './credentials-schema.ts';
@@ -87,7 +87,8 @@ export function toDetail(connector: LocalConnector): z.input<typeof connectorDet
 
 /** There is one template for each definition. */
 export function templateId(definition: Definition): string {
-  return stableUuid('template', definition.name);
+  const hex = hash('md5', JSON.stringify(['template', definition.name]));
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20)}`;
 }
 
 /** Definitions come with the program and have no dates of their own. */

@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { RunBackfill } from '../../../src/jobs/run-connector.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
-import type { SampleAccount } from '../../../src/service/sample/sample-account.ts';
+import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';
 import { openLog } from '../../../src/telemetry/log.ts';
 import { openMetrics } from '../../../src/telemetry/metrics.ts';

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Provider } from '../../../src/service/provider.ts';
 import { storeEntities } from '../../../src/service/store/store-entities.ts';
-import { sampleTruth } from '../../../src/service/sample/sample-truth.ts';
+import { sampleTruth } from '../../support/sample-truth.ts';
 import { expectedRows } from '../../support/expected-rows.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 import { sameRow } from '../../support/same-row.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { sampleTruth } from '../../../src/service/sample/sample-truth.ts';
+import { sampleTruth } from '../../support/sample-truth.ts';
 import { asTexts, expectedRecords, pairs } from './expected-search.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
 import {

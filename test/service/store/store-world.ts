@@ -12,8 +12,8 @@ import {
   createSampleAccount,
   type SampleAccount,
   type SampleSize,
-} from '../../../src/service/sample/sample-account.ts';
-import { sampleProviders } from '../../../src/service/sample/sample-providers.ts';
+} from '../../../src/sample/sample-account.ts';
+import { sampleProviders } from '../../../src/sample/sample-providers.ts';
 import type { ContextStores, StoreStatus } from '../../../src/service/store/context-stores.ts';
 import {
   openContextStores,
@@ -77,16 +77,8 @@ export function sampleOf(definitionName: string, size: SampleSize = 'tiny', seed
 
 /** The provider of an account, as the service makes it. */
 export function providerOf(definitionName: string, account: SampleAccount): Provider {
-  const served = {
-    connectorId: 'one',
-    workspace: 'w',
-    definitionName,
-    seed: 7,
-    size: 'tiny',
-    account,
-  } as const;
   const providers = sampleProviders({
-    accounts: [served],
+    accounts: new Map([['one', account]]),
     otherwise: { size: 'tiny', seed: 7, revision: 0 },
   });
   return providers.open({

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../../src/core/clock.ts';
-import { revisingAccount } from '../../../src/service/sample/revising-account.ts';
-import { createSampleAccount } from '../../../src/service/sample/sample-account.ts';
-import { startService } from '../../../src/service/start-service.ts';
+import { revisingAccount } from '../revising-account.ts';
+import { createSampleAccount } from '../../../src/sample/sample-account.ts';
+import { serveSamples } from '../serve-samples.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import { trueRows } from '../revision-world.ts';
@@ -69,7 +69,7 @@ export async function openPowerLossWorld(): Promise<PowerLossWorld> {
   const library = compileRecorder(folder);
   const account = revisingAccount(sample);
   const truths = [0, 1].map((revision) => trueRows(name, createSampleAccount({ ...sample, revision })));
-  const service = await startService({
+  const service = await serveSamples({
     port: 0,
     ...testCredentials,
     definitions: new Map([[name, definition]]),

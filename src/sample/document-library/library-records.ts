@@ -1,0 +1,91 @@
+import type { JsonObject } from '../../core/json.ts';
+import { diceFor } from '../dice.ts';
+import { personAt } from '../people.ts';
+import { dayMs } from '../times.ts';
+import { checksumOf, contentOf } from './attachment-content.ts';
+import { contentTypes } from './file-kinds.ts';
+import { libraryKind, type Attachment, type Folder, type LibraryDocument } from './library.ts';
+
+export function folderRecord(seed: number, folder: Folder): JsonObject {
+  const dice = diceFor(seed, libraryKind.folder, folder.index, 1);
+  return {
+    id: folder.id,
+    parent_folder_id: folder.parentId,
+    name: folder.name,
+    color: dice.chance(30) ? null : dice.pick(['#0a7ea4', '#e07a5f', '#81b29a']),
+    is_shared: dice.chance(50),
+    owner: person(seed, dice.below(20)),
+    created_at: libraryTime(folder.createdAt),
+    updated_at: libraryTime(folder.updatedAt),
+  };
+}
+
+/** `attachments`: the document's own, in the order of their making. */
+export function documentRecord(
+  seed: number,
+  document: LibraryDocument,
+  attachments: readonly Attachment[],
+): JsonObject {
+  const dice = diceFor(seed, libraryKind.document, document.index, 2);
+  const text = descriptions[document.index % descriptions.length] ?? '';
+  return {
+    id: document.id,
+    folder_id: document.folderId,
+    title: document.title,
+    description: document.edits === 0 ? text : `${text} Edited ${document.edits} times.`.trim(),
+    status: document.index % 4 === 3 ? 'draft' : document.index % 9 === 8 ? 'archived' : 'published',
+    language: dice.pick(['en', 'de', 'ru', 'ja', 'fr']),
+    word_count: 100 + dice.below(20_000) + document.edits,
+    rating: dice.chance(20) ? null : dice.below(50) / 10,
+    author: person(seed, dice.below(20)),
+    tags: tags.filter(() => dice.chance(30)),
+    properties: {
+      Client: dice.pick(['Ångström & Co', 'Example GmbH', '例株式会社']),
+      'Valid until': libraryTime(document.createdAt + dice.below(900) * dayMs).slice(0, 10),
+      Pages: 1 + dice.below(300),
+      Confidential: dice.chance(25),
+    },
+    attachments: attachments.map(({ id, name, kind, size }) => ({
+      id,
+      file_name: name,
+      content_type: contentTypes[kind],
+      size,
+    })),
+    created_at: libraryTime(document.createdAt),
+    updated_at: libraryTime(document.updatedAt),
+  };
+}
+
+const descriptions = [
+  'Agreement between the client and the supplier on deliveries, prices and penalties for every delay.',
+  '',
+  'Wie Reisen beantragt, gebucht und abgerechnet werden – mit Beispielen für Übernachtungen im Ausland.',
+  'Что мы храним о клиентах, как долго, и кто это может прочитать.',
+  '第三四半期の売上、費用、来期の見通し。',
+  'What a new colleague needs in the first week: accounts, keys, people to meet, and a list of things that nobody tells.',
+] as const;
+
+const tags = ['contract', 'finance', 'HR', 'vertraulich', '公開', 'needs review'];
+
+export function attachmentRecord(seed: number, attachment: Attachment): JsonObject {
+  return {
+    id: attachment.id,
+    document_id: attachment.documentId,
+    file_name: attachment.name,
+    content_type: contentTypes[attachment.kind],
+    size: attachment.size,
+    checksum: checksumOf(contentOf(seed, attachment)),
+    created_at: libraryTime(attachment.createdAt),
+    updated_at: libraryTime(attachment.updatedAt),
+  };
+}
+
+function person(seed: number, number: number): JsonObject {
+  const { first, last, email } = personAt(seed, 7_000_000 + number);
+  return { name: `${first} ${last}`.trim(), email };
+}
+
+/** As the library writes times, to the second: `2024-03-01T09:30:00Z`. */
+function libraryTime(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,132 @@
+import type { JsonObject } from '../../core/json.ts';
+import { before, equalTo, since, type RecordFilters } from '../record-filters.ts';
+import { diceFor, type Dice } from '../dice.ts';
+import { dayMs, mailingTime } from '../times.ts';
+import { deliveryStatus, emailsSent, previewOf } from './campaign-counts.ts';
+import { selfLinks } from './links.ts';
+import { kind } from './kinds.ts';
+import { reportSummary } from './report-summary.ts';
+import type { Campaign } from './plan-campaigns.ts';
+
+export const campaignFilters: RecordFilters = {
+  type: equalTo('type'),
+  status: equalTo('status'),
+  since_send_time: since('send_time'),
+  before_send_time: before('send_time'),
+  since_create_time: since('create_time'),
+  before_create_time: before('create_time'),
+  list_id: equalTo('recipients.list_id'),
+  folder_id: equalTo('settings.folder_id'),
+};
+
+/** A draft has no `send_time` ("") and neither subject nor report; a campaign of a special type has its options. */
+export function campaignRecord(campaign: Campaign): JsonObject {
+  const dice = diceFor(campaign.seed, kind.campaign, campaign.index, 1);
+  const { sentAt, list, type } = campaign;
+  return {
+    id: campaign.id,
+    web_id: campaign.webId,
+    ...(type === 'rss' ? { parent_campaign_id: dice.hex(10) } : {}),
+    type,
+    create_time: mailingTime(campaign.createdAt),
+    archive_url: `http://example.test/${dice.hex(6)}`,
+    long_archive_url: `https://us10.example.test/?u=${dice.hex(25)}&id=${campaign.id}`,
+    status: campaign.status,
+    emails_sent: emailsSent(campaign),
+    send_time: sentAt === null ? '' : mailingTime(sentAt),
+    content_type: dice.pick(['multichannel', 'template', 'html']),
+    needs_block_refresh: false,
+    resendable: campaign.status === 'sent' && type === 'regular',
+    recipients: {
+      list_id: list.id,
+      list_is_active: list.isActive,
+      list_name: list.name,
+      segment_text: '',
+      recipient_count: campaign.recipients,
+    },
+    settings: campaignSettings(campaign, dice),
+    tracking: trackingOf(dice),
+    ...typeOptions(campaign),
+    social_card: { image_url: 'https://cdn.example.test/banner.png', description: '', title: '' },
+    ...(sentAt === null ? {} : { report_summary: reportSummary(campaign, sentAt) }),
+    delivery_status: deliveryStatus(campaign),
+    _links: selfLinks(`/campaigns/${campaign.id}`),
+  };
+}
+
+function campaignSettings(campaign: Campaign, dice: Dice): JsonObject {
+  return {
+    ...(campaign.sentAt === null
+      ? {}
+      : {
+          subject_line: campaign.title,
+          preview_text: previewOf(campaign),
+          from_name: 'Editor',
+          reply_to: 'editor@example.test',
+        }),
+    title: campaign.title,
+    use_conversation: false,
+    to_name: campaign.index % 3 === 0 ? '*|FNAME|*' : '',
+    folder_id: campaign.index % 4 === 2 ? `folder${campaign.index % 8}` : '',
+    authenticate: true,
+    auto_footer: false,
+    inline_css: false,
+    auto_tweet: false,
+    fb_comments: true,
+    timewarp: false,
+    template_id: 13 + dice.below(40),
+    drag_and_drop: dice.chance(30),
+  };
+}
+
+export function trackingOf(dice: Dice): JsonObject {
+  return {
+    opens: true,
+    html_clicks: true,
+    text_clicks: false,
+    goal_tracking: false,
+    ecomm360: dice.chance(20),
+    google_analytics: dice.pick(['', 'spring-sale']),
+    clicktale: '',
+  };
+}
+
+function typeOptions(campaign: Campaign): JsonObject {
+  switch (campaign.type) {
+    case 'absplit':
+      return {
+        ab_split_opts: {
+          split_test: 'subject',
+          pick_winner: 'opens',
+          wait_units: 3600,
+          wait_time: 2,
+          split_size: 50,
+          subject_a: `${campaign.title} A`,
+          subject_b: `${campaign.title} B`,
+        },
+      };
+    case 'variate':
+      return {
+        variate_settings: {
+          winner_criteria: 'opens',
+          wait_time: 60,
+          test_size: 10,
+          subject_lines: [`${campaign.title} 1`, `${campaign.title} 2`],
+          combinations: [{ id: `${campaign.id}1`, subject_line: 0, recipients: 10 }],
+        },
+      };
+    case 'rss':
+      return {
+        rss_opts: {
+          feed_url: 'https://example.test/feed.xml',
+          frequency: 'daily',
+          schedule: { hour: 6, daily_send: { monday: true, sunday: false } },
+          last_sent: mailingTime(campaign.createdAt + 2 * dayMs),
+          constrain_rss_img: true,
+        },
+      };
+    case 'regular':
+    case 'plaintext':
+      return {};
+  }
+}

@@ -1,0 +1,59 @@
+import type { JsonObject } from '../../core/json.ts';
+
+const plain: JsonObject = {
+  bold: false,
+  italic: false,
+  strikethrough: false,
+  underline: false,
+  code: false,
+  color: 'default',
+};
+
+/** A text as the notes service writes it: an array of pieces. An empty text is an empty array. */
+export function richText(content: string, href: string | null = null): readonly JsonObject[] {
+  if (content === '') return [];
+  return [
+    {
+      type: 'text',
+      text: { content, link: href === null ? null : { url: href } },
+      annotations: plain,
+      plain_text: content,
+      href,
+    },
+  ];
+}
+
+/** A text with everything that pieces can be: marked text, a link, a person, a formula. */
+export function decoratedText(userId: string): readonly JsonObject[] {
+  return [
+    ...richText('Ask '),
+    {
+      type: 'mention',
+      mention: {
+        type: 'user',
+        user: { object: 'user', id: userId, avatar_url: 'https://static.example.test/1.png' },
+      },
+      annotations: plain,
+      plain_text: '@Ada',
+      href: null,
+    },
+    ...richText(' about ').map((piece) => ({
+      ...piece,
+      annotations: { ...plain, bold: true, color: 'red' },
+    })),
+    ...richText('the plan', 'https://example.test/plan'),
+    {
+      type: 'equation',
+      equation: { expression: 'e=mc^2' },
+      annotations: plain,
+      plain_text: 'e=mc^2',
+      href: null,
+    },
+  ];
+}
+
+/** More characters than the API shows of a text when it shortens them. */
+export const longSentence =
+  'Anything that is worth writing down is worth finding again, so this paragraph goes on for a while – ' +
+  'über Umlaute, 日本語 and emoji 🎉 – until it is longer than two hundred characters, because that is where ' +
+  'a shortened answer would have cut it off and left the reader with a marker.';
