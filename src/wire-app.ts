@@ -5,7 +5,7 @@ import { SyncError } from './core/errors.ts';
 import type { OnRunEvent } from './core/events.ts';
 import type { SharedBudget } from './core/shared-budget.ts';
 import { estimateCalls } from './engine/estimate-calls.ts';
-import type { FileOptions } from './engine/files/fetch-files.ts';
+import type { FileOptions } from './engine/files/file-tally.ts';
 import { selectEntities } from './engine/select-entities.ts';
 import { syncConnector } from './engine/sync-connector.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../core/json.ts';
-import { wholeJson } from '../engine/prepare/whole-json.ts';
+import { wholeJson } from '../engine/prepare/canonical-json.ts';
 
 /**
  * One line of JSON for machines: integers keep all their digits, maps become objects, sets arrays, and members that are

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
-import { wholeJson } from '../engine/prepare/whole-json.ts';
+import { wholeJson } from '../engine/prepare/canonical-json.ts';
 import { printable } from '../telemetry/printable.ts';
 import { counted } from '../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from './command-context.ts';

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { addCounts, noCounts, type PageCounts, type Params } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
-import { knownSchema } from '../engine/prepare/known-schema.ts';
+import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/sweep/find-get-params.ts';
 import { entityTarget, type EntityTarget } from '../settings/entity-target.ts';

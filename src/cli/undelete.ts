@@ -4,7 +4,7 @@ import { connectorNamed } from '../settings/chosen-connectors.ts';
 import { statusOf } from '../sinks/open-history.ts';
 import { isConnectorId, type EntityName } from '../core/names.ts';
 import { noCounts, type EntityTable } from '../core/records.ts';
-import { knownSchema } from '../engine/prepare/known-schema.ts';
+import { knownSchema } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';

@@ -1,6 +1,6 @@
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
-import { windowText } from '../engine/backfill/backfill-windows.ts';
+import { windowText } from '../engine/run-options.ts';
 import type { RunBackfill } from '../jobs/run-connector.ts';
 import { plannedBackfill, readRequest } from './backfill/backfill-request.ts';
 import { runWindows } from './backfill/run-windows.ts';

@@ -1,6 +1,5 @@
-import type { Clock } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
-import type { CommittedPage, Lease, PageCommit, Sink } from '../sinks/sink.ts';
+import type { CommittedPage, PageCommit } from '../sinks/sink.ts';
+import type { Run } from './run.ts';
 
 /**
  * A commit costs a sync of the disk whatever its size, and rows that share index pages share their cost: pages are
@@ -25,18 +24,14 @@ export interface GroupCommits {
   walkClosed(): void;
 }
 
-/** Gathers whole pages of several walks into one transaction. */
-export function groupCommits(
-  sink: Sink,
-  lease: Lease,
-  options: {
-    readonly clock: Clock;
-    readonly onEvent: OnRunEvent;
-    /** Called when a commit failed, before its pages are refused. */
-    readonly onFailed: (error: unknown) => void;
-  },
-): GroupCommits {
-  const { clock, onEvent, onFailed } = options;
+/** Gathers whole pages of several walks into one transaction. A commit that fails ends the run before its pages are refused. */
+export function groupCommits({
+  sink,
+  lease,
+  clock,
+  onEvent,
+  ending,
+}: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>): GroupCommits {
   let gathered: Waiting[] = [];
   let records = 0;
   let openWalks = 0;
@@ -79,7 +74,7 @@ export function groupCommits(
       });
       onEvent({ kind: 'commit-finished', pages: group.length, ms: clock.now() - startedMs });
     } catch (error) {
-      onFailed(error);
+      ending.end(error);
       for (const { reject } of group) reject(error);
     }
   }

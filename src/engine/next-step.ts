@@ -1,21 +1,13 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Position, Seal, WalkFailure } from '../sinks/partition.ts';
+import type { Seal, WalkFailure } from '../sinks/partition.ts';
 import type { Advance } from './pagination/pagination.ts';
 import { sealOf } from './seal-of.ts';
-import type { Walk } from './walk-partition.ts';
 import { stuckBecause } from './walk-progress.ts';
-import { beginState, type WalkState } from './walk-state.ts';
+import { beginState, type Standing, type Walk } from './walk.ts';
 
 /** Beginnings of one walk in one run, after the first. */
 const maxRestarts = 3;
-
-/** A position with what the walk itself adds to it, and the beginnings of this run. */
-export interface Standing {
-  readonly position: Position;
-  readonly state: WalkState;
-  readonly restarts: number;
-}
 
 export type Next =
   | { readonly kind: 'continue'; readonly standing: Standing; readonly restartedBecause: string | null }
@@ -114,7 +106,7 @@ function restart(walk: Walk, standing: Standing, error: SyncError): Exclude<Next
 }
 
 /** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
-function beginning({ pagination, capMs }: Walk): Pick<Standing, 'position' | 'state'> {
+function beginning({ pagination, run: { capMs } }: Walk): Pick<Standing, 'position' | 'state'> {
   return { position: pagination.begin(), state: beginState(capMs) };
 }
 
@@ -126,7 +118,7 @@ function failureOf(walk: Walk, error: SyncError, dropped: Dropped = nothingDropp
     code: error.code,
     recovery: error.recovery,
     message: error.message,
-    at: instant(walk.clock.now()),
+    at: instant(walk.run.clock.now()),
     ...dropped,
   };
 }

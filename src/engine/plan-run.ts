@@ -1,13 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { instant } from '../core/clock.ts';
-import type { EntityName } from '../core/names.ts';
+import type { EntityName, RunId } from '../core/names.ts';
+import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
-import { windowText } from './backfill/backfill-windows.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
-import { newRunId } from './new-run-id.ts';
-import type { RunOptions } from './run-options.ts';
-import { withWindow } from './window-params.ts';
+import { timeParam } from './pagination/time-param.ts';
+import { windowText, type RunOptions, type Window } from './run-options.ts';
 
 /** A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its second. */
 const continueWithinMs = 24 * 60 * 60 * 1000;
@@ -15,14 +15,13 @@ const continueWithinMs = 24 * 60 * 60 * 1000;
 /** A partition that nothing has led to for this long is forgotten, if that is longer than two full reads. */
 const keepPartitionsMs = 30 * 24 * 60 * 60 * 1000;
 
-/** What a run is going to read: tables, entities, and the root partitions that everything else is found from. */
+/** What a run is going to read: tables, entities, and the root partitions that everything else is found from. `chosen`: as `withWindow` gives them. */
 export function planRun(
   definition: Definition,
-  asked: ChosenEntities,
+  chosen: ChosenEntities,
   nowMs: number,
   run: RunOptions,
 ): RunPlan {
-  const chosen = run.window === null ? asked : withWindow(definition, asked, run.window);
   const entities = [...definition.entities.values()].filter((entity) => chosen.has(entity.name));
   return {
     run: newRunId(nowMs),
@@ -97,4 +96,65 @@ function rootsOf(
     marker: null,
     base: run.window === null ? null : variant,
   }));
+}
+
+/** Sorts by time, reads as a time, cannot collide: `20260131T235959123Z-9f86d081`. */
+export function newRunId(nowMs: number): RunId {
+  const time = instant(nowMs).replaceAll(/[-:.]/g, '');
+  return `${time}-${randomBytes(4).toString('hex')}` as RunId;
+}
+
+/**
+ * The entities of a backfill, those that take bounds with those of the window: the deepest ones on each way down. What leads to
+ * them is read in full, and so is what they lead to. Null: no backfill, nothing is bounded.
+ */
+export function withWindow(
+  definition: Definition,
+  chosen: ChosenEntities,
+  window: Window | null,
+): ChosenEntities {
+  if (window === null) return chosen;
+  return new Map(
+    [...chosen].map(([name, entity]): [EntityName, ChosenEntity] => {
+      const params = windowOf(definition, chosen, name);
+      return params === null || isBoundedBelow(definition, chosen, name)
+        ? [name, entity]
+        : [name, { ...entity, bounds: boundsOf(params, window) }];
+    }),
+  );
+}
+
+/** Null where the entity takes no bounds, or where the settings have set one of them themselves. */
+function windowOf(
+  definition: Definition,
+  chosen: ChosenEntities,
+  name: EntityName,
+): { readonly since: string; readonly before: string } | null {
+  const window = definition.entities.get(name)?.window ?? null;
+  const isSet = chosen
+    .get(name)
+    ?.variants.some(
+      (variant) =>
+        window !== null && (Object.hasOwn(variant, window.since) || Object.hasOwn(variant, window.before)),
+    );
+  return isSet === true ? null : window;
+}
+
+function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: EntityName): boolean {
+  return [...chosen].some(
+    ([child, { parents }]) =>
+      parents.includes(name) &&
+      (windowOf(definition, chosen, child) !== null || isBoundedBelow(definition, chosen, child)),
+  );
+}
+
+/**
+ * It is not specified whether a service includes its bounds, and its clock may be finer than a second: both are a little
+ * wider than the window. What lies between is read by two windows and stored once.
+ */
+function boundsOf(
+  { since, before }: { readonly since: string; readonly before: string },
+  { sinceMs, untilMs }: Window,
+): Params {
+  return { [since]: timeParam(sinceMs - 1000), [before]: timeParam(untilMs + 999) };
 }

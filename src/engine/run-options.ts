@@ -1,3 +1,4 @@
+import { instant } from '../core/clock.ts';
 import type { RunKind } from '../sinks/run-report.ts';
 
 /** What a person or a schedule may ask of one run. */
@@ -20,6 +21,11 @@ export interface RunOptions {
 export interface Window {
   readonly sinceMs: number;
   readonly untilMs: number;
+}
+
+/** As the ledger has it: `2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`. */
+export function windowText({ sinceMs, untilMs }: Window): string {
+  return `${instant(sinceMs)}/${instant(untilMs)}`;
 }
 
 /** In 24 hours, more than this share of an entity's rows **and** more than this many are not deleted without being allowed to. */

@@ -1,17 +1,37 @@
 import { SyncError } from '../core/errors.ts';
 import type { EntityName } from '../core/names.ts';
-import { addCounts, addsUp, type PageCounts } from '../core/records.ts';
+import { addCounts, addsUp, noCounts, type PageCounts } from '../core/records.ts';
+import type { Definition } from '../definitions/definition.ts';
 import type { EndedPartition } from '../sinks/deletes.ts';
 import type { Partition, Proof, WalkFailure, WalkMode } from '../sinks/partition.ts';
 import type { EntityReport, FailureReport } from '../sinks/run-report.ts';
 import type { CommittedPage, EarlierCounts } from '../sinks/sink.ts';
-import { nothingDone } from './nothing-done.ts';
+import type { ChosenEntities } from './chosen-entities.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 
 /** A report names no more. */
 export const reportedFailures = 100;
 /** More than this share of an entity's records in quarantine fails the entity. */
 const maxQuarantinedShare = 0.01;
+
+/** The report of an entity of which nothing has been read, nor is missing. */
+export const nothingDone: Omit<EntityReport, 'entity' | 'isWhole'> = {
+  counts: noCounts,
+  pages: 0,
+  proofs: { single: 0, seam: 0, token: 0, keyset: 0 },
+  setAside: 0,
+  unordered: 0,
+  extraFields: 0,
+  depthLimited: 0,
+  foreign: 0,
+  incremental: 0,
+  deleted: 0,
+  withheld: 0,
+  pending: 0,
+  withdrawn: 0,
+  withheldBecause: null,
+  withholding: null,
+};
 
 type EntityTally = {
   -readonly [Part in Exclude<keyof EntityReport, 'entity' | 'isWhole'>]: EntityReport[Part];
@@ -174,4 +194,28 @@ function quarantineFailure(
     recovery: 'skip-entity',
     message: `${counts.quarantined} of ${counts.fetched} records could not be stored and are in quarantine (at most ${maxQuarantinedShare * 100} % is accepted)`,
   };
+}
+
+/**
+ * The reports (parents first) with an entity counted as whole only where everything that leads to it is: what a parent
+ * that was not read to its end would have led to is missing, and nothing else would show it.
+ */
+export function wholeEntities(
+  definition: Definition,
+  chosen: ChosenEntities,
+  reports: readonly EntityReport[],
+): readonly EntityReport[] {
+  const originOf = new Map(
+    [...definition.entities.values()].flatMap(({ name, explodedTable }) =>
+      explodedTable === null ? [] : [[explodedTable.entity, name] as const],
+    ),
+  );
+  const whole = new Set<EntityName>();
+  return reports.map((report) => {
+    const origin = originOf.get(report.entity);
+    const leading = chosen.get(report.entity)?.parents ?? (origin === undefined ? [] : [origin]);
+    const isWhole = report.isWhole && leading.every((name) => whole.has(name));
+    if (isWhole) whole.add(report.entity);
+    return { ...report, isWhole };
+  });
 }

@@ -2,7 +2,7 @@ import { instant } from '../core/clock.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Absence, Partition, Proof, Seal } from '../sinks/partition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
-import type { WalkState } from './walk-state.ts';
+import type { WalkState } from './walk.ts';
 
 /** How the walk ended, and what it was made for. */
 interface Ended {

@@ -1,40 +1,13 @@
-import type { Clock } from '../core/clock.ts';
 import { instant } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
-import type { Definition } from '../definitions/definition.ts';
+import { SyncError, type Recovery } from '../core/errors.ts';
 import type { EntityReport, FailureReport, RunOutcome, RunReport } from '../sinks/run-report.ts';
-import type { ConnectorIdentity, Lease, Sink } from '../sinks/sink.ts';
-import type { Source } from '../source/source.ts';
-import type { ChosenEntities } from './chosen-entities.ts';
-import { fileTally, type FileTally } from './files/file-tally.ts';
-import type { FileOptions } from './files/fetch-files.ts';
-import { fetchedEntities } from './files/fetched-entities.ts';
-import { noEnding, type Ending } from './note-ending.ts';
-import { planRun } from './plan-run.ts';
-import { knownSchema } from './prepare/known-schema.ts';
-import { ordinaryRun, type RunOptions } from './run-options.ts';
-import { reportedFailures, runTally, type RunTally } from './run-tally.ts';
-import { wholeEntities } from './whole-entities.ts';
-import { workRun } from './work-run.ts';
-
-export interface SyncOptions {
-  readonly identity: ConnectorIdentity;
-  readonly definition: Definition;
-  /** Closed over ancestors: a child without its parent in it would never be found. */
-  readonly entities: ChosenEntities;
-  readonly source: Source;
-  readonly sink: Sink;
-  /** Partitions walked at a time. */
-  readonly concurrency: number;
-  readonly clock: Clock;
-  readonly onEvent: OnRunEvent;
-  /** Where it is no ordinary run: what is asked of this one. */
-  readonly run?: Partial<RunOptions>;
-  /** The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all the same. */
-  readonly files?: FileOptions | null;
-  /** Aborted: pages in hand are stored, calls under way are dropped, the run ends as `interrupted`. */
-  readonly signal: AbortSignal;
-}
+import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
+import { evolvingTables } from './prepare/schema-policy.ts';
+import { watchTime } from './run-ending.ts';
+import { reportedFailures, wholeEntities } from './run-tally.ts';
+import { startRun, type Run, type SyncOptions } from './run.ts';
+import { sweepRun, tellMissing } from './sweep/sweep-run.ts';
+import { walkPhase } from './walk-phase.ts';
 
 /**
  * One run of one connector: takes it, works off what is due, reports. Resolves with the report whatever the outcome: also
@@ -42,77 +15,127 @@ export interface SyncOptions {
  * throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
  */
 export async function syncConnector(options: SyncOptions): Promise<RunReport> {
-  const { sink, source, clock, onEvent, identity } = options;
-  const run: RunOptions = { ...ordinaryRun, ...options.run };
-  const beganMs = clock.now();
-  await source.connect(options.signal);
-  await using lease = await sink.acquire(identity);
-  const { definition, policies } = knownSchema(options.definition, options.entities, (table) =>
-    sink.drift.known(identity.connector, table),
-  );
-  const plan = planRun(definition, options.entities, clock.now(), run);
-  const startedMs = clock.now();
-  const started = await sink.startRun(lease, plan);
-  onEvent({
-    kind: 'run-started',
-    connector: identity.connector,
-    run: started.run,
-    continues: started.continues,
-    due: started.due,
-  });
+  const beganMs = options.clock.now();
+  await options.source.connect(options.signal);
+  await using lease = await options.sink.acquire(options.identity);
+  const run = await startRun(options, lease, beganMs);
+  await runPhases(run);
+  return await report(run);
+}
 
-  const tally = runTally(
-    plan.tables.map(({ entity }) => entity),
-    started.earlier,
-  );
-  const files = fileTally();
-  const ending = noEnding();
-  const { serverTime } = source.stats();
-  const capMs = serverTime === null ? startedMs : Date.parse(serverTime);
-  const underWay = { lease, plan, started, run, policies, capMs, beganMs, tally, files, ending };
-  await workRun({ ...options, definition }, underWay);
+/** Each phase leaves what ended the run early in `run.ending`; then those after it do nothing. Never rejects. */
+async function runPhases(run: Run): Promise<void> {
+  const { asked, beganMs, clock, ending } = run;
+  using _time = watchTime(asked.budgetMs, beganMs, { clock, onSpent: ending.endNow });
+  await walkPhase(run).catch(ending.end);
+  checkAccount(run);
+  noteNothingRead(run);
+  await sweepPhase(run);
+  // After all that stores records: later ones would not be prepared for the new columns.
+  await evolveColumns(run);
+  await filesPhase(run);
+}
 
-  const ended = outcomeOf(options.signal, tally.isDegraded() || files.isDegraded(), ending);
+function checkAccount({ tally, ending }: Run): void {
+  try {
+    tally.check();
+  } catch (error) {
+    ending.fail(error);
+  }
+}
+
+/** A resumed run may find nothing but what failed before: then the rest was read all the same. */
+function noteNothingRead({ ending, continues, tally }: Run): void {
+  if (ending.isOver || continues !== null || !tally.nothingRead()) return;
+  const [first] = tally.failures().reported;
+  ending.fail(
+    new SyncError(`nothing could be read: ${first?.message ?? 'every listing failed'}`, {
+      code: first?.code ?? 'UPSTREAM',
+      recovery: first !== undefined && mayPass.has(first.recovery) ? 'retry' : 'stop',
+    }),
+  );
+}
+
+/** Failures of the service rather than of the configuration: the same run may succeed later. */
+const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
+  'retry',
+  'throttle',
+  'smaller-page',
+  'restart-walk',
+]);
+
+async function sweepPhase(run: Run): Promise<void> {
+  const { plan, ending } = run;
+  // A backfill only adds records: what it does not meet says nothing.
+  if (plan.kind !== 'sync') return;
+  // What earlier runs withheld is withheld still.
+  if (ending.isOver) return await tellMissing(run).catch(ending.note);
+  await sweepRun(run).catch(ending.end);
+  checkAccount(run);
+}
+
+async function evolveColumns({ ending, sink, lease, id, definition, entities }: Run): Promise<void> {
+  for (const table of evolvingTables(definition, entities)) {
+    if (ending.isOver) return;
+    await sink.drift.evolve(lease, id, table).catch(ending.end);
+  }
+}
+
+async function filesPhase(run: Run): Promise<void> {
+  if (run.ending.isOver || fetchedEntities(run).length === 0) return;
+  await fetchFiles(run).catch(run.ending.end);
+}
+
+/** Stores the report, and with it the run's end. */
+async function report(run: Run): Promise<RunReport> {
+  const { identity, sink, lease, id, plan, tally, fileTally, ending, clock, onEvent, startedMs } = run;
+  const ended = outcomeOf(run);
   const isRead = ended === 'ok' || ended === 'degraded';
   const entities = isRead
-    ? wholeEntities(definition, options.entities, tally.entities())
+    ? wholeEntities(run.definition, run.entities, tally.entities())
     : tally.entities().map((entity) => ({ ...entity, isWhole: false }));
-  const lost = plan.kind === 'sync' ? await lostForGood(options, lease, entities) : [];
+  const lost = plan.kind === 'sync' ? await lostForGood(run, entities) : [];
   const outcome = isRead && lost.length > 0 ? 'degraded' : ended;
+  const { error } = ending;
+  const { calls, retries, waitedMs, bytes } = run.source.stats();
+  const ofWalks = tally.failures();
+  const ofFiles = fileTally.failures(reportedFailures - ofWalks.reported.length);
   const report: RunReport = {
-    run: started.run,
+    run: id,
     kind: plan.kind,
     connector: identity.connector,
     outcome,
     startedAt: plan.startedAt,
     finishedAt: instant(clock.now()),
-    continues: started.continues,
+    continues: run.continues,
     entities,
-    ...callsOf(source),
-    ...failuresOf(lost, tally, files),
-    error: errorOf(ending),
+    calls,
+    retries,
+    waitedMs,
+    bytes,
+    failures: [...lost, ...ofWalks.reported, ...ofFiles.reported],
+    failuresOmitted: ofWalks.omitted + ofFiles.omitted,
+    error: error === null ? null : { code: error.code, recovery: error.recovery, message: error.message },
     resumeAt: outcome === 'partial' ? ending.resumeAt : null,
     left: await sink.left(lease),
-    files: files.entities(
-      await sink.files.left(lease, started.run, fetchedEntities(options.files ?? null, plan)),
-    ),
+    files: fileTally.entities(await sink.files.left(lease, id, fetchedEntities(run))),
   };
-  await sink.finish(lease, started.run, report);
-  onEvent({
-    kind: 'run-finished',
-    connector: identity.connector,
-    run: started.run,
-    outcome: report.outcome,
-    ms: clock.now() - startedMs,
-    waitedMs: report.waitedMs,
-  });
+  await sink.finish(lease, id, report);
+  const ms = clock.now() - startedMs;
+  onEvent({ kind: 'run-finished', connector: identity.connector, run: id, outcome, ms, waitedMs });
   return report;
+}
+
+function outcomeOf({ ending, signal, tally, fileTally }: Run): RunOutcome {
+  if (ending.error !== null) return 'failed';
+  if (ending.resumeAt !== null || ending.isSpent) return 'partial';
+  if (signal.aborted) return 'interrupted';
+  return tally.isDegraded() || fileTally.isDegraded() ? 'degraded' : 'ok';
 }
 
 /** Every listing of these entities was read since their rows were lost, and none showed them. */
 async function lostForGood(
-  { sink }: SyncOptions,
-  lease: Lease,
+  { sink, lease }: Run,
   entities: readonly EntityReport[],
 ): Promise<readonly FailureReport[]> {
   const lost = await sink.lostRows(lease);
@@ -127,33 +150,4 @@ async function lostForGood(
         `expected the API to return the ${rows} records whose lines were lost (a power loss or a damaged file), but it did not. ` +
         'They are missing in the sink; a backup of its files still has them. This is reported once.',
     }));
-}
-
-function failuresOf(
-  lost: readonly FailureReport[],
-  tally: RunTally,
-  files: FileTally,
-): Pick<RunReport, 'failures' | 'failuresOmitted'> {
-  const ofWalks = tally.failures();
-  const ofFiles = files.failures(reportedFailures - ofWalks.reported.length);
-  return {
-    failures: [...lost, ...ofWalks.reported, ...ofFiles.reported],
-    failuresOmitted: ofWalks.omitted + ofFiles.omitted,
-  };
-}
-
-function outcomeOf(signal: AbortSignal, isDegraded: boolean, ending: Ending): RunOutcome {
-  if (ending.error !== null) return 'failed';
-  if (ending.resumeAt !== null || ending.isSpent) return 'partial';
-  if (signal.aborted) return 'interrupted';
-  return isDegraded ? 'degraded' : 'ok';
-}
-
-function errorOf({ error }: Ending): RunReport['error'] {
-  return error === null ? null : { code: error.code, recovery: error.recovery, message: error.message };
-}
-
-function callsOf(source: Source): Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'> {
-  const { calls, retries, waitedMs, bytes } = source.stats();
-  return { calls, retries, waitedMs, bytes };
 }

@@ -1,55 +1,12 @@
-import type { Clock } from '../core/clock.ts';
-import type { OnRunEvent } from '../core/events.ts';
-import type { RunId } from '../core/names.ts';
-import type { Entity } from '../definitions/definition.ts';
-import type { Partition, Proof, WalkFailure } from '../sinks/partition.ts';
-import type { Source } from '../source/source.ts';
-import { fetchPage, type Fetched } from './fetch-page.ts';
-import type { Standing } from './next-step.ts';
-import type { GroupCommits } from './group-commits.ts';
-import type { PageLengths } from './pagination/page-lengths.ts';
-import { paginationOf } from './pagination/pagination-of.ts';
-import type { Pagination } from './pagination/pagination.ts';
-import type { PreparePage } from './prepare/prepare-page.ts';
-import type { RunTally } from './run-tally.ts';
-import { dropPage, takePage, type ReadyPage } from './take-page.ts';
-import { readState } from './walk-state.ts';
-
-export interface WalkContext {
-  readonly run: RunId;
-  readonly source: Source;
-  readonly commits: GroupCommits;
-  readonly tally: RunTally;
-  readonly entity: Entity;
-  readonly pageLengths: PageLengths;
-  readonly preparePage: PreparePage;
-  readonly inFlight: InFlight;
-  /** The run's start by the service's clock, in milliseconds. */
-  readonly capMs: number;
-  /** The walks are bounded at both ends: what they do not meet may lie outside. */
-  readonly isBackfill: boolean;
-  /** The settings say which of the entity's records are read. */
-  readonly isFiltered: boolean;
-  readonly clock: Clock;
-  readonly onEvent: OnRunEvent;
-  readonly signal: AbortSignal;
-}
-
-/** One partition being read. */
-export interface Walk extends WalkContext {
-  readonly partition: Partition;
-  readonly pagination: Pagination;
-}
-
-/** Bytes of pages that are received and not yet stored, over all walks of a run. */
-export interface InFlight {
-  bytes: number;
-  readonly maxBytes: number;
-}
-
-export type WalkEnd =
-  | { readonly kind: 'sealed'; readonly proof: Proof }
-  | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
+import { SyncError } from '../core/errors.ts';
+import type { Partition, Position } from '../sinks/partition.ts';
+import type { PageCommit } from '../sinks/sink.ts';
+import type { SourcePage } from '../source/source.ts';
+import { answeredMs, smallestOf } from './clock-difference.ts';
+import { afterFailure, afterPage, type Next } from './next-step.ts';
+import { paginationOf, sortParams } from './pagination/pagination-of.ts';
+import type { PreparedPage } from './prepare/prepare-page.ts';
+import { afterRecords, readState, type Standing, type Walk, type WalkContext, type WalkEnd } from './walk.ts';
 
 /** Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. */
 const maxPagesAhead = 4;
@@ -79,11 +36,12 @@ interface Ahead {
 }
 
 async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
-  const { pagination, commits, onEvent, inFlight, partition } = walk;
+  const { run, pagination, commits, inFlight, partition } = walk;
+  const { capMs, onEvent } = run;
   const { entity, params } = partition;
   let standing: Standing = {
     position: partition.position ?? pagination.begin(),
-    state: readState(partition.position, walk.capMs),
+    state: readState(partition.position, capMs),
     restarts: 0,
   };
   const isIncremental = partition.mode === 'incremental';
@@ -101,7 +59,7 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
         ahead.fetching = fetchPage(walk, next.standing.position);
       }
       const stored = storePage(walk, page);
-      // It is waited for below; until then a failure must not count as one that nobody handles.
+      // It is awaited below: avoid an unhandled rejection until then.
       stored.catch(() => undefined);
       ahead.stored.push(stored);
     }
@@ -125,7 +83,8 @@ function takeFetching(ahead: Ahead): Promise<Fetched> | null {
 }
 
 async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
-  const { commits, tally, onEvent, inFlight, partition } = walk;
+  const { run, commits, inFlight, partition } = walk;
+  const { tally, onEvent } = run;
   const committed = await commits
     .submit(page.commit)
     .catch((error: unknown) => {
@@ -133,10 +92,128 @@ async function storePage(walk: Walk, page: ReadyPage): Promise<void> {
       throw error;
     })
     .finally(() => (inFlight.bytes -= page.bytes));
+  walk.onStored(committed.newlyDue);
   tally.pageCommitted(partition, page.prepared, page.commit.fetched, committed);
   for (const { entity, counts } of committed.counts) {
     const isOwn = entity === partition.entity;
     const newlyDue = isOwn ? committed.newlyDue : 0;
     onEvent({ kind: 'page-committed', entity, counts, newlyDue, bytes: isOwn ? page.bytes : 0 });
   }
+}
+
+type Fetched =
+  { readonly kind: 'page'; readonly page: SourcePage } | { readonly kind: 'error'; readonly error: unknown };
+
+/** The page that `position` asks for. Never rejects: a page asked for ahead of time must not fail before it is awaited. */
+async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
+  const { run, entity, pagination, partition } = walk;
+  const { source, clock, onEvent, signal } = run;
+  const { params } = partition;
+  try {
+    const expired = pagination.expired(position, clock.now());
+    if (expired !== null) throw new SyncError(expired, { code: 'TOKEN_EXPIRED', recovery: 'restart-walk' });
+    const request = {
+      entity: entity.name,
+      params: {
+        ...entity.fixedParams,
+        ...sortParams(entity, partition),
+        ...params,
+        ...pagination.request(position),
+      },
+      isRoot: entity.parents.length === 0,
+    };
+    const startedMs = clock.now();
+    onEvent({ kind: 'page-requested', entity: entity.name, params });
+    const page = await source.list(request, signal);
+    onEvent({
+      kind: 'page-fetched',
+      entity: entity.name,
+      records: page.fetched,
+      bytes: page.bytes,
+      ms: clock.now() - startedMs,
+    });
+    return { kind: 'page', page };
+  } catch (error) {
+    return { kind: 'error', error };
+  }
+}
+
+interface Taken {
+  readonly next: Next;
+  /** Null where the fetch failed. */
+  readonly page: ReadyPage | null;
+}
+
+interface ReadyPage {
+  readonly prepared: PreparedPage;
+  readonly commit: PageCommit;
+  readonly bytes: number;
+}
+
+/**
+ * Waits for a page and makes ready what is to be stored of it. The raw page is released with this call: while a page is
+ * stored, only what is stored is held. Throws what must end the run, and the signal's reason: the page is dropped then.
+ */
+async function takePage(walk: Walk, standing: Standing, fetching: Promise<Fetched>): Promise<Taken> {
+  const fetched = await fetching;
+  try {
+    walk.run.signal.throwIfAborted();
+    if (fetched.kind === 'error') return { next: afterFailure(walk, standing, fetched.error), page: null };
+    let prepared: PreparedPage;
+    try {
+      prepared = prepare(walk, standing, fetched.page);
+    } catch (error) {
+      // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a failed call.
+      const next = afterFailure(walk, standing, error);
+      dropPage(walk, fetched);
+      return { next, page: null };
+    }
+    return makeReady(walk, standing, fetched.page, prepared);
+  } catch (error) {
+    dropPage(walk, fetched);
+    throw error;
+  }
+}
+
+/** Accounts for a page that was fetched and will not be stored. */
+function dropPage({ run, entity }: Walk, fetched: Fetched): void {
+  if (fetched.kind === 'page') {
+    run.onEvent({ kind: 'page-dropped', entity: entity.name, bytes: fetched.page.bytes });
+  }
+}
+
+function prepare({ run, partition, preparePage }: Walk, { state }: Standing, page: SourcePage): PreparedPage {
+  return preparePage(partition, page.records, {
+    alreadyRead: state.read,
+    answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),
+    differenceMs: smallestOf(partition.clockDifferences, state.behind),
+  });
+}
+
+function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: PreparedPage): Taken {
+  const advance = walk.pagination.advance(standing.position, {
+    marks: prepared.marks,
+    changes: prepared.changes,
+    capMs: standing.state.cap ?? walk.run.capMs,
+    bytes: page.bytes,
+    next: page.next,
+    nowMs: walk.run.clock.now(),
+  });
+  const isFurther = advance.kind === 'continue' && advance.isFurther;
+  const state = afterRecords(standing.state, page, prepared, isFurther);
+  const next = afterPage(walk, { ...standing, state }, advance);
+  const commit: PageCommit = {
+    walk: { partition: walk.partition.id, run: walk.run.id },
+    fetched: page.fetched,
+    filtered: prepared.filtered,
+    foreign: prepared.foreign,
+    refused: prepared.refused,
+    children: prepared.children,
+    rows: prepared.rows,
+    position: { ...next.standing.position, ...next.standing.state },
+    seal: next.kind === 'end' ? next.seal : null,
+    drift: prepared.drift,
+    ...(advance.kind === 'continue' && advance.followed !== undefined ? { followed: advance.followed } : {}),
+  };
+  return { next, page: { prepared, commit, bytes: page.bytes } };
 }

@@ -7,7 +7,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { OnSchemaChange } from '../../src/engine/chosen-entities.ts';
-import { withEvolved } from '../../src/engine/prepare/known-schema.ts';
+import { withEvolved } from '../../src/engine/prepare/schema-policy.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';

@@ -1,4 +1,4 @@
-import { nothingDone } from '../../src/engine/nothing-done.ts';
+import { nothingDone } from '../../src/engine/run-tally.ts';
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../src/core/names.ts';
 import { estimateCalls } from '../../src/engine/estimate-calls.ts';

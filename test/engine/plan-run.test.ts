@@ -3,7 +3,7 @@ import type { EntityName } from '../../src/core/names.ts';
 import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
 import { planRun } from '../../src/engine/plan-run.ts';
 import { ordinaryRun } from '../../src/engine/run-options.ts';
-import { withWindow } from '../../src/engine/window-params.ts';
+import { withWindow } from '../../src/engine/plan-run.ts';
 import type { FoundPartition, Partition } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { allEntities, chosenEntities, entityNamed } from '../support/sync-once.ts';
@@ -63,7 +63,8 @@ describe('the plan of a backfill', () => {
   const run = { ...ordinaryRun, kind: 'backfill', window, backfill: 'b1' } as const;
 
   it('bounds the roots and names the living partitions that their records belong to', () => {
-    const plan = planRun(mailing, chosenEntities(mailing, ['campaigns', 'email_activity']), nowMs, run);
+    const chosen = withWindow(mailing, chosenEntities(mailing, ['campaigns', 'email_activity']), window);
+    const plan = planRun(mailing, chosen, nowMs, run);
     expect(plan).toMatchObject({
       kind: 'backfill',
       window: '2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z',

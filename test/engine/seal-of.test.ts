@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { sealOf } from '../../src/engine/seal-of.ts';
-import { beginState, readState, type WalkState } from '../../src/engine/walk-state.ts';
+import { beginState, readState, type WalkState } from '../../src/engine/walk.ts';
 import type { Partition, Proof } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';

@@ -4,7 +4,8 @@ import type { EntityName, RunId } from '../../src/core/names.ts';
 import type { GroupCommits } from '../../src/engine/group-commits.ts';
 import { compilePreparePage } from '../../src/engine/prepare/prepare-page.ts';
 import { runTally } from '../../src/engine/run-tally.ts';
-import { walkPartition, type WalkContext, type WalkEnd } from '../../src/engine/walk-partition.ts';
+import { walkPartition } from '../../src/engine/walk-partition.ts';
+import type { WalkContext, WalkEnd } from '../../src/engine/walk.ts';
 import type { Partition } from '../../src/sinks/partition.ts';
 import type { PageCommit } from '../../src/sinks/sink.ts';
 import type { ListRequest, SourcePage } from '../../src/source/source.ts';
@@ -33,19 +34,27 @@ async function walkMembers(
     walkClosed: () => undefined,
   };
   const context: WalkContext = {
-    run: 'r' as RunId,
-    source: {
-      connect: () => Promise.resolve(),
-      list: async (request) => {
-        asked.push(request);
-        return await Promise.resolve(list(request));
+    run: {
+      id: 'r' as RunId,
+      source: {
+        connect: () => Promise.resolve(),
+        list: async (request) => {
+          asked.push(request);
+          return await Promise.resolve(list(request));
+        },
+        get: () => Promise.resolve(null),
+        stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
+        [Symbol.asyncDispose]: () => Promise.resolve(),
       },
-      get: () => Promise.resolve(null),
-      stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
-      [Symbol.asyncDispose]: () => Promise.resolve(),
+      tally: runTally([members.name]),
+      capMs,
+      clock: { now: () => capMs, sleep: () => Promise.resolve() },
+      onEvent: ({ kind }) => {
+        if (kind === 'page-dropped') dropped += 1;
+      },
+      signal: new AbortController().signal,
     },
     commits,
-    tally: runTally([members.name]),
     entity: members,
     pageLengths: new Map(),
     preparePage: compilePreparePage(mailing, chosenEntities(mailing, ['list_members']), members, {
@@ -53,14 +62,9 @@ async function walkMembers(
       isBackfill: false,
     }),
     inFlight: { bytes: 0, maxBytes: 1e6 },
-    capMs,
     isBackfill: false,
     isFiltered: false,
-    clock: { now: () => capMs, sleep: () => Promise.resolve() },
-    onEvent: ({ kind }) => {
-      if (kind === 'page-dropped') dropped += 1;
-    },
-    signal: new AbortController().signal,
+    onStored: () => undefined,
     ...more.context,
   };
   const end = await walkPartition(context, {

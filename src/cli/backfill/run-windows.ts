@@ -1,6 +1,5 @@
-import { windowText } from '../../engine/backfill/backfill-windows.ts';
-import type { BackfillPlan } from '../../engine/backfill/plan-backfill.ts';
-import type { Window } from '../../engine/run-options.ts';
+import type { BackfillPlan } from '../../engine/plan-backfill.ts';
+import { windowText, type Window } from '../../engine/run-options.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 
 export interface RunWindowsOptions {

@@ -1,4 +1,4 @@
-import type { WindowLength } from '../../engine/backfill/backfill-windows.ts';
+import type { WindowLength } from '../../engine/plan-backfill.ts';
 import { formatDuration, parseDuration } from '../../settings/parse-duration.ts';
 
 /** How a length is written, for messages. */

@@ -1,8 +1,7 @@
 import type { App } from '../../app.ts';
 import { instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
-import { windowText } from '../../engine/backfill/backfill-windows.ts';
-import type { Window } from '../../engine/run-options.ts';
+import { windowText, type Window } from '../../engine/run-options.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { logRunEvent } from '../../telemetry/log-run-event.ts';

@@ -1,139 +1,93 @@
-import { instant, type Clock } from '../../core/clock.ts';
+import { instant } from '../../core/clock.ts';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
-import type { OnRunEvent } from '../../core/events.ts';
-import type { EntityName, RunId } from '../../core/names.ts';
-import type { FileFolder, FileFailure, WantedFile } from '../../sinks/files.ts';
-import type { Lease, Sink } from '../../sinks/sink.ts';
-import type { FileSource } from '../../source/source.ts';
-import { isBudgetSpent } from '../note-ending.ts';
-import { newWake } from '../work-partitions.ts';
-import type { FileTally } from './file-tally.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { FileFailure, WantedFile } from '../../sinks/files.ts';
+import { isBudgetSpent } from '../run-ending.ts';
+import type { Run } from '../run.ts';
+import { workPool } from '../work-pool.ts';
+import type { FileOptions } from './file-tally.ts';
 
-/** Which files a run fetches, and where they go. */
-export interface FileOptions {
-  readonly source: FileSource;
-  readonly folder: FileFolder;
-  readonly entities: ReadonlySet<EntityName>;
-  readonly maxBytes: number;
-}
-
-export interface FilesContext {
-  readonly sink: Pick<Sink, 'files'>;
-  readonly lease: Lease;
-  readonly run: RunId;
-  readonly files: FileOptions;
-  /** Of `files.entities` those that this run reads. */
-  readonly entities: readonly EntityName[];
-  /** Files on their way at a time. */
-  readonly concurrency: number;
-  readonly tally: FileTally;
-  readonly clock: Clock;
-  readonly onEvent: OnRunEvent;
-  readonly signal: AbortSignal;
-}
+type FilesRun = Run & { readonly files: FileOptions };
 
 const batchFiles = 1_000;
-/** Files of one entity in a row that nobody answered for: its others would fare no better now. */
+/** Files of one entity in a row without an answer: its others would fare no better now. */
 const mostUnanswered = 5;
 
+/** The entities whose files a run is to fetch: of those that it reads. Backfills bring records, and leave files to the next sync. */
+export function fetchedEntities({ files, plan }: Pick<Run, 'files' | 'plan'>): readonly EntityName[] {
+  return plan.kind === 'sync' ? plan.entities.filter((entity) => files?.entities.has(entity) === true) : [];
+}
+
 /**
- * What comes after a run's walks and its sweep: fetches the files that are wanted and not stored. Each is noted by itself, so a later run goes on; one that
- * does not come is set aside. Throws what must end the run, after the files on their way have ended.
+ * What comes after a run's walks and its sweep: fetches the files that are wanted and not stored. Each is noted by itself, so a later run resumes; one that
+ * does not come is set aside. Throws what must end the run, after the open downloads have ended.
  */
-export async function fetchFiles(context: FilesContext): Promise<void> {
-  const { sink, lease, run, files, entities, onEvent, signal } = context;
-  const wanted = await sink.files.left(lease, run, entities);
+export async function fetchFiles(run: Run): Promise<void> {
+  const { sink, lease, id, files, onEvent, signal } = run;
+  const entities = fetchedEntities(run);
+  if (files === null || entities.length === 0) return;
+  const wanted = await sink.files.left(lease, id, entities);
   onEvent({ kind: 'files-started', files: wanted.reduce((sum, one) => sum + one.files, 0) });
-  await removeReplaced(context);
+  const fetching: FilesRun = { ...run, files };
+  await removeReplaced(fetching);
   for (const entity of entities) {
     signal.throwIfAborted();
-    await removeUnknown(context, entity, await files.folder.prepare(entity));
-    await fetchEntity(context, entity);
+    await removeUnknown(fetching, entity, await files.folder.prepare(entity));
+    await fetchEntity(fetching, entity);
   }
-  await removeReplaced(context);
+  await removeReplaced(fetching);
 }
 
 /** Files of earlier versions go when the new ones are there, not before. */
-async function removeReplaced({ sink, lease, run, files }: FilesContext): Promise<void> {
+async function removeReplaced({ sink, lease, id, files }: FilesRun): Promise<void> {
   for (;;) {
-    const replaced = await sink.files.replaced(lease, run, batchFiles);
+    const replaced = await sink.files.replaced(lease, id, batchFiles);
     if (replaced.length === 0) return;
     for (const { entity, file, current } of replaced) await files.folder.remove(entity, file, current);
-    await sink.files.removed(lease, run, replaced);
+    await sink.files.removed(lease, id, replaced);
   }
 }
 
 /** A file whose name has changed twice since a killed run stored it is noted nowhere, and would stay for ever. */
 async function removeUnknown(
-  { sink, lease, run, files }: FilesContext,
+  { sink, lease, id, files }: FilesRun,
   entity: EntityName,
   names: readonly string[],
 ): Promise<void> {
   if (names.length === 0) return;
-  const unknown = await sink.files.unknown(lease, run, entity, names);
+  const unknown = await sink.files.unknown(lease, id, entity, names);
   for (const file of unknown) await files.folder.remove(entity, file, null);
 }
 
-async function fetchEntity(context: FilesContext, entity: EntityName): Promise<void> {
-  const { sink, lease, run, concurrency } = context;
-  const open = new Map<number, Promise<void>>();
+async function fetchEntity(run: FilesRun, entity: EntityName): Promise<void> {
+  const { sink, lease, id, concurrency } = run;
   const endings: unknown[] = [];
-  const wake = newWake();
   const ending = new AbortController();
-  const signal = AbortSignal.any([context.signal, ending.signal]);
+  const signal = AbortSignal.any([run.signal, ending.signal]);
   let unanswered = 0;
-  const end = (error: unknown): void => {
-    endings.push(error);
-    // Calls on their way when the last one was spent are paid for.
-    if (!isBudgetSpent(error)) ending.abort(error);
-  };
-
-  async function work(wanted: WantedFile): Promise<void> {
-    try {
-      const failure = await fetchOne(context, wanted, signal);
+  await workPool<WantedFile>({
+    concurrency,
+    isOver: () => endings.length > 0 || signal.aborted || unanswered >= mostUnanswered,
+    next: async (limit) => await sink.files.next(lease, id, entity, limit),
+    work: async (wanted) => {
+      const failure = await fetchOne(run, wanted, signal);
       unanswered = failure !== null && silent.has(failure.code) ? unanswered + 1 : 0;
-    } catch (error) {
+    },
+    onError: (error) => {
       if (ending.signal.aborted && error === ending.signal.reason) return;
-      end(error);
-    } finally {
-      open.delete(wanted.id);
-      wake.wake();
-    }
-  }
-
-  const next = async (): Promise<readonly WantedFile[]> => {
-    try {
-      return await sink.files.next(lease, run, entity, concurrency);
-    } catch (error) {
-      end(error);
-      return [];
-    }
-  };
-
-  while (endings.length === 0 && !signal.aborted && unanswered < mostUnanswered) {
-    const woken = wake.next();
-    const free = concurrency - open.size;
-    // What is open may be among the answers.
-    const due = free > 0 ? await next() : [];
-    for (const wanted of due.filter(({ id }) => !open.has(id)).slice(0, free)) {
-      open.set(wanted.id, work(wanted));
-    }
-    if (open.size === 0) break;
-    await woken;
-  }
-  await Promise.all(open.values());
+      endings.push(error);
+      // Open calls are paid for when the last one was spent.
+      if (!isBudgetSpent(error)) ending.abort(error);
+    },
+  });
   // What has failed says more than that the calls were spent before.
   if (endings.length > 0) throw endings.find((error) => !isBudgetSpent(error)) ?? endings[0];
-  context.signal.throwIfAborted();
+  run.signal.throwIfAborted();
 }
 
 /** Null: it is stored. Rejects with what must end the run. */
-async function fetchOne(
-  context: FilesContext,
-  wanted: WantedFile,
-  signal: AbortSignal,
-): Promise<FileFailure | null> {
-  const { sink, lease, run, files, tally, clock, onEvent } = context;
+async function fetchOne(run: FilesRun, wanted: WantedFile, signal: AbortSignal): Promise<FileFailure | null> {
+  const { sink, lease, id, files, fileTally: tally, clock, onEvent } = run;
   const { entity, keyText, params, size } = wanted;
   const { maxBytes } = files;
   const startedMs = clock.now();
@@ -148,7 +102,7 @@ async function fetchOne(
       }),
       signal,
     );
-    await sink.files.stored(lease, run, wanted, file);
+    await sink.files.stored(lease, id, wanted, file);
     tally.stored(entity, file.bytes);
     onEvent({ kind: 'file-stored', entity, bytes: file.bytes, ms: clock.now() - startedMs });
     return null;
@@ -156,7 +110,7 @@ async function fetchOne(
     if (!(error instanceof SyncError) || endsRun(error)) throw error;
     const { code, recovery, message } = error;
     const failure: FileFailure = { code, recovery, message, at: instant(clock.now()) };
-    await sink.files.setAside(lease, run, wanted, failure);
+    await sink.files.setAside(lease, id, wanted, failure);
     tally.setAside(entity, params, failure);
     onEvent({ kind: 'file-set-aside', entity, code, message });
     return failure;
@@ -179,7 +133,7 @@ const ofSink: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
 ]);
 /** Of one file, whatever it means for other calls: it lies elsewhere, or its record was noted when the definition asked for it in another way. */
 const ofFile: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['REDIRECTED', 'USAGE']);
-/** Nobody has answered, as far as can be told, or somebody has sent us elsewhere. */
+/** The service did not answer, as far as can be told, or redirected the call. */
 const silent: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['NETWORK', 'TIMEOUT', 'UPSTREAM', 'REDIRECTED']);
 
 function endsRun({ code, recovery }: SyncError): boolean {

@@ -1,7 +1,16 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
-import type { FileFailure, LeftFiles } from '../../sinks/files.ts';
+import type { FileFailure, FileFolder, LeftFiles } from '../../sinks/files.ts';
 import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
+import type { FileSource } from '../../source/source.ts';
+
+/** Which files a run fetches, and where they go. */
+export interface FileOptions {
+  readonly source: FileSource;
+  readonly folder: FileFolder;
+  readonly entities: ReadonlySet<EntityName>;
+  readonly maxBytes: number;
+}
 
 /** What a run did about files. */
 export interface FileTally {

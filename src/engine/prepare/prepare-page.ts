@@ -10,11 +10,10 @@ import { anyJsonWithout } from './canonical-json.ts';
 import { compileChangeSpan, type ChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
-import { compileIsSorted } from './is-sorted.ts';
 import { placeInTree } from './listing-tree.ts';
 import { compilePrepare } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
-import { wholeJson } from './whole-json.ts';
+import { wholeJson } from './canonical-json.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
 export interface PreparedPage {
@@ -189,4 +188,25 @@ function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string 
 
 function idOf(raw: JsonValue): string {
   return isJsonObject(raw) ? wholeJson(raw['id'] ?? null) : '';
+}
+
+/**
+ * Makes the function that says whether a page's records come in the order that the entity asks for, as far as its values are
+ * times. One later than the run's start may belong to a record that changed while the page was made, at its old place.
+ */
+function compileIsSorted(entity: Entity, capMs: number): (records: readonly JsonValue[]) => boolean {
+  // Page tokens prove a walk by themselves, and pages in the opposite order have them.
+  if (entity.order === null || entity.pagination.kind !== 'offset') return () => true;
+  const valueOf = compileChangeSpan(entity.order.field);
+
+  return (records) => {
+    let beforeMs = Number.NEGATIVE_INFINITY;
+    for (const record of records) {
+      const value = valueOf(record);
+      if (value === null || value.highestMs > capMs) continue;
+      if (value.highestMs < beforeMs) return false;
+      beforeMs = value.highestMs;
+    }
+    return true;
+  };
 }

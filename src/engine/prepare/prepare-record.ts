@@ -11,9 +11,9 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue } from './column-value.ts';
-import { copiedFields } from './copied-fields.ts';
+import { copiedFields } from './column-value.ts';
 import type { Action } from '../../definitions/definition.ts';
-import { driftNotes } from './drift-notes.ts';
+import { driftNotes } from './schema-policy.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
 import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
 import { kindOf, refuseRecord } from './refuse-record.ts';

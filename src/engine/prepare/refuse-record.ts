@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { Quarantined, QuarantineReason } from '../../core/records.ts';
-import { wholeJson } from './whole-json.ts';
+import { wholeJson } from './canonical-json.ts';
 
 const maxQuarantinedChars = 1024 * 1024;
 

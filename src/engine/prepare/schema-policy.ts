@@ -1,8 +1,15 @@
 import { SyncError } from '../../core/errors.ts';
+import type { JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { FieldDrift } from '../../core/records.ts';
+import type { Column, EntityTable, FieldDrift, JsonType } from '../../core/records.ts';
+import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { KnownDrift } from '../../sinks/drift.ts';
-import type { ChosenEntity } from '../chosen-entities.ts';
+import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
+
+/** Longer names are cut, in what is noted of them. */
+const maxNameChars = 200;
+/** Names told apart in a run; a service that makes up a name for every record fills no memory. */
+const maxNames = 1_000;
 
 /** What becomes of a record with a field, or a type of a field, that is new. */
 export interface SchemaPolicy {
@@ -14,7 +21,7 @@ export interface SchemaPolicy {
 export type SchemaPolicies = ReadonlyMap<EntityName, SchemaPolicy>;
 
 /** Stands in for a table's names that are not told apart any more, and for all of them once it is known itself. */
-export const otherFields = '*';
+const otherFields = '*';
 
 export const acceptEverything: SchemaPolicy = { onNews: 'accept', isKnown: () => true };
 
@@ -62,4 +69,97 @@ export function schemaChanged(news: FieldDrift): SyncError {
       context: { entity: news.entity, field: news.field, type: news.type },
     },
   );
+}
+
+/** The table with the columns that were added for undeclared fields, behind the declared ones. */
+export function withEvolved(table: EntityTable, known: Pick<KnownDrift, 'evolved'>): EntityTable {
+  const declared = new Set(table.columns.map(({ name }) => name));
+  const evolved = known.evolved.filter(({ name }) => !declared.has(name));
+  const added = evolved.map(({ name, type }): Column => ({ name, type, isEvolved: true }));
+  return added.length === 0 ? table : { ...table, columns: [...table.columns, ...added] };
+}
+
+/** How a run is to prepare records, after what the sink knows of their fields. */
+interface KnownSchema {
+  /** The same, its tables with the added columns. */
+  readonly definition: Definition;
+  readonly policies: SchemaPolicies;
+}
+
+/** What has become of the tables of the chosen entities. Of the others nothing is asked. */
+export function knownSchema(
+  definition: Definition,
+  chosen: ChosenEntities,
+  knownOf: (table: EntityName) => KnownDrift,
+): KnownSchema {
+  const policies = new Map<EntityName, SchemaPolicy>();
+  const evolve = (table: EntityTable, one: ChosenEntity): EntityTable => {
+    const known = knownOf(table.entity);
+    policies.set(table.entity, schemaPolicyOf(one, known));
+    return withEvolved(table, known);
+  };
+  const entities = [...definition.entities].map(([name, entity]): [EntityName, Entity] => {
+    const one = chosen.get(name);
+    if (one === undefined) return [name, entity];
+    const { table, explodedTable } = entity;
+    const exploded = explodedTable === null ? null : evolve(explodedTable, one);
+    return [name, { ...entity, table: evolve(table, one), explodedTable: exploded }];
+  });
+  return { definition: { ...definition, entities: new Map(entities) }, policies };
+}
+
+/** The tables whose undeclared fields are to become columns. */
+export function evolvingTables(definition: Definition, chosen: ChosenEntities): readonly EntityName[] {
+  return [...chosen].flatMap(([name, { onSchemaChange }]) => {
+    const entity = onSchemaChange === 'evolve' ? definition.entities.get(name) : undefined;
+    if (entity === undefined) return [];
+    return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
+  });
+}
+
+/**
+ * Makes the function that says what is to be noted of a field. The same field and type give the very same object, so that a
+ * page's notes can be told apart by identity and cost nothing but a look.
+ */
+export function driftNotes(
+  entity: EntityName,
+  { onNews, isKnown }: SchemaPolicy,
+): (name: string, kind: FieldDrift['kind'], value: JsonValue) => FieldDrift {
+  type NoteByType = Partial<Record<JsonType, FieldDrift>>;
+  const notesByName = new Map<string, NoteByType>();
+  const others: Readonly<Record<FieldDrift['kind'], NoteByType>> = { undeclared: {}, misfit: {} };
+
+  function notesOf(name: string, kind: FieldDrift['kind']): NoteByType {
+    const known = notesByName.get(name);
+    if (known !== undefined) return known;
+    if (notesByName.size >= maxNames) return others[kind];
+    const notes: NoteByType = {};
+    notesByName.set(name, notes);
+    return notes;
+  }
+
+  return (name, kind, value) => {
+    const type = jsonTypeOf(value);
+    const notes = notesOf(name, kind);
+    const note = notes[type];
+    if (note !== undefined) return note;
+    const field = notes === others[kind] ? otherFields : noteName(name);
+    const drift: FieldDrift = { entity, field, kind, type };
+    return (notes[type] = onNews === 'accept' || isKnown(drift) ? drift : { ...drift, isRefused: true });
+  };
+}
+
+/** A ledger holds no lone surrogate: noted as it is, the name would come back as another one. */
+function noteName(name: string): string {
+  return name.slice(0, maxNameChars).toWellFormed();
+}
+
+/** As the value's JSON text reads: a number of more than 21 digits is written with an exponent. */
+export function jsonTypeOf(value: JsonValue): JsonType {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  if (typeof value === 'object') return 'object';
+  if (typeof value === 'bigint') return 'integer';
+  if (typeof value !== 'number') return typeof value === 'string' ? 'string' : 'boolean';
+  return Number.isInteger(value) && Math.abs(value) < 1e21 && !Object.is(value, -0) ? 'integer' : 'number';
 }

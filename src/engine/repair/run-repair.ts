@@ -4,9 +4,9 @@ import type { EntityName, RunId } from '../../core/names.ts';
 import { noCounts, type EntityTable, type PageCounts } from '../../core/records.ts';
 import type { EntityReport, RunKind, RunOutcome, RunReport } from '../../sinks/run-report.ts';
 import type { ConnectorIdentity, Lease, RunPlan, Sink } from '../../sinks/sink.ts';
-import { toSyncError } from '../note-ending.ts';
-import { newRunId } from '../new-run-id.ts';
-import { nothingDone } from '../nothing-done.ts';
+import { toSyncError } from '../run-ending.ts';
+import { newRunId } from '../plan-run.ts';
+import { nothingDone } from '../run-tally.ts';
 
 export interface RepairOptions {
   readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;

@@ -1,10 +1,10 @@
 import { SyncError } from '../../core/errors.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate, Judgement } from '../../sinks/deletes.ts';
-import { wholeJson } from '../prepare/whole-json.ts';
+import type { Run } from '../run.ts';
+import { wholeJson } from '../prepare/canonical-json.ts';
 import { findGetParams } from './find-get-params.ts';
 import { compileReadConfirmed } from './read-confirmed.ts';
-import type { SweepContext } from './sweep-run.ts';
 
 /** Calls that one run spends on asking for rows that seem to be gone; the rest waits for the next. */
 export const mostGetsPerRun = 200;
@@ -34,13 +34,13 @@ interface Answer {
  * leaves its row as it is. Gives the calls that are left, and what must end the run: what was answered until then has been stored.
  */
 export async function confirmMissing(
-  context: SweepContext,
+  run: Run,
   entities: readonly Entity[],
   gets: number,
 ): Promise<{ readonly getsLeft: number; readonly error: unknown }> {
   let asking = entities.map((entity): Asking => ({
     entity,
-    read: compileReadConfirmed(entity, context.policies.get(entity.name), filtersOf(context, entity)),
+    read: compileReadConfirmed(entity, run.policies.get(entity.name), filtersOf(run, entity)),
     unanswered: new Set(),
     unansweredInARow: 0,
     withdrawn: new Set(),
@@ -49,13 +49,13 @@ export async function confirmMissing(
   while (asking.length > 0 && getsLeft > 0) {
     const again: Asking[] = [];
     for (const one of asking) {
-      const batch = await nextBatch(context, one, Math.min(batchRows, getsLeft));
+      const batch = await nextBatch(run, one, Math.min(batchRows, getsLeft));
       if (batch.length === 0) continue;
-      const { gets: spent, endings } = await askBatch(context, one, batch);
+      const { gets: spent, endings } = await askBatch(run, one, batch);
       getsLeft -= spent;
       const [ending] = endings;
       if (ending !== undefined) return { getsLeft, error: ending };
-      context.signal.throwIfAborted();
+      run.signal.throwIfAborted();
       if (one.unansweredInARow < mostUnanswered) again.push(one);
     }
     asking = again;
@@ -63,29 +63,29 @@ export async function confirmMissing(
   return { getsLeft, error: null };
 }
 
-function filtersOf({ entities }: SweepContext, { name }: Entity): ReadonlySet<string> {
+function filtersOf({ entities }: Run, { name }: Entity): ReadonlySet<string> {
   return new Set(entities.get(name)?.variants.flatMap((variant) => Object.keys(variant)));
 }
 
 /** Those without an answer would come first again. */
 async function nextBatch(
-  { sink, lease, run, signal }: SweepContext,
+  { sink, lease, id, signal }: Run,
   { entity, unanswered }: Asking,
   limit: number,
 ): Promise<readonly Candidate[]> {
   signal.throwIfAborted();
   if (limit === 0) return [];
-  const found = await sink.deletes.toConfirm(lease, run, entity.name, limit + unanswered.size);
+  const found = await sink.deletes.toConfirm(lease, id, entity.name, limit + unanswered.size);
   return found.filter(({ row }) => !unanswered.has(row)).slice(0, limit);
 }
 
 /** Gives the number of calls it took, and what was thrown that must end the run. */
 async function askBatch(
-  context: SweepContext,
+  run: Run,
   asking: Asking,
   batch: readonly Candidate[],
 ): Promise<{ readonly gets: number; readonly endings: readonly unknown[] }> {
-  const { concurrency, signal } = context;
+  const { concurrency, signal } = run;
   const answers: Answer[] = [];
   const endings: unknown[] = [];
   const waiting = batch.values();
@@ -99,27 +99,25 @@ async function askBatch(
       if (params !== null) gets += 1;
       try {
         const answer =
-          params === null
-            ? undefined
-            : await context.source.get({ entity: asking.entity.name, params }, signal);
-        if (answer === undefined) noteUnanswered(context, asking, candidate);
+          params === null ? undefined : await run.source.get({ entity: asking.entity.name, params }, signal);
+        if (answer === undefined) noteUnanswered(run, asking, candidate);
         else {
           asking.unansweredInARow = 0;
           answers.push({ candidate, judgement: asking.read(candidate, answer) });
         }
       } catch (error) {
         if (endsRun(error)) endings.push(error);
-        else noteUnanswered(context, asking, candidate);
+        else noteUnanswered(run, asking, candidate);
       }
     }
   }
 
   await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, askOneAfterAnother));
-  await storeAnswers(context, asking, answers);
+  await storeAnswers(run, asking, answers);
   return { gets, endings };
 }
 
-function noteUnanswered({ onEvent }: SweepContext, asking: Asking, { row }: Candidate): void {
+function noteUnanswered({ onEvent }: Run, asking: Asking, { row }: Candidate): void {
   asking.unanswered.add(row);
   asking.unansweredInARow += 1;
   onEvent({ kind: 'record-confirmed', entity: asking.entity.name, verdict: 'unanswered' });
@@ -142,13 +140,13 @@ function endsRun(error: unknown): boolean {
 }
 
 async function storeAnswers(
-  { sink, lease, run, tally, onEvent }: SweepContext,
+  { sink, lease, id, tally, onEvent }: Run,
   { entity, withdrawn }: Asking,
   answers: readonly Answer[],
 ): Promise<void> {
   if (answers.length === 0) return;
   const judgements = answers.map(({ judgement }) => judgement);
-  const counts = await sink.deletes.judge(lease, run, entity.name, judgements);
+  const counts = await sink.deletes.judge(lease, id, entity.name, judgements);
   const stored = judgements.filter((one) => one.verdict === 'there' && one.record !== null).length;
   tally.confirmed(entity.name, stored, counts);
   for (const { candidate, judgement } of answers) {

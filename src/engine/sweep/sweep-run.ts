@@ -1,31 +1,10 @@
-import type { OnRunEvent } from '../../core/events.ts';
-import type { EntityName, RunId } from '../../core/names.ts';
+import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
-import type { Lease, Sink } from '../../sinks/sink.ts';
-import type { Source } from '../../source/source.ts';
-import type { ChosenEntities } from '../chosen-entities.ts';
-import type { SchemaPolicies } from '../prepare/schema-policy.ts';
-import type { RunOptions } from '../run-options.ts';
-import type { MissingStanding, RunTally } from '../run-tally.ts';
+import type { MissingStanding } from '../run-tally.ts';
+import type { Run } from '../run.ts';
 import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 import { judgeDeletes, type DeleteVerdict } from './judge-deletes.ts';
-
-export interface SweepContext {
-  readonly sink: Pick<Sink, 'deletes'>;
-  readonly lease: Lease;
-  readonly run: RunId;
-  readonly source: Pick<Source, 'get'>;
-  readonly definition: Definition;
-  readonly policies: SchemaPolicies;
-  readonly entities: ChosenEntities;
-  readonly options: Pick<RunOptions, 'guards' | 'allowDeletes'>;
-  /** Questions asked at a time. */
-  readonly concurrency: number;
-  readonly tally: RunTally;
-  readonly onEvent: OnRunEvent;
-  readonly signal: AbortSignal;
-}
 
 /** Rows of one transaction: some tens of milliseconds. */
 const batchRows = 1000;
@@ -40,62 +19,60 @@ interface JudgedEntity {
  * what is left together with all that would go along, and deletes what passes. Each step is stored by itself;
  * a later run goes on. Throws what must end the run.
  */
-export async function sweepRun(context: SweepContext): Promise<void> {
-  const { sink, lease, run, definition, options, tally, onEvent, signal } = context;
+export async function sweepRun(run: Run): Promise<void> {
+  const { sink, lease, id, definition, asked, tally, onEvent, signal } = run;
   onEvent({ kind: 'sweep-started' });
   for (let isDone = false; !isDone;) {
     signal.throwIfAborted();
-    ({ isDone } = await sink.deletes.sweep(lease, run, batchRows));
+    ({ isDone } = await sink.deletes.sweep(lease, id, batchRows));
   }
-  await sink.deletes.suspectParents(lease, run, confirmable(definition));
-  if (options.allowDeletes) {
-    for (const { entity } of await sink.deletes.missing(lease, run)) {
-      await sink.deletes.allow(lease, run, entity);
+  await sink.deletes.suspectParents(lease, id, confirmable(definition));
+  if (asked.allowDeletes) {
+    for (const { entity } of await sink.deletes.missing(lease, id)) {
+      await sink.deletes.allow(lease, id, entity);
     }
   }
 
-  const suspected = await judgeMissing(context);
+  const suspected = await judgeMissing(run);
   // In the report from now on: the run may end before the rest is done.
-  for (const one of suspected) tally.missing(one.missing.entity, standingOf(one, options));
+  for (const one of suspected) tally.missing(one.missing.entity, standingOf(one, asked));
   const toAsk = worthAsking(definition, suspected);
-  const asked = await confirmMissing(context, toAsk, mostGetsPerRun);
+  const answered = await confirmMissing(run, toAsk, mostGetsPerRun);
   // Judging counts all that would go along: again only where there is something new.
-  const judged = toAsk.length === 0 ? suspected : await judgeMissing(context);
+  const judged = toAsk.length === 0 ? suspected : await judgeMissing(run);
   for (const { missing } of suspected) tally.missing(missing.entity, nothingMissing);
   let isChanged = false;
   for (const { missing, verdict } of judged) {
-    const standing = standingOf({ missing, verdict }, options);
+    const standing = standingOf({ missing, verdict }, asked);
     const { withheld: rows, withheldBecause: because } = standing;
     tally.missing(missing.entity, standing);
     if (because !== null) {
       onEvent({ kind: 'deletes-withheld', entity: missing.entity, rows, live: missing.live, because });
     }
     for (const which of verdict.passing) {
-      if (await deleteAll(context, missing.entity, which)) isChanged = true;
+      if (await deleteAll(run, missing.entity, which)) isChanged = true;
     }
   }
-  if (await deleteOrphans(context)) isChanged = true;
+  if (await deleteOrphans(run)) isChanged = true;
   // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
-  if (asked.error !== null) throw asked.error;
+  if (answered.error !== null) throw answered.error;
 
-  const orphans = (isChanged ? await judgeMissing(context) : judged).filter(
-    ({ missing }) => missing.orphans > 0,
-  );
+  const orphans = (isChanged ? await judgeMissing(run) : judged).filter(({ missing }) => missing.orphans > 0);
   if (orphans.length > 0) {
-    const { error } = await confirmMissing(context, worthAsking(definition, orphans), asked.getsLeft);
-    await deleteOrphans(context);
+    const { error } = await confirmMissing(run, worthAsking(definition, orphans), answered.getsLeft);
+    await deleteOrphans(run);
     if (error !== null) throw error;
   }
-  tally.endedBelow(await sink.deletes.endedBelow(lease, run));
+  tally.endedBelow(await sink.deletes.endedBelow(lease, id));
   if (!isChanged && orphans.length === 0) return;
   for (const { missing } of judged) tally.missing(missing.entity, nothingMissing);
-  await tellMissing(context);
+  await tellMissing(run);
 }
 
 /** Says in the run's report what is withheld and what waits, as it is stored. Also of a run that ended before it could sweep. */
-export async function tellMissing(context: SweepContext): Promise<void> {
-  for (const { missing, verdict } of await judgeMissing(context)) {
-    context.tally.missing(missing.entity, standingOf({ missing, verdict }, context.options));
+export async function tellMissing(run: Run): Promise<void> {
+  for (const { missing, verdict } of await judgeMissing(run)) {
+    run.tally.missing(missing.entity, standingOf({ missing, verdict }, run.asked));
   }
 }
 
@@ -118,9 +95,9 @@ function worthAsking({ entities }: Definition, judged: readonly JudgedEntity[]):
     .flatMap(({ missing }): readonly Entity[] | Entity => entities.get(missing.entity) ?? []);
 }
 
-async function judgeMissing({ sink, lease, run, options }: SweepContext): Promise<readonly JudgedEntity[]> {
-  const found = await sink.deletes.missing(lease, run);
-  const verdicts = judgeDeletes(found, options.guards);
+async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly JudgedEntity[]> {
+  const found = await sink.deletes.missing(lease, id);
+  const verdicts = judgeDeletes(found, asked.guards);
   return found.flatMap((missing) => {
     const verdict = verdicts.get(missing.entity);
     return verdict === undefined || missing.missing + missing.orphans === 0 ? [] : [{ missing, verdict }];
@@ -129,7 +106,7 @@ async function judgeMissing({ sink, lease, run, options }: SweepContext): Promis
 
 function standingOf(
   { missing, verdict: { withheldBecause } }: JudgedEntity,
-  { guards }: SweepContext['options'],
+  { guards }: Run['asked'],
 ): MissingStanding {
   const vouchedFor = withheldBecause === 'adopted' ? 0 : missing.vouchedFor;
   const withheld = withheldBecause === null ? 0 : missing.missing - missing.allowed - vouchedFor;
@@ -141,13 +118,13 @@ function standingOf(
 
 /** True when there were any. */
 async function deleteAll(
-  { sink, lease, run, tally, onEvent, signal }: SweepContext,
+  { sink, lease, id, tally, onEvent, signal }: Run,
   entity: EntityName,
   which: TombstoneChoice,
 ): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
-    const rows = await sink.deletes.tombstone(lease, run, entity, which, batchRows);
+    const rows = await sink.deletes.tombstone(lease, id, entity, which, batchRows);
     if (rows === 0) return isChanged;
     tally.deleted(entity, rows);
     onEvent({ kind: 'rows-deleted', entity, rows });
@@ -155,10 +132,10 @@ async function deleteAll(
 }
 
 /** What lies below deleted records was judged with them, and goes as well. True when there was any. */
-async function deleteOrphans({ sink, lease, run, tally, onEvent, signal }: SweepContext): Promise<boolean> {
+async function deleteOrphans({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
-    const batch = await sink.deletes.tombstoneOrphans(lease, run, batchRows);
+    const batch = await sink.deletes.tombstoneOrphans(lease, id, batchRows);
     if (batch.length === 0) return isChanged;
     for (const { entity, rows } of batch) {
       if (rows === 0) continue;

@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import { copiedFields } from '../../engine/prepare/copied-fields.ts';
+import { copiedFields } from '../../engine/prepare/column-value.ts';
 import { notFound } from '../api-error.ts';
 import type { Provider, ProviderFile } from '../provider.ts';
 import type { ContextStores } from '../store/context-stores.ts';

@@ -1,4 +1,4 @@
-import { nothingDone } from '../../../src/engine/nothing-done.ts';
+import { nothingDone } from '../../../src/engine/run-tally.ts';
 import { describe, expect, it } from 'vitest';
 import { runReportText } from '../../../src/cli/tables/run-report-text.ts';
 import { isConnectorName, isDeclaredName } from '../../../src/core/names.ts';

@@ -8,7 +8,7 @@ import type {
   PageCounts,
   PreparedRecord,
 } from '../../../src/core/records.ts';
-import { withEvolved } from '../../../src/engine/prepare/known-schema.ts';
+import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import type { Lease, Sink } from '../../../src/sinks/sink.ts';
 import {

@@ -1,4 +1,4 @@
-import { nothingDone } from '../../../src/engine/nothing-done.ts';
+import { nothingDone } from '../../../src/engine/run-tally.ts';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { backfillWindows, mostWindows, windowText } from '../../../src/engine/backfill/backfill-windows.ts';
+import { backfillWindows, mostWindows } from '../../../src/engine/plan-backfill.ts';
+import { windowText } from '../../../src/engine/run-options.ts';
 import { parseInstant } from '../../../src/cli/backfill/parse-instant.ts';
 import { parseWindowLength } from '../../../src/cli/backfill/window-length.ts';
 import { seededRandom } from '../../support/seeded-random.ts';

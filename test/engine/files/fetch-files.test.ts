@@ -2,8 +2,9 @@ import { expect, it } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
-import { fetchFiles, type FilesContext } from '../../../src/engine/files/fetch-files.ts';
-import { fileTally } from '../../../src/engine/files/file-tally.ts';
+import { fetchFiles } from '../../../src/engine/files/fetch-files.ts';
+import { fileTally, type FileOptions } from '../../../src/engine/files/file-tally.ts';
+import type { Run } from '../../../src/engine/run.ts';
 import type { Files, WantedFile } from '../../../src/sinks/files.ts';
 
 const entity = 'attachments' as EntityName;
@@ -32,15 +33,15 @@ it('ends what is on its way before it says that the ledger has failed', async ()
     unknown: () => Promise.resolve([]),
   };
   let downloads = 0;
-  const context: FilesContext = {
+  const run = {
     sink: { files },
     lease: {
       connector: 'library' as ConnectorName,
       epoch: 1,
       [Symbol.asyncDispose]: () => Promise.resolve(),
     },
-    run: 'r1' as RunId,
-    entities: [entity],
+    id: 'r1' as RunId,
+    plan: { kind: 'sync', entities: [entity] },
     files: {
       entities: new Set([entity]),
       maxBytes: 10,
@@ -59,13 +60,13 @@ it('ends what is on its way before it says that the ledger has failed', async ()
           throw signal.reason;
         },
       },
-    },
+    } satisfies FileOptions,
     concurrency: 2,
-    tally: fileTally(),
+    fileTally: fileTally(),
     clock: systemClock,
     onEvent: () => undefined,
     signal: new AbortController().signal,
   };
-  await expect(fetchFiles(context)).rejects.toBe(failure);
+  await expect(fetchFiles(run as unknown as Run)).rejects.toBe(failure);
   expect(hasEnded).toBe(true);
 });

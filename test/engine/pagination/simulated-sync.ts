@@ -7,7 +7,8 @@ import type { Entity } from '../../../src/definitions/definition.ts';
 import type { GroupCommits } from '../../../src/engine/group-commits.ts';
 import { compilePreparePage } from '../../../src/engine/prepare/prepare-page.ts';
 import type { RunTally } from '../../../src/engine/run-tally.ts';
-import { walkPartition, type WalkContext, type WalkEnd } from '../../../src/engine/walk-partition.ts';
+import { walkPartition } from '../../../src/engine/walk-partition.ts';
+import type { WalkContext, WalkEnd } from '../../../src/engine/walk.ts';
 import type { Position, Seal, WalkMode } from '../../../src/sinks/partition.ts';
 import type { PageCommit } from '../../../src/sinks/sink.ts';
 import type { Source } from '../../../src/source/source.ts';
@@ -139,20 +140,23 @@ export function simulatedSync(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
     const context: WalkContext = {
-      run: 'run' as RunId,
-      source,
+      run: {
+        id: 'run' as RunId,
+        source,
+        tally: { pageCommitted: () => undefined } as unknown as RunTally,
+        capMs,
+        clock: { now: service.dateMs, sleep: () => Promise.resolve() },
+        onEvent: () => undefined,
+        signal: stop.signal,
+      },
       commits: simulatedCommits(stop.signal, onCommit),
-      tally: { pageCommitted: () => undefined } as unknown as RunTally,
       entity: walked,
       pageLengths: new Map(),
       preparePage: compilePreparePage(simulated, new Map(), walked, { capMs, isBackfill: false }),
       inFlight: { bytes: 0, maxBytes: 1e9 },
-      capMs,
       isBackfill: false,
       isFiltered: false,
-      clock: { now: service.dateMs, sleep: () => Promise.resolve() },
-      onEvent: () => undefined,
-      signal: stop.signal,
+      onStored: () => undefined,
     };
     const partition = {
       id: 1,

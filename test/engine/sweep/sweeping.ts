@@ -3,6 +3,7 @@ import type { RunEvent } from '../../../src/core/events.ts';
 import type { JsonValue } from '../../../src/core/json.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import { ordinaryRun, type RunOptions } from '../../../src/engine/run-options.ts';
+import type { Run } from '../../../src/engine/run.ts';
 import { runTally, type RunTally } from '../../../src/engine/run-tally.ts';
 import { sweepRun } from '../../../src/engine/sweep/sweep-run.ts';
 import type { EntityReport } from '../../../src/sinks/run-report.ts';
@@ -57,20 +58,21 @@ export async function sweep(
     asked.push(id);
     return new Promise((resolve) => resolve(answers(id)));
   };
-  const error: unknown = await sweepRun({
+  const run = {
     sink: { deletes },
     lease: { connector: 'test', epoch: 1 } as unknown as Lease,
-    run: 'r1' as RunId,
+    id: 'r1' as RunId,
     source: { get },
     definition: mailing,
     policies: new Map(),
     entities: new Map(),
-    options: { ...ordinaryRun, ...options },
+    asked: { ...ordinaryRun, ...options },
     concurrency: 3,
     tally,
-    onEvent: (event) => events.push(event),
+    onEvent: (event: RunEvent) => events.push(event),
     signal,
-  }).then(
+  };
+  const error: unknown = await sweepRun(run as unknown as Run).then(
     () => null,
     (reason: unknown) => reason,
   );

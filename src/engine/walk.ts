@@ -1,9 +1,53 @@
 import * as z from 'zod';
-import type { Position } from '../sinks/partition.ts';
+import type { Entity } from '../definitions/definition.ts';
+import type { Partition, Position, Proof, WalkFailure } from '../sinks/partition.ts';
 import type { SourcePage } from '../source/source.ts';
-import type { PreparedPage } from './prepare/prepare-page.ts';
 import { smaller } from './clock-difference.ts';
+import type { GroupCommits } from './group-commits.ts';
+import type { PageLengths } from './pagination/page-lengths.ts';
+import type { Pagination } from './pagination/pagination.ts';
+import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
+import type { Run } from './run.ts';
 import { afterKeys, noProgress, walkProgress, type WalkProgress } from './walk-progress.ts';
+
+/** What the walks of one entity in one run share. */
+export interface WalkContext {
+  readonly run: Pick<Run, 'id' | 'source' | 'tally' | 'capMs' | 'clock' | 'onEvent' | 'signal'>;
+  readonly commits: GroupCommits;
+  readonly inFlight: InFlight;
+  readonly entity: Entity;
+  /** The walks are bounded at both ends: what they do not meet may lie outside. */
+  readonly isBackfill: boolean;
+  /** The settings say which of the entity's records are read. */
+  readonly isFiltered: boolean;
+  readonly pageLengths: PageLengths;
+  readonly preparePage: PreparePage;
+  /** Called with each page that was stored, and the partitions that became due by it. */
+  readonly onStored: (newlyDue: number) => void;
+}
+
+/** One partition being read. */
+export interface Walk extends WalkContext {
+  readonly partition: Partition;
+  readonly pagination: Pagination;
+}
+
+/** Bytes of pages that are received and not yet stored, over all walks of a run. */
+export interface InFlight {
+  bytes: number;
+  readonly maxBytes: number;
+}
+
+export type WalkEnd =
+  | { readonly kind: 'sealed'; readonly proof: Proof }
+  | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
+
+/** A position with what the walk itself adds to it, and the beginnings of this run. */
+export interface Standing {
+  readonly position: Position;
+  readonly state: WalkState;
+  readonly restarts: number;
+}
 
 /**
  * What a walk notes beside its pagination's position, from its beginning on and through every kill: kept under these names in

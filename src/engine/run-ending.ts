@@ -1,0 +1,107 @@
+import { instant, type Clock, type Instant } from '../core/clock.ts';
+import { SyncError, ThrottledError } from '../core/errors.ts';
+
+/** What ended a run before its work was done. A failure outweighs a pause, because a person may have to act on it; a pause outweighs a budget. */
+export interface RunEnding {
+  readonly error: SyncError | null;
+  /** The service asked for a pause until then, longer than a call waits. */
+  readonly resumeAt: Instant | null;
+  /** The time or the calls that the run was given are used up: nothing more may start. */
+  readonly isSpent: boolean;
+  /** The run ended early or was told to: the phases to come are left to a later run. */
+  readonly isOver: boolean;
+  /** Aborted when the run must stop at once: by the caller, or by what ended it. */
+  readonly signal: AbortSignal;
+  /** Notes the first thing that ended the run. What follows from the end itself is no news. */
+  readonly note: (error: unknown) => void;
+  /** Notes it and stops the run. Calls that were paid for when the budget was spent may still be stored. */
+  readonly end: (error: unknown) => void;
+  /** Notes a failure that does not stop the run: what is left to do must still be told. */
+  readonly fail: (error: unknown) => void;
+  /** As `end`, without waiting for calls that were paid for. */
+  readonly endNow: (error: unknown) => void;
+}
+
+/** `outer`: the caller's signal. */
+export function runEnding(outer: AbortSignal, clock: Clock): RunEnding {
+  let error: SyncError | null = null;
+  let resumeAt: Instant | null = null;
+  let isSpent = false;
+  const stop = new AbortController();
+  const signal = AbortSignal.any([outer, stop.signal]);
+
+  function note(reason: unknown): void {
+    if (isBudgetSpent(reason)) isSpent = true;
+    else if (signal.aborted && isAbort(reason, signal)) return;
+    else if (!(reason instanceof ThrottledError)) error ??= toSyncError(reason);
+    else if (!signal.aborted) resumeAt = instant(clock.now() + reason.retryAfterMs);
+  }
+
+  function endNow(reason: unknown): void {
+    note(reason);
+    stop.abort(reason);
+  }
+
+  return {
+    get error() {
+      return error;
+    },
+    get resumeAt() {
+      return resumeAt;
+    },
+    get isSpent() {
+      return isSpent;
+    },
+    get isOver() {
+      return error !== null || resumeAt !== null || isSpent || signal.aborted;
+    },
+    signal,
+    note,
+    fail: (reason) => void (error ??= toSyncError(reason)),
+    end: (reason) => (isBudgetSpent(reason) ? note(reason) : endNow(reason)),
+    endNow,
+  };
+}
+
+export function isBudgetSpent(error: unknown): boolean {
+  return error instanceof SyncError && error.code === 'BUDGET_SPENT';
+}
+
+export function toSyncError(error: unknown): SyncError {
+  if (error instanceof SyncError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new SyncError(message, { code: 'INTERNAL', recovery: 'stop', cause: error });
+}
+
+function isAbort(error: unknown, signal: AbortSignal): boolean {
+  return error === signal.reason || (error instanceof Error && error.name === 'AbortError');
+}
+
+/** Timers do not reach further: 24 days. */
+const longestMs = 2 ** 31 - 1;
+
+/** Calls `onSpent` with BUDGET_SPENT once, `budgetMs` after `beganMs`, unless it is disposed before. Null: never. */
+export function watchTime(
+  budgetMs: number | null,
+  beganMs: number,
+  { clock, onSpent }: { readonly clock: Clock; readonly onSpent: (error: SyncError) => void },
+): Disposable {
+  const over = new AbortController();
+  if (budgetMs !== null) {
+    const leftMs = Math.min(longestMs, Math.max(0, beganMs + budgetMs - clock.now()));
+    clock.sleep(leftMs, over.signal).then(
+      () => onSpent(spentError(budgetMs)),
+      // Only the signal ends a sleep early.
+      () => undefined,
+    );
+  }
+  return { [Symbol.dispose]: () => over.abort() };
+}
+
+function spentError(budgetMs: number): SyncError {
+  return new SyncError(`the ${budgetMs} ms that this run was given are over; the next run resumes`, {
+    code: 'BUDGET_SPENT',
+    recovery: 'stop',
+    context: { budgetMs },
+  });
+}

@@ -1,0 +1,97 @@
+import type { Clock } from '../core/clock.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { RunId } from '../core/names.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { ConnectorIdentity, Lease, RunPlan, Sink } from '../sinks/sink.ts';
+import type { Source } from '../source/source.ts';
+import type { ChosenEntities } from './chosen-entities.ts';
+import { fileTally, type FileOptions, type FileTally } from './files/file-tally.ts';
+import { planRun, withWindow } from './plan-run.ts';
+import { knownSchema, type SchemaPolicies } from './prepare/schema-policy.ts';
+import { runEnding, type RunEnding } from './run-ending.ts';
+import { ordinaryRun, type RunOptions } from './run-options.ts';
+import { runTally, type RunTally } from './run-tally.ts';
+
+export interface SyncOptions {
+  readonly identity: ConnectorIdentity;
+  readonly definition: Definition;
+  /** Closed over ancestors: a child without its parent in it would never be found. */
+  readonly entities: ChosenEntities;
+  readonly source: Source;
+  readonly sink: Sink;
+  /** Partitions walked at a time; also records asked for, and files fetched. */
+  readonly concurrency: number;
+  readonly clock: Clock;
+  readonly onEvent: OnRunEvent;
+  /** Where it is no ordinary run: what is asked of this one. */
+  readonly run?: Partial<RunOptions>;
+  /** The files that an ordinary run fetches after its walks. Absent or null: none; which ones are wanted is noted all the same. */
+  readonly files?: FileOptions | null;
+  /** Aborted: received pages are stored, open calls are dropped, the run ends as `interrupted`. */
+  readonly signal: AbortSignal;
+}
+
+/** One run of one connector while it is under way: what it was given, what it reads, and its own account. Every phase takes it. */
+export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
+  readonly id: RunId;
+  readonly lease: Lease;
+  /** Its tables have the columns that were added for undeclared fields. */
+  readonly definition: Definition;
+  /** In a backfill with the bounds of its window. */
+  readonly entities: ChosenEntities;
+  /** What is done with changes of the records, by table. */
+  readonly policies: SchemaPolicies;
+  readonly asked: RunOptions;
+  readonly plan: RunPlan;
+  /** The run that this one resumes. */
+  readonly continues: RunId | null;
+  readonly files: FileOptions | null;
+  /** When its time began to count, before it was connected. */
+  readonly beganMs: number;
+  readonly startedMs: number;
+  /** The run's start by the service's clock, in milliseconds: what changed later may not have been read. */
+  readonly capMs: number;
+  readonly tally: RunTally;
+  readonly fileTally: FileTally;
+  readonly ending: RunEnding;
+  /** That of `ending`: aborted when the run must stop at once. */
+  readonly signal: AbortSignal;
+}
+
+/** Begins a run of a connector that is held: plans it and enters it into the ledger. */
+export async function startRun(options: SyncOptions, lease: Lease, beganMs: number): Promise<Run> {
+  const { sink, source, clock, identity, onEvent, run, files = null } = options;
+  const asked: RunOptions = { ...ordinaryRun, ...run };
+  const { definition, policies } = knownSchema(options.definition, options.entities, (table) =>
+    sink.drift.known(identity.connector, table),
+  );
+  const entities = withWindow(definition, options.entities, asked.window);
+  const plan = planRun(definition, entities, clock.now(), asked);
+  const startedMs = clock.now();
+  const { run: id, continues, due, earlier } = await sink.startRun(lease, plan);
+  onEvent({ kind: 'run-started', connector: identity.connector, run: id, continues, due });
+  const { serverTime } = source.stats();
+  const ending = runEnding(options.signal, clock);
+  return {
+    ...options,
+    id,
+    lease,
+    definition,
+    entities,
+    policies,
+    asked,
+    plan,
+    continues,
+    files,
+    beganMs,
+    startedMs,
+    capMs: serverTime === null ? startedMs : Date.parse(serverTime),
+    tally: runTally(
+      plan.tables.map(({ entity }) => entity),
+      earlier,
+    ),
+    fileTally: fileTally(),
+    ending,
+    signal: ending.signal,
+  };
+}

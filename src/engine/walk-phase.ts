@@ -1,0 +1,120 @@
+import { SyncError } from '../core/errors.ts';
+import type { EntityName } from '../core/names.ts';
+import type { Partition, WalkFailure } from '../sinks/partition.ts';
+import { isFiltered } from './chosen-entities.ts';
+import { groupCommits } from './group-commits.ts';
+import { compilePreparePage } from './prepare/prepare-page.ts';
+import type { Run } from './run.ts';
+import { walkPartition } from './walk-partition.ts';
+import type { WalkContext, WalkEnd } from './walk.ts';
+import { watchSilence } from './watch-silence.ts';
+import { newWake, workPool } from './work-pool.ts';
+
+/** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
+const maxInFlightBytes = 64 * 1024 * 1024;
+
+/**
+ * Walks what is due, and then what nothing led to in this chain of runs. Resolves when every walk has stopped. Throws what the
+ * sink refuses, and `SyncError` when the API stopped responding.
+ */
+export async function walkPhase(run: Run): Promise<void> {
+  const { sink, lease, tally, ending, clock, onEvent, signal } = run;
+  const commits = groupCommits(run);
+  const inFlight = { bytes: 0, maxBytes: maxInFlightBytes };
+  const wake = newWake();
+  const silence = watchSilence();
+  const contexts = new Map<EntityName, WalkContext>();
+  /** Entities that the service denies as a whole: their other partitions would only be denied one by one. */
+  const denied = new Map<EntityName, WalkFailure>();
+
+  /** What the walks of an entity share, made when the first of them starts. */
+  function contextOf(name: EntityName): WalkContext {
+    const known = contexts.get(name);
+    if (known !== undefined) return known;
+    const { definition, entities, policies } = run;
+    const entity = definition.entities.get(name);
+    if (entity === undefined) {
+      throw new SyncError(
+        `the ledger knows an entity ${name} that the definition ${definition.name} does not`,
+        { code: 'INTERNAL', recovery: 'stop' },
+      );
+    }
+    const isBackfill = run.asked.window !== null;
+    const context: WalkContext = {
+      run,
+      commits,
+      inFlight,
+      entity,
+      isBackfill,
+      isFiltered: isFiltered(entities.get(name)),
+      pageLengths: new Map(),
+      preparePage: compilePreparePage(
+        definition,
+        entities,
+        entity,
+        { capMs: run.capMs, isBackfill },
+        policies,
+      ),
+      onStored: (newlyDue) => {
+        silence.pageStored(name);
+        if (newlyDue > 0) wake.wake();
+      },
+    };
+    contexts.set(name, context);
+    return context;
+  }
+
+  async function walk(partition: Partition): Promise<void> {
+    const { entity, params } = partition;
+    const denial = denied.get(entity);
+    if (denial !== undefined) return await setAside(partition, denial);
+    const end = await walkOne(partition);
+    if (end.kind === 'set-aside') {
+      if (end.failure.recovery === 'skip-entity') denied.set(entity, end.failure);
+      return await setAside(partition, end.failure);
+    }
+    tally.sealed(partition, end.proof);
+    onEvent({ kind: 'walk-sealed', entity, params, proof: end.proof.kind });
+  }
+
+  async function walkOne(partition: Partition): Promise<WalkEnd> {
+    commits.walkOpened();
+    try {
+      return await walkPartition(contextOf(partition.entity), partition);
+    } finally {
+      commits.walkClosed();
+    }
+  }
+
+  async function setAside(partition: Partition, failure: WalkFailure): Promise<void> {
+    const { id, entity, params } = partition;
+    const { code, message } = failure;
+    await sink.setAside(lease, { partition: id, run: run.id }, failure);
+    tally.setAside(partition, failure);
+    onEvent({ kind: 'walk-set-aside', entity, params, code, message });
+    if (denied.has(entity) || failure.recovery !== 'retry') return;
+    const { verdict, pauseMs } = silence.walkUnanswered(entity, code === 'BODY_INVALID');
+    if (verdict === 'deny-entity') denied.set(entity, failure);
+    if (verdict === 'end-run') throw silenceError(failure);
+    if (pauseMs > 0) await clock.sleep(pauseMs, signal);
+  }
+
+  const isOver = (): boolean => signal.aborted || ending.isSpent;
+  const next = async (limit: number): Promise<readonly Partition[]> =>
+    await sink.nextPartitions(lease, limit);
+  do {
+    await workPool({ concurrency: run.concurrency, isOver, next, work: walk, onError: ending.end }, wake);
+    // Only now: what leads to something else may have been among what was walked.
+  } while (!isOver() && (await sink.findLeftovers(lease)) > 0);
+
+  // Where the walks that an earlier run left are all that fails, everything else must still be read.
+  if (silence.isUnbroken() && run.continues === null && !signal.aborted) {
+    throw silenceError([...denied.values()].at(-1) ?? null);
+  }
+}
+
+/** Ends the run as failed, so that the next one resumes here. */
+function silenceError(last: WalkFailure | null): SyncError {
+  const message = `the API stopped responding; repeated walks failed, the last one with: ${last?.message ?? 'no answer'}`;
+  return new SyncError(message, { code: last?.code ?? 'UPSTREAM', recovery: 'retry' });
+}

@@ -1,0 +1,69 @@
+export interface Pool<T> {
+  /** Items worked on at a time. */
+  readonly concurrency: number;
+  /** True from when nothing more may start; what is open runs to its end. */
+  readonly isOver: () => boolean;
+  /** The next items, at most `limit`; may repeat ones that are open. */
+  readonly next: (limit: number) => Promise<readonly T[]>;
+  readonly work: (item: T) => Promise<void>;
+  /** Takes what `next` and `work` throw, at once. It must make `isOver` true where nothing more may start. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** Lets a pool look for work again. */
+export interface Wake {
+  wake(): void;
+  /** Resolves at the next `wake()`. */
+  next(): Promise<void>;
+}
+
+/**
+ * Works off what is there, at most `concurrency` items at a time: each keeps its place until it ends, and `next` says which one
+ * starts then. Resolves when there is nothing more and nothing is open, or when it is over and all that was open has ended.
+ */
+export async function workPool<T extends { readonly id: number }>(
+  pool: Pool<T>,
+  wake: Wake = newWake(),
+): Promise<void> {
+  const { concurrency, isOver, onError } = pool;
+  const open = new Map<number, Promise<void>>();
+
+  async function work(item: T): Promise<void> {
+    try {
+      await pool.work(item);
+    } catch (error) {
+      onError(error);
+    } finally {
+      open.delete(item.id);
+      wake.wake();
+    }
+  }
+
+  try {
+    while (!isOver()) {
+      const woken = wake.next();
+      const free = concurrency - open.size;
+      // Open items may be among the answers: asking for that many more leaves `free` others where there are any.
+      const next = free > 0 ? await pool.next(concurrency + open.size) : [];
+      for (const item of next.filter(({ id }) => !open.has(id)).slice(0, free)) open.set(item.id, work(item));
+      if (open.size === 0) return;
+      // Not a race over the open items: each one would keep a reaction per turn for as long as the longest lasts.
+      await woken;
+    }
+  } catch (error) {
+    onError(error);
+  }
+  await Promise.all(open.values());
+}
+
+export function newWake(): Wake {
+  let wakeNow: () => void = () => undefined;
+  let next = new Promise<void>((resolve) => (wakeNow = resolve));
+  return {
+    wake: () => {
+      wakeNow();
+      next = new Promise<void>((resolve) => (wakeNow = resolve));
+    },
+    next: () => next,
+  };
+}
