@@ -122,9 +122,10 @@ function differences(
         !isCurrent(existing.get(schedulerId(sink.id, connector)), sink, connector, schedule),
     )
     .map(({ connector }) => connector);
+  const names: ReadonlySet<string> = new Set(connectors.keys());
   const unknown = [...existing.keys()].flatMap((id) => {
     const connector = scheduledConnector(id, sink.id);
-    return connector === null || [...connectors.keys()].some((name) => name === connector) ? [] : [connector];
+    return connector === null || names.has(connector) ? [] : [connector];
   });
   return [...changed, ...unknown];
 }
