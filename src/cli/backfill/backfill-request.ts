@@ -8,8 +8,8 @@ import {
   canBeBounded,
   planBackfill,
   type BackfillPlan,
+  type BackfillSpan,
 } from '../../engine/plan-backfill.ts';
-import type { BackfillSpan } from '../../engine/plan-backfill.ts';
 import { selectEntities } from '../../engine/select-entities.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import { formatWindowLength, parseWindowLength } from './window-length.ts';

@@ -1,7 +1,6 @@
-import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import { damageAdvice, damageText, type DamagedFile } from '../../sinks/closed-files.ts';
 import { ledgerFile } from '../../sinks/open-history.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import type { DamagedFile } from '../../sinks/closed-files.ts';
 import type {
   ConnectorStatus,
   FailedFile,

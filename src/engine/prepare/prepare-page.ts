@@ -6,14 +6,13 @@ import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 import type { EntityRows } from '../../sinks/sink.ts';
 import type { ChosenEntities } from '../chosen-entities.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
-import { anyJsonWithout } from './canonical-json.ts';
+import { anyJsonWithout, wholeJson } from './canonical-json.ts';
 import { compileChangeSpan, type ChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
 import { compilePrepare } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
-import { wholeJson } from './canonical-json.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
 export interface PreparedPage {

@@ -10,14 +10,18 @@ import type {
   QuarantineReason,
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
-import { toColumnValue } from './column-value.ts';
-import { copiedFields } from './column-value.ts';
+import { toColumnValue, copiedFields } from './column-value.ts';
 import type { Action } from '../../definitions/definition.ts';
-import { driftNotes } from './schema-policy.ts';
+import {
+  driftNotes,
+  acceptEverything,
+  describeNews,
+  schemaChanged,
+  type SchemaPolicy,
+} from './schema-policy.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
 import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
 import { kindOf, refuseRecord } from './refuse-record.ts';
-import { acceptEverything, describeNews, schemaChanged, type SchemaPolicy } from './schema-policy.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;

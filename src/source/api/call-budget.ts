@@ -1,9 +1,8 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, ThrottledError } from '../../core/errors.ts';
 import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import type { SourceStats } from '../source.ts';
-import { openCallPace } from './call-pace.ts';
 
 /** What calls have cost so far. */
 export type CallCosts = Omit<SourceStats, 'serverTime'>;
@@ -93,9 +92,73 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
 }
 
 function spentError(maxCalls: number): SyncError {
-  return new SyncError(`the ${maxCalls} calls that this run may make are made; the next run goes on`, {
+  return new SyncError(`call limit of ${maxCalls} reached; the next run resumes`, {
     code: 'BUDGET_SPENT',
     recovery: 'stop',
     context: { maxCalls },
   });
+}
+
+/** When the next attempt may start: a steady rate, that a throttle pauses and slows. */
+interface CallPace {
+  /**
+   * Resolves when an attempt may start. Throws `ThrottledError` when a pause is longer than `maxWaitMs`, and the
+   * signal's reason.
+   */
+  turn(signal: AbortSignal): Promise<void>;
+  /** The service asked for `waitMs` of quiet: nobody starts before, and then at half the rate for a while. */
+  slowDown(waitMs: number): void;
+}
+
+const slowest = 1 / 16;
+const recoverEveryMs = 10_000;
+/** Answers to attempts that were already on their way are one throttle, not many. */
+const halveAtMostEveryMs = 1_000;
+
+/**
+ * p-queue has a rate limit of its own, but a fixed one in windows of real time; this one can be slowed, spaces attempts
+ * evenly (a quarter of a second's worth may start together) and takes its time from the clock.
+ */
+function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number): CallPace {
+  const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
+  let share = 1;
+  let lastHalvedAt = -Infinity;
+  let recoverAt = Infinity;
+  let pausedUntil = 0;
+  let nextAt = 0;
+
+  const spacingMs = (now: number): number => {
+    while (share < 1 && now >= recoverAt) {
+      share = Math.min(1, share * 1.5);
+      recoverAt += recoverEveryMs;
+    }
+    return 1_000 / (requestsPerSecond * share);
+  };
+
+  return {
+    async turn(signal) {
+      for (;;) {
+        signal.throwIfAborted();
+        const now = clock.now();
+        if (pausedUntil - now > maxWaitMs) {
+          throw new ThrottledError('the service asked for a long pause that is not over', pausedUntil - now);
+        }
+        const spacing = spacingMs(now);
+        const startAt = Math.max(pausedUntil, nextAt - (share < 1 ? 0 : burst * spacing));
+        if (startAt <= now) {
+          nextAt = Math.max(nextAt, now) + spacing;
+          return;
+        }
+        await clock.sleep(Math.ceil(startAt - now), signal);
+      }
+    },
+    slowDown(waitMs) {
+      const now = clock.now();
+      pausedUntil = Math.max(pausedUntil, now + waitMs);
+      if (now - lastHalvedAt < halveAtMostEveryMs) return;
+      lastHalvedAt = now;
+      share = Math.max(share / 2, slowest);
+      recoverAt = pausedUntil + recoverEveryMs;
+    },
+  };
 }

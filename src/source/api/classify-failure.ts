@@ -1,9 +1,8 @@
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
-import { AttemptTimeoutError } from './attempt-timeout.ts';
+import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
 import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
 import type { HttpAnswer } from './http-transport.ts';
 import { mayBeDone } from './once-only.ts';
-import { UnreadableBodyError } from './read-body.ts';
 import { retryAfterMs } from './retry-after.ts';
 import { readUpstreamMessage } from './upstream-message.ts';
 

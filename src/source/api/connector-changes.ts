@@ -5,7 +5,7 @@ import type { ApiCall } from './api-caller.ts';
 import { catalogFacts } from './catalog-facts.ts';
 import { checkConnectorId } from './check-connector-id.ts';
 import { readAnswer } from './read-answer.ts';
-import { stringifyParams } from './stringify-params.ts';
+import { stringifyParams } from './json-text.ts';
 
 export interface NewConnector {
   readonly workspace: string;

@@ -8,7 +8,7 @@ import { invalidFile } from './classify-failure.ts';
 import { dispositionName } from './disposition-name.ts';
 import type { BodyHead } from './receive-body.ts';
 import { refuseEnvelope } from './refuse-envelope.ts';
-import { stringifyParams } from './stringify-params.ts';
+import { stringifyParams } from './json-text.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
 const maxTypeChars = 200;

@@ -1,8 +1,7 @@
 import { Agent } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
-import { AttemptTimeoutError } from './attempt-timeout.ts';
+import { AttemptTimeoutError, readBody } from './read-body.ts';
 import { guardedLookup } from './guard-address.ts';
-import { readBody } from './read-body.ts';
 import { receiveBody, type ReceiveBody, type Received } from './receive-body.ts';
 
 export interface HttpRequest {

@@ -5,6 +5,11 @@ const gunzipBytes = promisify(gunzip);
 /** Refuses what is no UTF-8, and takes a byte order mark away. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
+/** One attempt took longer than it may take in all, or its body came too slowly. */
+export class AttemptTimeoutError extends Error {
+  override readonly name = 'AttemptTimeoutError';
+}
+
 /** A body that arrived but cannot be read as text. */
 export class UnreadableBodyError extends Error {
   override readonly name = 'UnreadableBodyError';

@@ -3,7 +3,7 @@ import type { Pagination } from '../../definitions/definition.ts';
 import type { NextPage } from '../source.ts';
 import type { CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
-import type { Envelope } from './read-envelope.ts';
+import type { Envelope } from './execute-call.ts';
 
 export interface Page {
   readonly records: readonly JsonValue[];

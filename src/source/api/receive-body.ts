@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
-import { AttemptTimeoutError } from './attempt-timeout.ts';
+import { AttemptTimeoutError } from './read-body.ts';
 
 /** What a 2xx answer says of the body that follows. Each null where its header is absent. */
 export interface BodyHead {

@@ -3,7 +3,7 @@ import type { ApiSettings } from './api-settings.ts';
 import type { ApiCall } from './api-caller.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { CallFacts } from './call-failure.ts';
-import { parseJsonText } from './parse-json-text.ts';
+import { parseJsonText } from './json-text.ts';
 import type { IssuedToken } from './token-cache.ts';
 
 const tokenAnswer = z.object({

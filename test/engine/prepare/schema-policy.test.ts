@@ -4,9 +4,8 @@ import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import type { OnSchemaChange } from '../../../src/engine/chosen-entities.ts';
-import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
+import { withEvolved, schemaPolicyOf } from '../../../src/engine/prepare/schema-policy.ts';
 import { compilePrepare, type Prepared } from '../../../src/engine/prepare/prepare-record.ts';
-import { schemaPolicyOf } from '../../../src/engine/prepare/schema-policy.ts';
 import type { KnownDrift } from '../../../src/sinks/drift.ts';
 
 const established: KnownDrift = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
-import { JsonTextError, parseJsonText } from '../../../src/source/api/parse-json-text.ts';
+import { JsonTextError, parseJsonText } from '../../../src/source/api/json-text.ts';
 import { redactMessage } from '../../../src/source/api/redact-message.ts';
 import { retryAfterMs } from '../../../src/source/api/retry-after.ts';
 import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
