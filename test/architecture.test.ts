@@ -10,7 +10,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   definitions: ['core'],
   telemetry: ['core'],
   settings: ['core', 'definitions'],
-  source: ['core', 'definitions'],
+  pagination: ['core', 'definitions', 'sinks/partition.ts'],
+  source: ['core', 'definitions', 'pagination'],
   sinks: ['core', 'definitions'],
   search: [
     'core',
@@ -25,6 +26,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   engine: [
     'core',
     'definitions',
+    'pagination',
     'source/source.ts',
     'sinks/sink.ts',
     'sinks/partition.ts',

@@ -106,19 +106,9 @@ function checkPagination(entity: EntityFile, list: Action, entityAt: YamlPath, n
   ];
   const { pagination } = entity;
   if (pagination.kind === 'single') return;
-  const wanted =
-    pagination.kind === 'offset'
-      ? ([
-          ['offsetParam', pagination.offsetParam, 'integer'],
-          ['sizeParam', pagination.sizeParam, 'integer'],
-        ] as const)
-      : ([
-          ['tokenParam', pagination.tokenParam, 'string'],
-          ['sizeParam', pagination.sizeParam, 'integer'],
-        ] as const);
-  for (const [role, name, type] of wanted) {
-    const param = name === null ? undefined : list.params.get(name);
-    if (name !== null && param?.type !== type) {
+  for (const { role, name, type } of pagingParams(pagination)) {
+    const param = list.params.get(name);
+    if (param?.type !== type) {
       const got = param === undefined ? 'is not declared' : `is of type ${param.type}`;
       const message = `expected a list parameter of type ${type}; ${name} ${got}`;
       note([...at, role], message, kindAt, declarationOf(name));
@@ -143,7 +133,7 @@ export function checkSent(
   note: Note,
 ): void {
   const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
-  const paging = pagingParams(entity.pagination);
+  const paging = pagingParams(entity.pagination).map(({ name }) => name);
   for (const [name, value] of Object.entries(sent)) {
     const at = [...entityAt, ...place, name];
     for (const message of checkParams(list, { [name]: value })) {

@@ -62,7 +62,10 @@ function checkWindow(entity: EntityFile, entityAt: YamlPath, note: Note): void {
     } else if (param.type !== 'string') {
       note(at, `expected a list parameter of type string, ${name} is of type ${param.type}`, declaration);
     }
-    if (pagingParams(entity.pagination).includes(name) || Object.hasOwn(entity.fixedParams, name)) {
+    if (
+      pagingParams(entity.pagination).some((param) => param.name === name) ||
+      Object.hasOwn(entity.fixedParams, name)
+    ) {
       note(
         at,
         `${name} is set elsewhere: it cannot have two values`,

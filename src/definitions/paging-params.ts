@@ -1,14 +1,27 @@
 import type { Pagination } from './definition.ts';
 
-/** Parameters that the walk itself sets: neither a person nor a definition chooses them. */
-export function pagingParams(pagination: Pagination): readonly string[] {
+/** A list parameter that the walk itself sets: neither a person nor a definition chooses its value. */
+export interface PagingParam {
+  /** The name that the definition gives the parameter by. */
+  readonly role: 'offsetParam' | 'tokenParam' | 'sizeParam';
+  readonly name: string;
+  /** As it must be declared. */
+  readonly type: 'integer' | 'string';
+}
+
+export function pagingParams(pagination: Pagination): readonly PagingParam[] {
+  const size = (name: string): PagingParam => ({ role: 'sizeParam', name, type: 'integer' });
   switch (pagination.kind) {
     case 'offset':
-      return [pagination.offsetParam, pagination.sizeParam];
+      return [
+        { role: 'offsetParam', name: pagination.offsetParam, type: 'integer' },
+        size(pagination.sizeParam),
+      ];
     case 'pageToken':
-      return pagination.sizeParam === null
-        ? [pagination.tokenParam]
-        : [pagination.tokenParam, pagination.sizeParam];
+      return [
+        { role: 'tokenParam', name: pagination.tokenParam, type: 'string' },
+        ...(pagination.sizeParam === null ? [] : [size(pagination.sizeParam)]),
+      ];
     case 'single':
       return [];
   }

@@ -1,4 +1,4 @@
-import type { ChangeSpan } from './prepare/change-span.ts';
+import type { ChangeSpan } from '../pagination/pagination.ts';
 
 /** A larger difference is the age of records that nobody has changed, not that of two clocks. */
 const longestMs = 24 * 60 * 60 * 1000;

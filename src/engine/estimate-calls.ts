@@ -1,6 +1,7 @@
 import type { EntityName } from '../core/names.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
 import type { ConnectorStatus, EntityStatus } from '../sinks/ledger-reader.ts';
+import { styleOf } from '../pagination/pagination-of.ts';
 import type { EntityReport } from '../sinks/run-report.ts';
 import { isReadIncrementally, type ChosenEntities } from './chosen-entities.ts';
 
@@ -48,7 +49,7 @@ export function estimateCalls(options: {
     return [
       {
         entity: name,
-        calls: callsFor(entity, known.rows, known.partitions),
+        calls: styleOf(entity.pagination).calls(known.rows, known.partitions),
         basis: `${counted(known.rows, 'row')} in ${counted(known.partitions, 'partition')} at the last read`,
       },
     ];
@@ -85,18 +86,4 @@ function partialEstimate(
         basis: `only what changed: below ${ways.map((way) => way.entity).join(' or ')} with changes`,
       }
     : null;
-}
-
-function callsFor(entity: Entity, rows: number, partitions: number): number {
-  const { pagination } = entity;
-  switch (pagination.kind) {
-    case 'single':
-      return partitions;
-    case 'pageToken':
-      return partitions + Math.floor(rows / (pagination.maxSize ?? 100));
-    case 'offset': {
-      const further = Math.floor(rows / (pagination.maxSize - 10));
-      return partitions + further + (further > 0 ? 1 : 0);
-    }
-  }
 }

@@ -1,7 +1,7 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Seal, WalkFailure } from '../sinks/partition.ts';
-import type { Advance } from './pagination/pagination.ts';
+import type { Advance } from '../pagination/pagination.ts';
 import { sealOf } from './seal-of.ts';
 import { stuckBecause } from './walk-progress.ts';
 import { beginState, type Standing, type Walk } from './walk.ts';

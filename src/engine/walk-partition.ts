@@ -4,7 +4,7 @@ import type { PageCommit } from '../sinks/sink.ts';
 import type { SourcePage } from '../source/source.ts';
 import { answeredMs, smallestOf } from './clock-difference.ts';
 import { afterFailure, afterPage, type Next } from './next-step.ts';
-import { paginationOf, sortParams } from './pagination/pagination-of.ts';
+import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import { afterRecords, readState, type Standing, type Walk, type WalkContext, type WalkEnd } from './walk.ts';
 

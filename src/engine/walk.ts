@@ -4,8 +4,8 @@ import type { Partition, Position, Proof, WalkFailure } from '../sinks/partition
 import type { SourcePage } from '../source/source.ts';
 import { smaller } from './clock-difference.ts';
 import type { GroupCommits } from './group-commits.ts';
-import type { PageLengths } from './pagination/page-lengths.ts';
-import type { Pagination } from './pagination/pagination.ts';
+import type { PageLengths } from '../pagination/page-lengths.ts';
+import type { Pagination } from '../pagination/pagination.ts';
 import type { PreparedPage, PreparePage } from './prepare/prepare-page.ts';
 import type { Run } from './run.ts';
 import { afterKeys, noProgress, walkProgress, type WalkProgress } from './walk-progress.ts';

@@ -99,7 +99,7 @@ function buildVariant(entity: Entity, params: Params, at: readonly (string | num
 /** Parameters that the program sets itself, and why nobody else may. */
 function takenParams(entity: Entity): ReadonlyMap<string, string> {
   return new Map([
-    ...pagingParams(entity.pagination).map((name): [string, string] => [
+    ...pagingParams(entity.pagination).map(({ name }): [string, string] => [
       name,
       'is set page by page; leave it out',
     ]),

@@ -2,6 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
+import type { NextPage } from '../pagination/pagination.ts';
 
 /**
  * What the engine reads from. One `list` is one page. The source alone retries, waits, refreshes tokens and keeps
@@ -79,12 +80,6 @@ export interface SourcePage {
   /** The server's `Date` header. */
   readonly serverTime: Instant | null;
   readonly bytes: number;
-}
-
-export interface NextPage {
-  /** The response's flag; null when it carried only a token field. */
-  readonly hasMore: boolean | null;
-  readonly token: string | null;
 }
 
 export interface SourceStats {

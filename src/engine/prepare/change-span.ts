@@ -1,10 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-
-/** Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements. */
-export interface ChangeSpan {
-  readonly lowestMs: number;
-  readonly highestMs: number;
-}
+import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
 

@@ -7,7 +7,9 @@ import type { EntityRows } from '../../sinks/sink.ts';
 import type { ChosenEntities } from '../chosen-entities.ts';
 import { differenceMs, smaller } from '../clock-difference.ts';
 import { anyJsonWithout, wholeJson } from './canonical-json.ts';
-import { compileChangeSpan, type ChangeSpan } from './change-span.ts';
+import { styleOf } from '../../pagination/pagination-of.ts';
+import type { ChangeSpan } from '../../pagination/pagination.ts';
+import { compileChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
@@ -194,8 +196,8 @@ function idOf(raw: JsonValue): string {
  * times. One later than the run's start may belong to a record that changed while the page was made, at its old place.
  */
 function compileIsSorted(entity: Entity, capMs: number): (records: readonly JsonValue[]) => boolean {
-  // Page tokens prove a walk by themselves, and pages in the opposite order have them.
-  if (entity.order === null || entity.pagination.kind !== 'offset') return () => true;
+  // Page tokens, for one, prove a walk by themselves, and listings in the opposite order have them.
+  if (entity.order === null || !styleOf(entity.pagination).restsOnOrder) return () => true;
   const valueOf = compileChangeSpan(entity.order.field);
 
   return (records) => {

@@ -9,11 +9,10 @@ import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
 import { checkDeclared } from '../../source/api/check-declared.ts';
 import { invalidBody } from '../../source/api/classify-failure.ts';
-import { executeCall, type ExecuteRequest } from '../../source/api/execute-call.ts';
+import { executeCall, readPage, type ExecuteRequest } from '../../source/api/execute-call.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
-import { readPage } from '../../source/api/read-page.ts';
 import { redactMessage } from '../../source/api/redact-message.ts';
-import type { Source, SourcePage } from '../../source/source.ts';
+import type { Source } from '../../source/source.ts';
 
 export interface StoreSourceOptions {
   readonly definition: Definition;
@@ -50,10 +49,7 @@ export function openStoreSource(options: StoreSourceOptions): Source {
     list: async ({ entity, params, isRoot }, signal) => {
       const { pagination } = checkDeclared(definition, entity, 'list', params);
       const request: ExecuteRequest = { ...common, entity, action: 'list', params, isRoot };
-      const list = executeCall(request, ({ envelope, bytes }, facts): SourcePage => {
-        const { records, next } = readPage(envelope, pagination, facts);
-        return { records, fetched: records.length, next, serverTime: null, bytes };
-      });
+      const list = executeCall(request, (answer, facts) => readPage(answer, pagination, facts));
       return await call(list, budget, onEvent, signal);
     },
     get: async ({ entity, params }, signal) => {

@@ -33,7 +33,7 @@ export function openStoreTransport(send: (message: FromStoreProcess) => void): S
     answered({ id, status, text, retryAfter }) {
       const resolve = waiting.get(id);
       waiting.delete(id);
-      resolve?.({ status, text, retryAfter, date: null, wireBytes: text.length });
+      resolve?.({ status, text, retryAfter, date: null, link: null, wireBytes: text.length });
     },
     [Symbol.asyncDispose]: () => Promise.resolve(),
   };

@@ -1,9 +1,13 @@
 import * as z from 'zod';
+import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
-import type { Definition } from '../../definitions/definition.ts';
+import { pagingParams } from '../../definitions/paging-params.ts';
+import type { Definition, Pagination } from '../../definitions/definition.ts';
+import { styleOf } from '../../pagination/pagination-of.ts';
+import type { SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
@@ -23,6 +27,8 @@ export interface ExecuteAnswer {
   readonly envelope: Envelope;
   /** The `Date` header as it came. */
   readonly date: string | null;
+  /** The `Link` header as it came. */
+  readonly link: string | null;
   /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
   readonly bytes: number;
 }
@@ -48,6 +54,7 @@ export function executeCall<T>(
         {
           envelope: readEnvelope(answer.text, connector, facts),
           date: answer.date,
+          link: answer.link,
           bytes: answer.text.length,
         },
         facts,
@@ -56,15 +63,15 @@ export function executeCall<T>(
 }
 
 function factsOf({ definition, entity, action, params, isRoot }: ExecuteRequest): CallFacts {
-  const pagination = definition.entities.get(entity)?.pagination;
-  const isPaged = action === 'list' && pagination !== undefined && pagination.kind !== 'single';
+  const listed = action === 'list' ? definition.entities.get(entity) : undefined;
+  const paging = listed === undefined ? [] : pagingParams(listed.pagination);
   return {
     purpose: 'execute',
     label: `${action} ${entity}`,
     entity,
     isRoot,
-    canShrink: isPaged && pagination.sizeParam !== null,
-    hasPageToken: isPaged && pagination.kind === 'pageToken' && Object.hasOwn(params, pagination.tokenParam),
+    canShrink: paging.some(({ role }) => role === 'sizeParam'),
+    hasPageToken: paging.some(({ role, name }) => role === 'tokenParam' && Object.hasOwn(params, name)),
     patterns: definition.errors,
   };
 }
@@ -144,4 +151,47 @@ function truncated(facts: CallFacts): SyncError {
     `${facts.label}: expected whole values, got one the service had shortened; nothing of the page is stored`,
     { code: 'TRUNCATED_VALUE', recovery: facts.isRoot ? 'skip-entity' : 'skip-partition' },
   );
+}
+
+/**
+ * The records of a `list` and what its answer says about the next page. The result is the array itself, or `{data, meta}`, or
+ * `{hits: [{data}], next_cursor}`: shapes this API has had without a new version. Throws `CallFailure` BODY_INVALID.
+ */
+export function readPage(
+  { envelope, date, link, bytes }: ExecuteAnswer,
+  pagination: Pagination,
+  facts: CallFacts,
+): SourcePage {
+  const records = readRecords(envelope.result);
+  if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
+  const next = styleOf(pagination).readNext({ ...envelope, link });
+  if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
+  const dateMs = date === null ? Number.NaN : Date.parse(date);
+  const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
+  return { records, fetched: records.length, next, serverTime, bytes };
+}
+
+/** The records of a result in any of its shapes; null for another kind. */
+export function readRecords(result: JsonValue): readonly JsonValue[] | null {
+  if (isArray(result)) return result;
+  if (!isJsonObject(result)) return null;
+  const data = member(result, 'data');
+  if (isArray(data)) return data;
+  const hits = member(result, 'hits');
+  if (!isArray(hits)) return null;
+  const records: JsonValue[] = [];
+  for (const hit of hits) {
+    const record = isJsonObject(hit) ? member(hit, 'data') : undefined;
+    if (record === undefined) return null;
+    records.push(record);
+  }
+  return records;
+}
+
+function member(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {
+  return Array.isArray(value);
 }

@@ -19,6 +19,7 @@ export interface HttpAnswer {
   readonly text: string;
   readonly retryAfter: string | null;
   readonly date: string | null;
+  readonly link: string | null;
   /** As received, before decompression. */
   readonly wireBytes: number;
 }
@@ -127,7 +128,12 @@ function pinnedUrl(origin: string, pathname: string, query: Readonly<Record<stri
 async function readAnswer(response: Response, limits: ApiLimits, signal: AbortSignal): Promise<HttpAnswer> {
   const { statusCode: status, headers, body } = response;
   const encoding = single(headers['content-encoding']);
-  const head = { status, retryAfter: single(headers['retry-after']), date: single(headers['date']) };
+  const head = {
+    status,
+    retryAfter: single(headers['retry-after']),
+    date: single(headers['date']),
+    link: single(headers['link']),
+  };
   if (status >= 200 && status < 300) {
     const wire = new Uint8Array(await body.arrayBuffer());
     const text = await readBody(wire, encoding, limits.maxBodyBytes);

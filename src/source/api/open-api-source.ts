@@ -1,20 +1,18 @@
-import { instant, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { FileSource, Source, SourcePage } from '../source.ts';
+import type { FileSource, Source } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
 import { openConnectorPresence } from './connector-presence.ts';
 import { downloadCall } from './download-call.ts';
-import { executeCall } from './execute-call.ts';
+import { executeCall, readPage } from './execute-call.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { readPage } from './read-page.ts';
 import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
@@ -64,10 +62,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
     async list({ entity, params, isRoot }, signal) {
       const { pagination } = checkDeclared(definition, entity, 'list', params);
       const request = { connector: connectorId, definition, entity, action: 'list', params, isRoot } as const;
-      const list = executeCall(request, ({ envelope, date, bytes }, facts): SourcePage => {
-        const { records, next } = readPage(envelope, pagination, facts);
-        return { records, fetched: records.length, next, serverTime: instantOf(date), bytes };
-      });
+      const list = executeCall(request, (answer, facts) => readPage(answer, pagination, facts));
       try {
         const page = await client.call(sharing(list), budget, onEvent, signal);
         presence.answered();
@@ -126,9 +121,4 @@ function isRefusal(error: unknown): error is SyncError {
 
 function isAboutConnector(error: SyncError): boolean {
   return error.context['namesConnector'] === true;
-}
-
-function instantOf(date: string | null): Instant | null {
-  const ms = date === null ? Number.NaN : Date.parse(date);
-  return Number.isNaN(ms) ? null : instant(ms);
 }

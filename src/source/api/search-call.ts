@@ -3,8 +3,7 @@ import type { ConnectorId } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { ApiCall } from './api-caller.ts';
 import { invalidBody } from './classify-failure.ts';
-import { executeCall } from './execute-call.ts';
-import { readRecords } from './read-page.ts';
+import { executeCall, readRecords } from './execute-call.ts';
 
 export interface StoreSearch {
   readonly connector: ConnectorId;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { keysetPagination } from '../../../src/engine/pagination/keyset.ts';
-import type { Advance, PageSeen } from '../../../src/engine/pagination/pagination.ts';
+import { keysetPagination } from '../../../src/pagination/keyset.ts';
+import type { Advance, PageSeen } from '../../../src/pagination/pagination.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import { firstSeed, trials, tryIncrementalWalks } from './incremental-trials.ts';
 import { expectFoundOut } from './found-out.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { Advance } from '../../../src/engine/pagination/pagination.ts';
-import { pageTokenPagination } from '../../../src/engine/pagination/page-token.ts';
-import type { NextPage } from '../../../src/source/source.ts';
+import type { Advance } from '../../../src/pagination/pagination.ts';
+import { pageTokenPagination } from '../../../src/pagination/page-token.ts';
+import type { NextPage } from '../../../src/pagination/pagination.ts';
 
 const rules = {
   kind: 'pageToken',

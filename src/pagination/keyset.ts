@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Entity } from '../../definitions/definition.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { offsetPagination, offsetPosition } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';

@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import type { Entity } from '../../definitions/definition.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
-import { isFarBelow, noteFollowed, noteLength, type PageLengths } from './page-lengths.ts';
-import type { Advance, PageSeen, Pagination } from './pagination.ts';
+import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
+import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
@@ -44,6 +44,19 @@ type Step =
   /** `isMore`: the page shows that the one before it was not the last. */
   | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
 
+/** Answers say nothing about the next page: the walk itself must find out whether it met everything. */
+export function offsetStyle(rules: OffsetRules): PaginationStyle {
+  return {
+    restsOnOrder: true,
+    walk: (listing) => offsetPagination(rules, listing),
+    readNext: () => null,
+    calls: (rows, listings) => {
+      const further = Math.floor(rows / (rules.maxSize - fullOverlap));
+      return listings + further + (further > 0 ? 1 : 0);
+    },
+  };
+}
+
 /**
  * Walks by `offset` on a service that keeps no snapshot between calls. Deleted rows shift unread ones to the left, out
  * of the next page's sight; so every page overlaps the one before it, and its first record must be one of the last
@@ -52,10 +65,8 @@ type Step =
  */
 export function offsetPagination(
   rules: OffsetRules,
-  options: { readonly isOrdered: boolean; readonly pageLengths: PageLengths; readonly storedRows: number },
+  { pageLengths, isOrdered, storedRows }: Listing,
 ): Pagination {
-  const { pageLengths, isOrdered, storedRows } = options;
-
   function advance(stored: unknown, page: PageSeen): Advance {
     const position = offsetPosition.parse(stored);
     const reached = position.offset + page.marks.length;
@@ -89,11 +100,8 @@ export function offsetPagination(
     const recent = new Set(position.recent);
     if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
     if (pageMark(page.marks) === position.pageMark) {
-      return {
-        kind: 'restart',
-        code: 'PAGING_BROKEN',
-        why: 'another offset brought exactly the same page: the API seems to ignore paging',
-      };
+      const why = 'another offset brought exactly the same page: the API seems to ignore paging';
+      return { kind: 'restart', code: 'PAGING_BROKEN', why };
     }
     const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
     const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
@@ -173,12 +181,9 @@ function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
 function behindTheEnd(position: OffsetPosition): Step {
   const expected = Math.floor(position.overlap / 2);
   if (!position.isProbe || expected === 0) {
-    return {
-      kind: 'broken',
-      code: 'PAGING_BROKEN',
-      why: 'the API gives one record a page; such pages cannot overlap, so records between them could be missed',
-      dropWatermark: false,
-    };
+    const why =
+      'the API gives one record a page; such pages cannot overlap, so records between them could be missed';
+    return { kind: 'broken', code: 'PAGING_BROKEN', why, dropWatermark: false };
   }
   return {
     kind: 'continue',
@@ -227,11 +232,8 @@ function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
 
 function seamLost(position: OffsetPosition): Step {
   if (position.steppedBack) {
-    return {
-      kind: 'restart',
-      code: 'SEAM_LOST',
-      why: 'records moved between pages faster than overlapping pages can follow',
-    };
+    const why = 'records moved between pages faster than overlapping pages can follow';
+    return { kind: 'restart', code: 'SEAM_LOST', why };
   }
   return {
     kind: 'continue',

@@ -1,5 +1,9 @@
-import type { PageLength } from '../../sinks/partition.ts';
-import type { PageSeen } from './pagination.ts';
+import type { PageLength } from '../sinks/partition.ts';
+
+interface Page {
+  readonly marks: readonly string[];
+  readonly bytes: number;
+}
 
 interface KnownLengths {
   readonly records: number;
@@ -21,7 +25,7 @@ export function knownLengths(lengths: PageLengths, size: number): KnownLengths {
 }
 
 /** Notes a page; gives what was known before it. */
-export function noteLength(lengths: PageLengths, size: number, page: PageSeen): KnownLengths {
+export function noteLength(lengths: PageLengths, size: number, page: Page): KnownLengths {
   const known = knownLengths(lengths, size);
   lengths.set(size, {
     ...known,
@@ -47,6 +51,6 @@ export function noteFollowed(lengths: PageLengths, { size, records }: PageLength
  * Less than half of the largest page in records and in bytes, because a service that caps its pages silently, by one of the two,
  * would have given more; and shorter than any page that more came after, because the cap may fall during a run.
  */
-export function isFarBelow(page: PageSeen, { records, bytes, followed }: KnownLengths): boolean {
+export function isFarBelow(page: Page, { records, bytes, followed }: KnownLengths): boolean {
   return page.marks.length * 2 < records && page.bytes * 2 < bytes && page.marks.length < followed;
 }

@@ -1,11 +1,12 @@
 import * as z from 'zod';
-import type { Pagination } from './pagination.ts';
+import type { PaginationStyle } from './pagination.ts';
 
 const positionSchema = z.object({ kind: z.literal('single'), pages: z.number() });
 
 /** Everything comes in one response: that response is the proof. */
-export function singlePagination(): Pagination {
-  return {
+export const singleStyle: PaginationStyle = {
+  restsOnOrder: false,
+  walk: () => ({
     begin: () => ({ kind: 'single', pages: 0 }),
     request: () => ({}),
     advance: (position) => ({
@@ -15,5 +16,7 @@ export function singlePagination(): Pagination {
     }),
     halve: () => null,
     expired: () => null,
-  };
-}
+  }),
+  readNext: () => null,
+  calls: (_rows, listings) => listings,
+};

@@ -1,8 +1,17 @@
 import * as z from 'zod';
-import type { ErrorCode } from '../../core/errors.ts';
-import type { Entity } from '../../definitions/definition.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { Entity } from '../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
-import type { Advance, PageSeen, Pagination } from './pagination.ts';
+import type {
+  Advance,
+  NextPage,
+  PageAnswer,
+  PageSeen,
+  Pagination,
+  PaginationStyle,
+  UnreadableNext,
+} from './pagination.ts';
 
 type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;
 
@@ -23,6 +32,16 @@ const positionSchema = z.object({
   milestonePage: z.string().default(''),
 });
 type TokenPosition = z.infer<typeof positionSchema>;
+
+/** The response's own flag says that there is more, and a token what to ask for. */
+export function pageTokenStyle(rules: TokenRules): PaginationStyle {
+  return {
+    restsOnOrder: false,
+    walk: () => pageTokenPagination(rules),
+    readNext: (answer) => readNext(rules, answer),
+    calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
+  };
+}
 
 /** Walks by an opaque token. Only the response's own flag ends the walk: short and empty pages say nothing. */
 export function pageTokenPagination(rules: TokenRules): Pagination {
@@ -113,4 +132,54 @@ function advance(position: TokenPosition, page: PageSeen): Advance {
 
 function broken(code: ErrorCode, why: string): Advance {
   return { kind: 'broken', code, why, dropWatermark: false };
+}
+
+/** In `connector_metadata`, in the `meta` of the result or beside its records: shapes this API has had without a new version. */
+function readNext(
+  { flagKeys, tokenKeys }: TokenRules,
+  { metadata, result }: PageAnswer,
+): NextPage | UnreadableNext {
+  const places = [{ place: metadata, tokens: tokenKeys }];
+  if (isJsonObject(result)) {
+    const meta = member(result, 'meta') ?? null;
+    places.push({ place: meta, tokens: [...tokenKeys, 'cursor'] }, { place: result, tokens: tokenKeys });
+  }
+  for (const { place, tokens } of places) {
+    if (!isJsonObject(place)) continue;
+    const flag = firstMember(place, flagKeys);
+    const token = firstMember(place, tokens);
+    if (flag === undefined && token === undefined) continue;
+    if (flag !== undefined && flag !== null && typeof flag !== 'boolean') {
+      return { fault: 'expected true or false as the flag for more pages, got another kind' };
+    }
+    if (token !== undefined && token !== null && typeof token !== 'string') {
+      return { fault: 'expected text or null as page token, got another kind' };
+    }
+    return { hasMore: flag ?? null, token: token === undefined || token === '' ? null : token };
+  }
+  // Without it the walk would take the page for the last one: a silent gap.
+  return { fault: `expected one of ${[...flagKeys, ...tokenKeys].join(', ')} in connector_metadata` };
+}
+
+/** The first key that is there, in either spelling (`has_more`, `hasMore`). */
+function firstMember(object: JsonObject, keys: readonly string[]): JsonValue | undefined {
+  for (const key of keys) {
+    for (const spelling of [key, toCamelCase(key), toSnakeCase(key)]) {
+      const value = member(object, spelling);
+      if (value !== undefined) return value;
+    }
+  }
+  return undefined;
+}
+
+function member(object: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(object, name) ? object[name] : undefined;
+}
+
+function toCamelCase(key: string): string {
+  return key.replace(/_([a-z0-9])/g, (_found, letter: string) => letter.toUpperCase());
+}
+
+function toSnakeCase(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

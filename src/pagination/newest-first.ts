@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Position } from '../../sinks/partition.ts';
+import type { Position } from '../sinks/partition.ts';
 import { shortMark } from './mark.ts';
 import type { Advance, PageSeen, Pagination } from './pagination.ts';
 import { timeParam } from './time-param.ts';

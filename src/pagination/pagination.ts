@@ -1,8 +1,53 @@
-import type { ErrorCode } from '../../core/errors.ts';
-import type { Params } from '../../core/records.ts';
-import type { PageLength, Position, Proof } from '../../sinks/partition.ts';
-import type { NextPage } from '../../source/source.ts';
-import type { ChangeSpan } from '../prepare/change-span.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { PageLength, Position, Proof } from '../sinks/partition.ts';
+import type { PageLengths } from './page-lengths.ts';
+
+/**
+ * One style of pagination, with the rules of one entity's listing: all that depends on how pages follow one another. A new style is
+ * one more of these objects, and one more kind in `Pagination` of the definitions.
+ */
+export interface PaginationStyle {
+  /** Completeness rests on a fixed order of the records: whether the service keeps it is checked. */
+  readonly restsOnOrder: boolean;
+  /** How to walk through the whole listing. */
+  walk(listing: Listing): Pagination;
+  /** What an answer says about the next page; null where this style learns nothing from answers. */
+  readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
+  /** Calls that so many rows in so many listings cost at least. */
+  calls(rows: number, listings: number): number;
+}
+
+/** What is known of a listing before it is walked. */
+export interface Listing {
+  /** It has a fixed order, or nothing ever leaves it. */
+  readonly isOrdered: boolean;
+  /** Shared by all listings of one entity in a run: it shows what the server caps a page at. */
+  readonly pageLengths: PageLengths;
+  /** Rows of it that are stored; 0 where an incremental walk shows less than there is. */
+  readonly storedRows: number;
+}
+
+/** The parts of an answer that may speak of the next page. */
+export interface PageAnswer {
+  readonly result: JsonValue;
+  /** `connector_metadata`; null where there is none. */
+  readonly metadata: JsonValue;
+  /** The `Link` header. */
+  readonly link: string | null;
+}
+
+export interface NextPage {
+  /** The response's flag; null when it carried only a token field. */
+  readonly hasMore: boolean | null;
+  readonly token: string | null;
+}
+
+/** The answer must speak of the next page and does not, or not in the agreed way. */
+export interface UnreadableNext {
+  readonly fault: string;
+}
 
 /**
  * How one kind of walk goes from page to page: pure, so that every rule can be tried without a server. A position is what the
@@ -58,3 +103,9 @@ export type Advance =
       readonly why: string;
       readonly dropWatermark: boolean;
     };
+
+/** Milliseconds since the epoch between which a record's change values lie: one value, or those of an array's elements. */
+export interface ChangeSpan {
+  readonly lowestMs: number;
+  readonly highestMs: number;
+}

@@ -1,0 +1,80 @@
+import type { Params } from '../core/records.ts';
+import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
+import type { Partition } from '../sinks/partition.ts';
+import { keysetPagination } from './keyset.ts';
+import { newestFirstPagination } from './newest-first.ts';
+import { offsetStyle } from './offset.ts';
+import type { PageLengths } from './page-lengths.ts';
+import { pageTokenStyle } from './page-token.ts';
+import type { Pagination, PaginationStyle } from './pagination.ts';
+import { singleStyle } from './single.ts';
+import { floorSecond, timeParam } from './time-param.ts';
+
+/** How a partition is read: in full, or from its watermark on. */
+type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
+
+/** Every style has its object here. */
+export function styleOf(pagination: PaginationRules): PaginationStyle {
+  switch (pagination.kind) {
+    case 'offset':
+      return offsetStyle(pagination);
+    case 'pageToken':
+      return pageTokenStyle(pagination);
+    case 'single':
+      return singleStyle;
+  }
+}
+
+/** How to walk one listing: in full by the style of its pagination, or around that from a watermark on. */
+export function paginationOf(entity: Entity, reading: Reading, pageLengths: PageLengths): Pagination {
+  const { incremental, pagination } = entity;
+  const isOrdered = entity.order !== null || entity.growsOnly;
+  const full = (storedRows: number): Pagination =>
+    styleOf(pagination).walk({ isOrdered, pageLengths, storedRows });
+  if (incremental === null || reading.mode === 'full' || reading.watermark === null) {
+    return full(reading.storedRows);
+  }
+  const sinceMs = Date.parse(reading.watermark) - incremental.lookbackMs;
+  switch (incremental.kind) {
+    case 'keyset':
+      // The definition was checked: keyset stands on paging by offset alone, newest first on page tokens.
+      return pagination.kind === 'offset'
+        ? keysetPagination(pagination, { sinceParam: incremental.sinceParam, sinceMs, pageLengths })
+        : full(0);
+    case 'since':
+      return sincePagination(full(0), { sinceParam: incremental.sinceParam, sinceMs });
+    case 'newestFirst':
+      return newestFirstPagination(full(0), { untilMs: sinceMs });
+  }
+}
+
+/** Parameters that sort the listing as the walk needs it. */
+export function sortParams(entity: Entity, reading: Reading): Params {
+  const isNewestFirst = entity.incremental?.kind === 'newestFirst';
+  return isNewestFirst && reading.mode === 'incremental' && reading.watermark !== null
+    ? entity.incremental.params
+    : (entity.order?.params ?? {});
+}
+
+/** A full walk of what the service lets through: it is asked only for what changed since then. */
+function sincePagination(
+  full: Pagination,
+  options: { readonly sinceParam: string; readonly sinceMs: number },
+): Pagination {
+  const { sinceParam, sinceMs } = options;
+  const boundMs = floorSecond(sinceMs);
+  return {
+    ...full,
+    request: (position) => ({ ...full.request(position), [sinceParam]: timeParam(boundMs) }),
+    advance: (position, page) =>
+      // A service may filter whole records and show all their elements: the newest of them is what counts.
+      page.changes.some((change) => change !== null && change.highestMs < boundMs)
+        ? {
+            kind: 'broken',
+            code: 'PAGING_BROKEN',
+            why: `asked for what changed since ${timeParam(boundMs)}, the API returned older records: it seems to ignore ${sinceParam}`,
+            dropWatermark: true,
+          }
+        : full.advance(position, page),
+  };
+}
