@@ -26,20 +26,19 @@ it('marks a row as deleted by one statement of each sink, which the gate alone c
     'sinks/sqlite/table-sql.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\.tombstone\(/)).toEqual({
-    'sinks/ledger/deletes/gate.ts': 1,
+    'sinks/ledger/deletes/delete-rows.ts': 1,
   });
 });
 
 it('reaches the gate from three places: missing rows, rows below deleted records, and a person who names a record', () => {
   expect(linesWith(/(?<!function )\bdeleteRow\(/)).toEqual({
-    'sinks/ledger/deletes/delete-missing.ts': 1,
-    'sinks/ledger/deletes/orphans.ts': 2,
+    'sinks/ledger/deletes/delete-rows.ts': 3,
     'sinks/ledger/repair/ledger-repair.ts': 1,
   });
-  expect(linesWith(/deleteRow\(.*'judged'/)).toEqual({ 'sinks/ledger/deletes/delete-missing.ts': 1 });
-  expect(linesWith(/deleteRow\(.*'along'/)).toEqual({ 'sinks/ledger/deletes/orphans.ts': 2 });
+  expect(linesWith(/deleteRow\(.*'judged'/)).toEqual({ 'sinks/ledger/deletes/delete-rows.ts': 1 });
+  expect(linesWith(/deleteRow\(.*'along'/)).toEqual({ 'sinks/ledger/deletes/delete-rows.ts': 2 });
   expect(linesWith(/deleteRow\(.*'allowed'/)).toEqual({
-    'sinks/ledger/deletes/delete-missing.ts': 1,
+    'sinks/ledger/deletes/delete-rows.ts': 1,
     'sinks/ledger/repair/ledger-repair.ts': 1,
   });
 });

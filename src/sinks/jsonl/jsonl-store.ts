@@ -66,7 +66,7 @@ export function openJsonlStore(db: Database.Database, options: JsonlStoreOptions
     findDamage: async (connector, entities, signal) => {
       const sink = { db, files, directory: options.directory, connector };
       const damaged = await findDamagedFiles(sink, entities, signal);
-      return () => damaged.forEach((file) => mendFile(sink, file));
+      return () => ({ hasLostRows: damaged.filter((file) => mendFile(sink, file)).length > 0 });
     },
     ensure: open,
     flush: () => each((file) => file.flush()),

@@ -202,11 +202,7 @@ function readSeq(line: string): number | null {
   }
 }
 
-/**
- * Rows whose last line is lost are written again as soon as they are met (deletions: when the table is opened next). Every
- * walk begins anew and in full, because one from a position or a watermark on would not meet them, and windows of backfills
- * that are done are read again.
- */
+/** Rows whose last line is lost are written again as soon as they are met (deletions: when the table is opened next). */
 function forgetRows(
   db: Database.Database,
   connector: ConnectorName,
@@ -216,9 +212,4 @@ function forgetRows(
   db.prepare<[number, number]>(
     `UPDATE ${keyTableName(connector, file.entity)} SET hash = '${lostHash}' WHERE seq BETWEEN ? AND ?`,
   ).run(Math.max(file.firstSeq, lastSeq + 1), file.lastSeq);
-  db.prepare<[string]>(
-    `UPDATE _sync_partitions SET position = NULL, watermark = NULL, marker = NULL, full_at = NULL, sweep_origin = NULL
-     WHERE connector = ?`,
-  ).run(connector);
-  db.prepare<[string]>('DELETE FROM _sync_windows WHERE connector = ?').run(connector);
 }

@@ -1,5 +1,5 @@
 import { SyncError } from '../../core/errors.ts';
-import type { RunId } from '../../core/names.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
 import { identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
 import type { ConnectorIdentity } from '../sink.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
@@ -21,7 +21,10 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
       checkIdentity(ledger, identity);
       const { hasLostRows } = ledger.store.recover(connector);
       ledger.runs.interruptRunning(connector);
-      if (hasLostRows) ledger.runs.forbidContinuing(connector);
+      if (hasLostRows) {
+        ledger.runs.forbidContinuing(connector);
+        readAllAgain(ledger, connector);
+      }
       return ledger.connectors.hold(identity);
     });
     return { connector, epoch, definitionHash: identity.definitionHash, lock, run: null };
@@ -29,6 +32,12 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
     lock.release();
     throw error;
   }
+}
+
+/** Stored rows were lost: every walk begins anew and in full, and windows of backfills that are done are read again. */
+export function readAllAgain({ db, transitions }: Ledger, connector: ConnectorName): void {
+  transitions.distrust.run({ connector });
+  db.prepare<[string]>('DELETE FROM _sync_windows WHERE connector = ?').run(connector);
 }
 
 function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
@@ -40,7 +49,11 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
     );
   }
   const stored = ledger.connectors.identity(given.connector);
-  if (stored === undefined) return;
+  if (stored === undefined) {
+    return;
+  }
   const differences = identityDifferences(stored, given);
-  if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
+  if (differences.length > 0) {
+    throw new IdentityChangedError(given.connector, differences);
+  }
 }

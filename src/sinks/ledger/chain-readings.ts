@@ -1,7 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { RunPlan } from '../sink.ts';
-import { believedUntil, type ChainReading } from './becoming-due.ts';
+import { believedUntil, type ChainReading } from '../decisions/becoming-due.ts';
 import { writeJson } from './json-text.ts';
 import type { HeldConnector } from './ledger.ts';
 

@@ -3,7 +3,10 @@ import { noCounts, type PageCounts } from '../../core/records.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { checkCounts } from './counts.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
-import type { PartitionRow } from './partitions.ts';
+import { sealWalk, unsealEarlyEnds } from './partitions/end-walk.ts';
+import { findPartition } from './partitions/find-partition.ts';
+import type { PartitionRow } from './partitions/read-partitions.ts';
+import { positionText } from './position-text.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
@@ -17,7 +20,9 @@ export async function commitPages(
   pages: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
   const [first] = pages;
-  if (first === undefined) return [];
+  if (first === undefined) {
+    return [];
+  }
   const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
   return await inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
     const committed = pages.map((page) => commitPage({ ledger, held, current, stamp }, page));
@@ -40,24 +45,24 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   ledger.drift.note(held.connector, page.drift, commit.stamp);
   const newlyDue = findChildren(commit, page);
   moveOn(commit, page, partition);
-  const { due, ofRun } = unsealEarlyEnds(commit, page, partition);
+  const { due, ofRun } = learnPageLength(commit, page, partition);
   return { counts, newlyDue: newlyDue + due, ...(ofRun.length === 0 ? {} : { unsealed: ofRun }) };
 }
 
 /** Also a walk whose end was decided before what its last page's length is worth was known. */
-function unsealEarlyEnds(
-  { ledger, held, current, stamp }: Commit,
+function learnPageLength(
+  commit: Commit,
   { followed, seal }: PageCommit,
   { entity }: PartitionRow,
-): ReturnType<Ledger['earlyEnds']['unseal']> {
+): ReturnType<typeof unsealEarlyEnds> {
+  const known = commit.current.followed;
   const size = followed?.size ?? seal?.lastPage?.size ?? 0;
   const name = JSON.stringify([entity, size]);
-  const records = Math.min(current.followed.get(name) ?? Infinity, followed?.records ?? Infinity);
+  const records = Math.min(known.get(name) ?? Infinity, followed?.records ?? Infinity);
   const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
   if (!isNews) return { due: 0, ofRun: [] };
-  current.followed.set(name, records);
-  const { connector } = held;
-  return ledger.earlyEnds.unseal({ connector, entity, current, followed: { size, records } }, stamp);
+  known.set(name, records);
+  return unsealEarlyEnds(commit, entity, { size, records });
 }
 
 /** The walk's own entity comes first; what its records were exploded into follows. */
@@ -100,17 +105,20 @@ function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit
   for (const child of page.children) {
     const reading = current.reading.get(child.entity);
     const finding = { connector: held.connector, window, origin, now: stamp.now, reading };
-    newlyDue += ledger.partitions.find(child, finding) ? 1 : 0;
+    newlyDue += findPartition(ledger, child, finding) ? 1 : 0;
   }
   return newlyDue;
 }
 
 /** A listing that this chain has already read to its end stays as it is, whatever page of it comes again. */
-function moveOn({ ledger, current, stamp }: Commit, page: PageCommit, partition: PartitionRow): void {
-  if (partition.dueSince === null || partition.listed === 1) return;
+function moveOn(commit: Commit, page: PageCommit, partition: PartitionRow): void {
+  const { transitions } = commit.ledger;
+  if (partition.dueSince === null || partition.listed === 1) {
+    return;
+  }
   if (page.seal === null) {
-    ledger.partitions.advance(partition.id, page.position);
+    transitions.advance.run({ id: partition.id, position: positionText(page.position) });
   } else {
-    ledger.trees.seal(partition, current, page.seal, stamp.now);
+    sealWalk(commit, partition, page.seal);
   }
 }

@@ -1,3 +1,5 @@
+import { standing } from './partitions/states.ts';
+
 /** Versions before it know nothing of deletes and of backfills. */
 const firstWithDeletes = 3;
 
@@ -15,7 +17,7 @@ export function entityStatusSql(version: number, isOne: boolean): string {
 WITH walked AS (
   SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
     ${knowsDeletes ? lastFullRead : 'min(sealed_at)'} AS last_complete_read_at
-  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? "AND backfill = '' AND gone = 0" : ''}
+  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? `AND backfill = '' AND gone = ${standing.live}` : ''}
   GROUP BY connector, entity
 ), refused AS (
   SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine ${where} GROUP BY connector, entity
@@ -42,5 +44,5 @@ const lastFullRead = "min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sea
 function missedRows(isOne: boolean): string {
   return `SELECT m.connector, m.entity, count(*) AS missing
   FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
-  WHERE ${isOne ? 'm.connector = :connector AND' : ''} m.missed > 0 AND p.gone IN (0, 2) GROUP BY m.connector, m.entity`;
+  WHERE ${isOne ? 'm.connector = :connector AND' : ''} m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied}) GROUP BY m.connector, m.entity`;
 }

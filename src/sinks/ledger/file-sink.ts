@@ -26,16 +26,15 @@ import { commitPages } from './commit.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { ledgerDrift } from './drift/ledger-drift.ts';
-import { workScope } from './due-work.ts';
 import { finishRun } from './finish.ts';
 import { openLedgerReader } from './history.ts';
-import { findLeftovers } from './leftovers.ts';
 import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from './ledger.ts';
-import type { ReadyPartition } from './next-partitions.ts';
 import { openDatabase, storedId, type DatabaseOptions } from './open-database.ts';
+import { setWalkAside } from './partitions/end-walk.ts';
+import { findLeftovers } from './partitions/find-leftovers.ts';
+import { boundScope, type ReadyPartition } from './partitions/read-partitions.ts';
 import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
-import { setAside } from './set-aside.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger } from './transact.ts';
 import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './when-unlocked.ts';
@@ -119,10 +118,10 @@ class FileSink implements Sink {
     checkEpoch(this.#ledger, held);
     if (held.run === null) return [];
     const { window, isStalestFirst, tables } = held.run;
-    const { nextPartitions } = this.#ledger;
+    const { partitions } = this.#ledger;
     const ready = isStalestFirst
-      ? nextPartitions.stalest(held.connector, window, limit)
-      : nextPartitions.deepest(held.connector, window, limit);
+      ? partitions.stalest(held.connector, window, limit)
+      : partitions.deepest(held.connector, window, limit);
     return ready.map((partition) => ({ ...partition, storedRows: storedRows(tables, partition) }));
   }
 
@@ -131,7 +130,7 @@ class FileSink implements Sink {
   }
 
   async setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void> {
-    await setAside(this.#ledger, this.#held(lease), walk, why);
+    await setWalkAside(this.#ledger, this.#held(lease), walk, why);
   }
 
   async finish(lease: Lease, run: RunId, report: RunReport): Promise<void> {
@@ -145,7 +144,10 @@ class FileSink implements Sink {
   async left(lease: Lease): Promise<readonly LeftWork[]> {
     const held = this.#held(lease);
     checkEpoch(this.#ledger, held);
-    return held.run === null ? [] : this.#ledger.dueWork.left(workScope(held, held.run));
+    if (held.run === null) return [];
+    const { window, entities } = held.run;
+    const scope = boundScope({ connector: held.connector, window, entities: [...entities] });
+    return this.#ledger.partitions.left.all(scope);
   }
 
   async lostRows(lease: Lease): Promise<readonly LostRows[]> {

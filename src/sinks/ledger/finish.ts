@@ -5,6 +5,7 @@ import type { RunReport } from '../run-report.ts';
 import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import type { ForgottenPartition } from './retention.ts';
+import { dropSeen } from './seen-rows.ts';
 import { inRun } from './transact.ts';
 
 /**
@@ -23,7 +24,7 @@ export async function finishRun(
     ledger.store.endRun(held.connector);
     ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
     if (stored.outcome === 'ok' || stored.outcome === 'degraded') {
-      ledger.dueWork.dropSeen(held.connector, current.window);
+      dropSeen(ledger.db, held.connector, current.window);
       if (current.kind === 'sync') {
         noteWhole(ledger, held, current, stored);
         ledger.retention.forgetPartitions(held.connector, current.keepPartitionsSince, (partition) =>
@@ -58,10 +59,13 @@ function endWindow(
   { run, window, backfill }: CurrentRun,
   { outcome, finishedAt }: RunReport,
 ): void {
-  ledger.windows.drop(connector, window);
-  if (backfill !== '' && outcome === 'ok') {
-    ledger.windows.note({ connector, backfill, window, run, finishedAt });
-  }
+  const { db, transitions } = ledger;
+  transitions.dropWindow.run({ connector, window });
+  if (backfill === '' || outcome !== 'ok') return;
+  db.prepare(
+    `INSERT INTO _sync_windows (connector, backfill, window, run, finished_at) VALUES (?, ?, ?, ?, ?)
+     ON CONFLICT (connector, backfill, window) DO UPDATE SET run = excluded.run, finished_at = excluded.finished_at`,
+  ).run(connector, backfill, window, run, finishedAt);
 }
 
 /** Rows made of an entity's elements come from its walks: their table stands behind the entity's in the plan. */

@@ -1,33 +1,28 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { ChainReading } from '../decisions/becoming-due.ts';
 import type { RunPlan } from '../sink.ts';
-import type { ChainReading } from './becoming-due.ts';
 import { prepareConnectors, type Connectors } from './connectors.ts';
 import { prepareCounts, type Counts } from './counts.ts';
 import type { Lock } from './lock.ts';
-import { preparePartitions, type Partitions } from './partitions.ts';
 import { preparePauses, type Pauses } from './pauses.ts';
-import { prepareNextPartitions, type NextPartitions } from './next-partitions.ts';
+import { preparePartitionReads, type PartitionReads } from './partitions/read-partitions.ts';
+import { prepareTransitions, type PartitionTransitions } from './partitions/transitions.ts';
 import { prepareQuarantine, type Quarantine } from './quarantine.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
 import { prepareRetention, type Retention } from './retention.ts';
-import { prepareRowAccount, type RowAccount } from './row-account.ts';
 import { prepareRuns, type Runs } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
 import { prepareDayAccount, type DayAccount } from './deletes/day-account.ts';
+import { prepareMissingRows, type MissingRows } from './deletes/missing-rows.ts';
+import { preparePlaces, type Places } from './deletes/places.ts';
 import { prepareDrift } from './drift/ledger-drift.ts';
 import { prepareDownloadNotes, type DownloadNotes } from './downloads/note-downloads.ts';
-import { prepareDueWork, type DueWork } from './due-work.ts';
-import { prepareEarlyEnds, type EarlyEnds } from './early-ends.ts';
 import { rememberPlace } from './file-place.ts';
-import { prepareFreshStart } from './fresh-start.ts';
-import { prepareLeftovers, type Leftovers } from './leftovers.ts';
 import { prepareSequence, type Sequence } from './sequence.ts';
 import { prepareTables, type Tables } from './tables.ts';
-import { prepareTrees, type Trees } from './trees.ts';
 import type { LockWait } from './when-unlocked.ts';
-import { prepareWindows, type Windows } from './windows.ts';
 
 /** An open ledger: its database, the store of the records, and the prepared statements of each table. */
 export interface Ledger extends LockWait {
@@ -40,16 +35,11 @@ export interface Ledger extends LockWait {
   readonly runs: Runs;
   readonly pauses: Pauses;
   readonly tables: Tables;
-  readonly rows: RowAccount;
+  readonly missing: MissingRows;
+  readonly places: Places;
   readonly day: DayAccount;
-  readonly partitions: Partitions;
-  readonly trees: Trees;
-  readonly earlyEnds: EarlyEnds;
-  readonly dueWork: DueWork;
-  readonly startFresh: ReturnType<typeof prepareFreshStart>;
-  readonly leftovers: Leftovers;
-  readonly windows: Windows;
-  readonly nextPartitions: NextPartitions;
+  readonly partitions: PartitionReads;
+  readonly transitions: PartitionTransitions;
   readonly counts: Counts;
   readonly quarantine: Quarantine;
   readonly drift: ReturnType<typeof prepareDrift>;
@@ -106,6 +96,8 @@ export interface Commit {
 
 export function prepareLedger(parts: LockWait & Pick<Ledger, 'db' | 'store'>): Ledger {
   const { db } = parts;
+  const transitions = prepareTransitions(db);
+  const places = preparePlaces(db);
   return {
     ...parts,
     checkPlace: rememberPlace(parts.file),
@@ -114,20 +106,15 @@ export function prepareLedger(parts: LockWait & Pick<Ledger, 'db' | 'store'>): L
     runs: prepareRuns(db),
     pauses: preparePauses(db),
     tables: prepareTables(db),
-    rows: prepareRowAccount(db),
+    missing: prepareMissingRows(db),
+    places,
     day: prepareDayAccount(db),
-    partitions: preparePartitions(db),
-    trees: prepareTrees(db),
-    earlyEnds: prepareEarlyEnds(db),
-    dueWork: prepareDueWork(db),
-    startFresh: prepareFreshStart(db),
-    leftovers: prepareLeftovers(db),
-    windows: prepareWindows(db),
-    nextPartitions: prepareNextPartitions(db),
+    partitions: preparePartitionReads(db),
+    transitions,
     counts: prepareCounts(db),
     quarantine: prepareQuarantine(db),
     drift: prepareDrift(db),
     downloads: prepareDownloadNotes(db),
-    retention: prepareRetention(db),
+    retention: prepareRetention(db, { transitions, places }),
   };
 }

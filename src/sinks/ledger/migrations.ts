@@ -1,9 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { deletesSql, hoursSql } from './deletes/deletes-sql.ts';
-import { downloadsSql } from './downloads/downloads-sql.ts';
+import { partitionsSql } from './partitions/partitions-sql.ts';
 import { tableName } from './record-store.ts';
-import { partitionsSql } from './schema.ts';
+import { deletesSql, downloadsSql, hoursSql } from './schema.ts';
 
 /**
  * When the newest chain of runs began that ended `ok`, per row of `_sync_tables`: as version 1 can tell. It did not

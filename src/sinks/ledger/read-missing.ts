@@ -3,6 +3,7 @@ import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { LedgerReader, MissingRow } from '../ledger-reader.ts';
 import { knowsRows, openRows } from './open-rows.ts';
 import { parseNames } from './table-json.ts';
+import { standing } from './partitions/states.ts';
 
 /** Rows that seem to be gone. Statements are made for each question: a file of an older version may be migrated any moment. */
 export function readMissing(db: Database.Database): Pick<LedgerReader, 'missing'> {
@@ -51,4 +52,4 @@ SELECT m.entity, m.row, m.since AS missingSince, m.missed AS missedWalks, t.key,
   iif(m.needs = 'walk' AND m.missed >= 2, 'nothing', m.needs) AS needs
 FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
   JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity`;
-const isMissing = 'm.missed > 0 AND p.gone IN (0, 2)';
+const isMissing = `m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;

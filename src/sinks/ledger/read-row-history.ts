@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { LedgerReader, PartitionHistory, RowHistory } from '../ledger-reader.ts';
 import { parseFailure, parseParams } from './ledger-json.ts';
 import { knowsRows, openRows } from './open-rows.ts';
+import { standing } from './partitions/states.ts';
 import { readMissingRow } from './read-missing.ts';
 
 /** What is known of single rows, and of the partitions that show them. */
@@ -48,6 +49,6 @@ function readPartition(db: Database.Database, id: number): PartitionHistory | nu
     ...partition,
     params: parseParams(params),
     failure: failure === null ? null : parseFailure(failure),
-    isGone: gone === 1 || gone === 2,
+    isGone: gone === standing.ended || gone === standing.emptied,
   };
 }

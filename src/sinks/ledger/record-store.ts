@@ -10,9 +10,9 @@ import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts'
 export interface RecordStore {
   /**
    * Repairs what a killed writer of this connector left behind. `hasLostRows`: rows that the ledger had acknowledged
-   * are gone (a power loss under durability `normal`), so unfinished work must not be gone on with.
+   * are gone (a power loss under durability `normal`): the ledger does not resume unfinished work, and has everything read again.
    */
-  recover(connector: ConnectorName): { readonly hasLostRows: boolean };
+  recover(connector: ConnectorName): Recovered;
   /**
    * Before everything of these entities (null: of all) is read again, and outside a transaction: looks for what is damaged. The
    * given function is called inside one: of what is damaged it keeps only what can be relied on, the rest counts as lost.
@@ -21,7 +21,7 @@ export interface RecordStore {
     connector: ConnectorName,
     entities: readonly EntityName[] | null,
     signal?: AbortSignal,
-  ): Promise<() => void>;
+  ): Promise<() => Recovered>;
   /** Makes the place where an entity's records land, or adds what is new in its table. */
   ensure(place: TablePlace): RecordTable;
   /** Last call before the ledger commits: all records of the transaction must be as durable as the sink promises. */
@@ -42,6 +42,10 @@ export interface RecordStore {
   drop(connector: ConnectorName, entity: EntityName): void;
   /** The lease is over: closes what the connector holds open. Idempotent. */
   release(connector: ConnectorName): void;
+}
+
+export interface Recovered {
+  readonly hasLostRows: boolean;
 }
 
 export interface TablePlace {

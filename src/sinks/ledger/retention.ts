@@ -1,6 +1,9 @@
 import type Database from 'better-sqlite3';
 import { instant, type Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Places } from './deletes/places.ts';
+import { standing } from './partitions/states.ts';
+import type { PartitionTransitions } from './partitions/transitions.ts';
 
 /** Drops what is past its retention. */
 export interface Retention {
@@ -30,7 +33,10 @@ const quarantineDays = 90;
 /** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
 const keptQuarantine = 10_000;
 
-export function prepareRetention(db: Database.Database): Retention {
+export function prepareRetention(
+  db: Database.Database,
+  { transitions, places }: { readonly transitions: PartitionTransitions; readonly places: Places },
+): Retention {
   const oldestKept = db
     .prepare<[string, number], number>(
       'SELECT number FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1 OFFSET ?',
@@ -58,17 +64,12 @@ export function prepareRetention(db: Database.Database): Retention {
   const stale = db.prepare<[DoomedPartitions & Passed], StalePartition>(
     `SELECT id, entity, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
      WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
-       AND due_since IS NULL AND gone <> 1
+       AND due_since IS NULL AND gone <> ${standing.ended}
        AND (sealed_at IS NULL OR sealed_at < :since)
        AND id NOT IN (SELECT base FROM _sync_partitions
          WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
      ORDER BY found_at, id LIMIT 1000`,
   );
-  const abandoned = db.prepare<DoomedPartitions>(
-    "DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since",
-  );
-  const also = db.prepare<[number]>('DELETE FROM _sync_also WHERE partition = ?');
-  const partition = db.prepare<[number]>('DELETE FROM _sync_partitions WHERE id = ?');
   return {
     forgetRuns: (connector, nowMs) => {
       const before = instant(nowMs - runDays * dayMs);
@@ -80,13 +81,13 @@ export function prepareRetention(db: Database.Database): Retention {
       if (tooMany > 0) oldestQuarantine.run(connector, tooMany);
     },
     forgetPartitions: (connector, since, isHome) => {
-      abandoned.run({ connector, since });
+      transitions.abandon.run({ connector, since });
       for (let passed: Passed | undefined = { foundAt: '', id: 0 }; passed !== undefined;) {
         const batch = stale.all({ connector, since, ...passed });
         for (const one of batch) {
           if (one.isBelow === 1 && isHome(one)) continue;
-          also.run(one.id);
-          partition.run(one.id);
+          places.dropGuests.run(one.id);
+          transitions.forget.run({ id: one.id });
         }
         passed = batch.at(-1);
       }

@@ -1,5 +1,4 @@
-import { deletesSql, hoursSql } from './deletes/deletes-sql.ts';
-import { downloadsSql } from './downloads/downloads-sql.ts';
+import { partitionsSql } from './partitions/partitions-sql.ts';
 
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
 export const applicationId = 0x43_53_59_31;
@@ -11,75 +10,116 @@ export const applicationId = 0x43_53_59_31;
 export const schemaVersion = 5;
 
 /**
- * `backfill`: the window of the backfill that the partition belongs to, '' for a living one. `base`: the living partition whose rows a
- * backfill's partition stores. `mode` is how its walk is or was made. `marker` is the parent's change value at the last seal, `found_marker`
- * at the last finding (null: not settled). `absence`: what the walks of this chain say of what they did not meet; `full_at`: when the
- * chain began whose full walk of it has been swept; `sweep_origin`: the chain whose full walk is to be swept, from row `swept_to` on;
- * `full_origin`: the chain that last walked it in full. `midway`: the walk began where one of an earlier chain had stopped.
- * `gone`: 1, the record that led to it is tombstoned; 2, so are its rows; 3, that record is one that listings leave out. `sealed_scope`: under which definition, and of what leads to
- * others under which choices, it was sealed: what was concluded then holds only for runs that read the same.
+ * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
+ * many chains' walks in a row, `origin` the last of them, `since` when the first of them began; `gone_run`: the run in which `get` found
+ * nothing. `_sync_drift`: undeclared and misfitting fields;
+ * `is_refused`: only in quarantined records so far. `_sync_windows`: windows of
+ * backfills that are done.
  */
-export const partitionsSql = `
-CREATE TABLE _sync_partitions (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
+export const deletesSql = `
+CREATE TABLE _sync_also (
   connector TEXT NOT NULL,
   entity TEXT NOT NULL,
-  params TEXT NOT NULL,
-  backfill TEXT NOT NULL DEFAULT '',
-  base INTEGER,
-  inject TEXT NOT NULL,
-  rank INTEGER NOT NULL,
-  tree INTEGER,
-  tree_depth INTEGER,
-  parent_entity TEXT,
-  parent_key TEXT,
+  row INTEGER NOT NULL,
+  partition INTEGER NOT NULL,
   origin INTEGER NOT NULL,
-  found_at TEXT NOT NULL,
-  due_since TEXT,
-  ready INTEGER NOT NULL,
-  listed INTEGER NOT NULL,
-  mode TEXT,
-  position TEXT,
-  midway INTEGER NOT NULL DEFAULT 0,
-  watermark TEXT,
-  marker TEXT,
-  found_marker TEXT,
-  sealed_at TEXT,
-  sealed_run TEXT,
-  sealed_scope TEXT,
-  proof TEXT,
-  absence TEXT,
-  full_at TEXT,
-  full_origin INTEGER,
-  sweep_origin INTEGER,
-  swept_to INTEGER NOT NULL DEFAULT 0,
-  gone INTEGER NOT NULL DEFAULT 0,
-  set_aside_run TEXT,
+  PRIMARY KEY (connector, entity, row, partition)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX _sync_also_partition ON _sync_also (partition);
+
+CREATE TABLE _sync_missing (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  row INTEGER NOT NULL,
+  partition INTEGER NOT NULL,
+  origin INTEGER NOT NULL,
+  missed INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  needs TEXT NOT NULL,
+  is_allowed INTEGER NOT NULL,
+  asked_run TEXT,
+  asked_at TEXT,
+  is_vouched_for INTEGER NOT NULL,
+  gone_run TEXT,
+  PRIMARY KEY (connector, entity, row)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _sync_drift (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  field TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  type TEXT NOT NULL,
+  first_seen_at TEXT NOT NULL,
+  first_run TEXT NOT NULL,
+  is_refused INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, field, kind, type)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE _sync_windows (
+  connector TEXT NOT NULL,
+  backfill TEXT NOT NULL,
+  window TEXT NOT NULL,
+  run TEXT NOT NULL,
+  finished_at TEXT NOT NULL,
+  PRIMARY KEY (connector, backfill, window)
+) STRICT, WITHOUT ROWID;
+`;
+
+/**
+ * What came and went of an entity's rows in each hour (`2026-03-01T10`) of the last day: rows that came or came back, without those of the
+ * chain that stored the entity's first ones (`_sync_tables.first_origin`), and rows that were deleted without a person's permission.
+ * At most 26 rows of an entity.
+ */
+export const hoursSql = `
+CREATE TABLE _sync_hours (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  hour TEXT NOT NULL,
+  added INTEGER NOT NULL,
+  deleted INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, hour)
+) STRICT, WITHOUT ROWID;
+`;
+
+/**
+ * `_sync_downloads`: the files of records, one row per record that has or had one. `params` to `size` is what its record says, `version` 32 hex digits;
+ * `gone`: `tombstoned` as its record is, or `unsaid` where that says of no file any more; `is_wanted`: it is not gone, and `stored_version` is another one than `version`.
+ * `file` to `stored_run` is what lies in the folder; `stored_version` is null again as soon as another version is wanted. `replaced`: a name to be removed, which an earlier version had.
+ */
+export const downloadsSql = `
+CREATE TABLE _sync_downloads (
+  id INTEGER PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  key TEXT NOT NULL,
+  params TEXT NOT NULL,
+  version TEXT NOT NULL,
+  name TEXT,
+  content_type TEXT,
+  size INTEGER,
+  gone TEXT,
+  is_wanted INTEGER NOT NULL,
+  file TEXT,
+  bytes INTEGER,
+  sha256 TEXT,
+  stored_type TEXT,
+  stored_version TEXT,
+  stored_at TEXT,
+  stored_run TEXT,
+  replaced TEXT,
   failure TEXT,
   failed_at TEXT,
-  UNIQUE (connector, entity, params, backfill)
+  failed_run TEXT,
+  UNIQUE (connector, entity, key)
 ) STRICT;
-CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC) WHERE ready = 1;
-CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at, rank DESC) WHERE ready = 1;
-CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity) WHERE due_since IS NOT NULL;
-CREATE INDEX _sync_partitions_aged ON _sync_partitions (connector, entity, full_at) WHERE due_since IS NULL;
-CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
-CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at) WHERE due_since IS NULL;
-CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree, due_since) WHERE tree IS NOT NULL;
-CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_key) WHERE parent_key IS NOT NULL;
-CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin) WHERE sweep_origin IS NOT NULL;
-CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
-CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, gone) WHERE gone = 1;
+CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at, id) WHERE is_wanted = 1;
+CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
 `;
 
 /**
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
- *
- * Invariants of a partition: `failure` and `ready` are set only while it is due, and so is `position`, unless a fresh
- * start has kept it for when the root is found again; `ready` says that this
- * chain of runs still has to walk the listing (not set aside, not listed to its end); `listed` says that the own
- * listing of a tree is read while inner listings (`tree`) are not; `origin` is the number of the first run of the
- * chain that found it last. `as_of` of a table is when the newest chain began that read all of it;
+ * `as_of` of a table is when the newest chain began that read all of it;
  * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
  * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped.
  */

@@ -12,8 +12,6 @@ export interface SeenRows {
   has(entity: EntityName, row: number): boolean;
   /** Whether the chain has met the row in its home. */
   hasAtHome(entity: EntityName, row: number): boolean;
-  /** Whether the chain has met any row of the entity. */
-  isAnySeen(entity: EntityName): boolean;
   /** Writes what changed. Inside the transaction, once per commit. */
   save(): void;
   /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
@@ -40,9 +38,6 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
       'SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?',
     )
     .pluck();
-  const readAny = db.prepare<[string, string, number]>(
-    'SELECT 1 FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? LIMIT 1',
-  );
   const write = db.prepare<[string, string, number, number, Buffer]>(
     `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
@@ -107,9 +102,6 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     },
     has: (entity, row) => isSet(entity, row, 0),
     hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
-    isAnySeen: (entity) =>
-      changed.some((chunk) => chunk.entity === entity) ||
-      readAny.get(connector, entity, origin) !== undefined,
     save: () => {
       for (const chunk of changed) {
         write.run(connector, chunk.entity, origin, chunk.number, chunk.bits);
@@ -130,4 +122,12 @@ function byteOf(row: number): number {
 
 function bitOf(row: number): number {
   return 1 << (row & 7);
+}
+
+/** What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never resumed. */
+export function dropSeen(db: Database.Database, connector: ConnectorName, window: string): void {
+  db.prepare<[string, string, string]>(
+    `DELETE FROM _sync_seen WHERE connector = ? AND origin NOT IN
+       (SELECT origin FROM _sync_runs WHERE connector = ? AND chain <> ?)`,
+  ).run(connector, connector, window);
 }

@@ -1,11 +1,12 @@
 import type { EntityName } from '../../core/names.ts';
 import type { RunPlan, StartedRun } from '../sink.ts';
 import { chainReadings, scopeOf } from './chain-readings.ts';
-import type { WorkScope } from './due-work.ts';
 import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
+import { findPartition } from './partitions/find-partition.ts';
+import { boundScope, type WorkScope } from './partitions/read-partitions.ts';
 import type { EarlierRun } from './runs.ts';
-import { openSeenRows } from './seen-rows.ts';
+import { dropSeen, openSeenRows } from './seen-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
 /**
@@ -26,8 +27,9 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
     if (earlier === null) {
       startFresh(ledger, plan, scope, begun, stamp);
     } else {
-      ledger.dueWork.tryAgain(scope, begun.origin);
-      if (wasKeptWaiting) ledger.dueWork.putFirstBack(scope);
+      const { transitions } = ledger;
+      transitions.retry.run({ ...boundScope(scope), origin: begun.origin });
+      if (wasKeptWaiting) transitions.putFirstBack.run(boundScope(scope));
     }
     findRoots(ledger, held, plan, begun, stamp);
     return {
@@ -36,7 +38,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
       started: {
         run: plan.run,
         continues: earlier?.run ?? null,
-        due: ledger.dueWork.count(scope),
+        due: ledger.partitions.countReady.get(connector, plan.window) ?? 0,
         isFull: begun.isFull,
         earlier: earlier === null ? [] : ledger.counts.ofChain(connector, begun.origin),
       },
@@ -76,7 +78,8 @@ function unfinishedRun(
   const isYoung = newest.progressAt > plan.continueAfter;
   const isFullEnough = newest.isFull === 1 || !plan.isFull;
   const fits = wasCutShort && isYoung && isFullEnough && newest.scope === scopeOf(held, plan);
-  return fits && ledger.dueWork.isLeft(scope, newest.origin) ? newest : null;
+  const left = { ...boundScope(scope), origin: newest.origin };
+  return fits && ledger.partitions.isLeft.get(left) === 1 ? newest : null;
 }
 
 function beginRun(
@@ -110,18 +113,34 @@ function beginRun(
   };
 }
 
-/** Of a backfill's window nothing is kept: its partitions are as young as its chain. */
+/**
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found anew
+ * by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it ready, and what
+ * has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their positions where they are first
+ * reads or incremental: what was read whole before begins again, because only a full walk from the start sees deletes.
+ * Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ */
 function startFresh(
-  ledger: Ledger,
-  { leaves, continueAfter }: RunPlan,
+  { db, transitions }: Ledger,
+  { leaves, continueAfter: keepAfter }: RunPlan,
   scope: WorkScope,
   { reading }: Pick<CurrentRun, 'reading'>,
   { now }: WriteStamp,
 ): void {
   const { connector, window } = scope;
-  if (window === '') ledger.startFresh({ scope, reading, leaves, keepAfter: continueAfter, now });
-  else ledger.windows.drop(connector, window);
-  ledger.dueWork.dropSeen(connector, window);
+  dropSeen(db, connector, window);
+  if (window !== '') {
+    transitions.dropWindow.run({ connector, window });
+    return;
+  }
+  const bound = boundScope(scope);
+  transitions.dropHalfRead.run(bound);
+  transitions.stopSweep.run(bound);
+  transitions.startOver.run({ ...bound, leaves: JSON.stringify(leaves), keepAfter });
+  transitions.park.run({ connector });
+  for (const [entity, { fullBefore, believedUntil }] of reading) {
+    transitions.age.run({ connector, entity, fullBefore, believedUntil, now });
+  }
 }
 
 function findRoots(
@@ -132,6 +151,6 @@ function findRoots(
   { now }: WriteStamp,
 ): void {
   for (const root of roots) {
-    ledger.partitions.find(root, { connector, window, origin, now, reading: reading.get(root.entity) });
+    findPartition(ledger, root, { connector, window, origin, now, reading: reading.get(root.entity) });
   }
 }

@@ -35,7 +35,9 @@ export function storeRecords(
 ): StoredCounts {
   const { ledger, held, current, stamp } = commit;
   const planned = current.tables.get(entity);
-  if (planned === undefined) throw misfit(entity, 'the plan has no table for it');
+  if (planned === undefined) {
+    throw misfit(entity, 'the plan has no table for it');
+  }
   let revived = 0;
   const how: Classifying = {
     ...showing,
@@ -51,10 +53,12 @@ export function storeRecords(
   for (const record of records) {
     checkWidth(entity, record, planned);
     stored[storeRecord(record, how)] += 1;
-    if (record.file !== undefined) ledger.downloads.note(held.connector, entity, record.keyText, record.file);
+    if (record.file !== undefined) {
+      ledger.downloads.note(held.connector, entity, record.keyText, record.file);
+    }
   }
   ledger.tables.addRows(held.connector, entity, stored.inserted);
-  ledger.rows.addDeleted(held.connector, entity, -revived);
+  ledger.tables.addDeleted(held.connector, entity, -revived);
   ledger.day.add(held.connector, entity, stored.inserted + revived, {
     origin: current.origin,
     now: stamp.now,
@@ -64,12 +68,14 @@ export function storeRecords(
 
 /** A look for missing rows costs each page one statement, and each record one only where there are any. */
 function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Classifying['markSeen'] {
-  if (!ledger.rows.isAnyMissing(held.connector, entity)) {
+  if (!ledger.missing.isAny(held.connector, entity)) {
     return (row, isAtHome) => current.seen.mark(entity, row, isAtHome);
   }
   return (row, isAtHome) => {
     const wasSeen = current.seen.mark(entity, row, isAtHome);
-    if (!wasSeen) ledger.rows.endMissing(held.connector, entity, row);
+    if (!wasSeen) {
+      ledger.missing.end(held.connector, entity, row);
+    }
     return wasSeen;
   };
 }
@@ -81,10 +87,10 @@ function meetElsewhere(
   { row, home, deletedAt }: StoredRow,
   partition: number,
 ): void {
-  if (home === null || deletedAt !== null || ledger.rows.isGone(home)) {
+  if (home === null || deletedAt !== null || ledger.partitions.isLive.get(home) === undefined) {
     current.tables.get(entity)?.table.setHome(row, partition);
   } else {
-    ledger.rows.meetElsewhere(held.connector, entity, row, { partition, origin: current.origin });
+    ledger.places.meet.run({ connector: held.connector, entity, row, partition, origin: current.origin });
   }
 }
 

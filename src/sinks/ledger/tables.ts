@@ -35,6 +35,9 @@ export interface Tables {
   /** Notes columns that were added for undeclared fields; they are declared from now on. */
   addEvolved(connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void;
   addRows(connector: ConnectorName, entity: EntityName, rows: number): void;
+  /** Tombstones; fewer than 0 where some were taken back. */
+  addDeleted(connector: ConnectorName, entity: EntityName, rows: number): void;
+  account(connector: ConnectorName, entity: EntityName): TableAccount;
   /**
    * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
    * unless it began in the middle of one, because that one's first half is older.
@@ -42,6 +45,13 @@ export interface Tables {
   wasRead(connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void;
   /** A full run has met every row, so adopted ones are those of the new address. */
   agreed(connector: ConnectorName, entity: EntityName): void;
+}
+
+export interface TableAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
+  readonly adoptedAt: string | null;
 }
 
 interface TableRow {
@@ -63,6 +73,12 @@ export function prepareTables(db: Database.Database): Tables {
   );
   const addRows = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET rows = rows + ? WHERE connector = ? AND entity = ?',
+  );
+  const addDeleted = db.prepare<[number, string, string]>(
+    'UPDATE _sync_tables SET deleted = deleted + ? WHERE connector = ? AND entity = ?',
+  );
+  const account = db.prepare<[string, string], TableAccount>(
+    'SELECT rows - deleted AS stored, adopted_at AS adoptedAt FROM _sync_tables WHERE connector = ? AND entity = ?',
   );
   // The chain's first run may be past its retention; then nothing is known of its start.
   const wasRead = db.prepare<[string, string, string, string, string]>(
@@ -116,6 +132,10 @@ export function prepareTables(db: Database.Database): Tables {
     addRows: (connector, entity, rows) => {
       if (rows !== 0) addRows.run(rows, connector, entity);
     },
+    addDeleted: (connector, entity, rows) => {
+      if (rows !== 0) addDeleted.run(rows, connector, entity);
+    },
+    account: (connector, entity) => account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
     agreed: (connector, entity) => void agreed.run(connector, entity),
     wasRead: (connector, entity, run, walked) => void wasRead.run(run, connector, walked, connector, entity),
   };

@@ -9,7 +9,7 @@ import { openSqliteTable } from './sqlite-table.ts';
 export function openSqliteStore(db: Database.Database): RecordStore {
   return {
     recover: () => ({ hasLostRows: false }),
-    findDamage: async () => () => undefined,
+    findDamage: async () => () => ({ hasLostRows: false }),
     ensure: (place) => {
       ensureTable(db, place);
       return openSqliteTable(db, place);

@@ -1,73 +1,49 @@
-import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { EntityName } from '../../../core/names.ts';
+import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
 import type { DeletedRows, EntityMissing } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
-import type { Cascade } from './cascade.ts';
-import { noMissing, type MissingRows } from './missing-rows.ts';
-import type { GonePartitions } from './orphans.ts';
+import { liveRows, rowsBelow } from './delete-rows.ts';
 
 const rowsAtOnce = 1_000;
-
-interface TableAccount {
-  /** Live rows, by the table's account. */
-  readonly live: number;
-  readonly adoptedAt: string | null;
-}
-
-export type LiveCount = (connector: ConnectorName, entity: EntityName) => TableAccount;
-
-export function prepareLiveCount(db: Database.Database): LiveCount {
-  const account = db.prepare<[string, string], TableAccount>(
-    'SELECT rows - deleted AS live, adopted_at AS adoptedAt FROM _sync_tables WHERE connector = ? AND entity = ?',
-  );
-  return (connector, entity) => account.get(connector, entity) ?? { live: 0, adoptedAt: null };
-}
-
-interface Weighing {
-  readonly missing: MissingRows;
-  readonly gone: GonePartitions;
-  readonly cascade: Cascade;
-  readonly live: LiveCount;
-}
 
 /**
  * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity of which rows would
  * go along. What lies below records that are already deleted is neither missing nor live: it has been judged.
  */
-export function weighMissing(commit: Commit, weighing: Weighing): readonly EntityMissing[] {
-  const { held, current } = commit;
-  const counted = weighing.missing
-    .counts(held.connector)
-    .filter(({ entity }) => current.entities.has(entity))
-    .map((counts) => ({
-      ...counts,
-      along:
-        counts.missing > counts.allowed + counts.vouchedFor ? along(commit, weighing, counts.entity) : [],
-    }));
-  const known = new Set(counted.map(({ entity }) => entity));
+export function weighMissing(commit: Commit): readonly EntityMissing[] {
+  const { ledger, held, current } = commit;
+  const alike = ledger.missing.alike(held.connector).filter(({ entity }) => current.entities.has(entity));
+  const known = new Set(alike.map(({ entity }) => entity));
+  const counted = [...known].map((entity) => {
+    const counts = countMissing(alike.filter((rows) => rows.entity === entity));
+    const isOpen = counts.missing > counts.allowed + counts.vouchedFor;
+    return { entity, ...counts, along: isOpen ? rowsAlong(commit, entity) : [] };
+  });
   const touched = new Set(counted.flatMap((one) => one.along.map(({ entity }) => entity)));
   const others = [...touched]
     .filter((entity) => !known.has(entity))
-    .map((entity) => ({ ...noMissing, entity, along: [] }));
+    .map((entity) => ({ entity, ...countMissing([]), along: [] }));
   return [...counted, ...others].map(({ firstMissed, ...counts }) => ({
     ...counts,
-    ...rowsOf(commit, weighing, counts.entity),
-    hasSurvivor: firstMissed === null || hasSurvivor(commit, weighing.missing, counts.entity, firstMissed),
+    ...accountOf(commit, counts.entity),
+    hasSurvivor: firstMissed === null || hasSurvivor(commit, counts.entity, firstMissed),
   }));
 }
 
 /** Without what a person has let go: that goes as it is. */
-function along(commit: Commit, { missing, cascade }: Weighing, entity: EntityName): readonly DeletedRows[] {
-  const { connector } = commit.held;
-  if (!cascade.isParent(connector, entity)) return [];
+function rowsAlong(commit: Commit, entity: EntityName): readonly DeletedRows[] {
+  const { ledger, held, current } = commit;
+  const { connector } = held;
+  if (ledger.partitions.leadsOn.get(connector, entity) === undefined) return [];
+  const table = current.tables.get(entity)?.table;
   const rowsByEntity = new Map<EntityName, number>();
   for (let after = 0; ;) {
-    const batch = missing.open(connector, entity, after, rowsAtOnce);
+    const batch = ledger.missing.open(connector, entity, after, rowsAtOnce);
     for (const row of batch) {
-      const keyText = commit.current.tables.get(entity)?.table.row(row)?.keyText;
+      const keyText = table?.row(row)?.keyText;
       if (keyText === undefined) continue;
-      for (const [child, rows] of cascade.below(commit, entity, keyText)) {
+      for (const [child, rows] of rowsBelow(commit, entity, keyText)) {
         rowsByEntity.set(child, (rowsByEntity.get(child) ?? 0) + rows);
       }
     }
@@ -78,48 +54,31 @@ function along(commit: Commit, { missing, cascade }: Weighing, entity: EntityNam
   return [...rowsByEntity].map(([child, rows]) => ({ entity: child, rows }));
 }
 
-function rowsOf(
+function accountOf(
   commit: Commit,
-  weighing: Weighing,
   entity: EntityName,
 ): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay' | 'isAdopted'> {
   const { ledger, held, stamp } = commit;
   const { connector } = held;
-  const judged = rowsBelowDeleted(commit, weighing, entity) + weighing.missing.orphans(connector, entity);
-  const account = weighing.live(connector, entity);
-  const live = account.live - judged;
-  const { added, deleted } = ledger.day.within(connector, entity, stamp.now);
-  return {
-    live,
-    dayAgo: Math.max(0, live - added + deleted),
-    deletedInDay: deleted,
-    isAdopted: account.adoptedAt !== null,
-  };
+  let judged = ledger.missing.countBelowDeleted(connector, entity);
+  for (const partition of ledger.partitions.allEnded.all({ connector })) {
+    if (partition.entity !== entity) continue;
+    for (const _row of liveRows(commit, partition, partition.sweptTo)) judged += 1;
+  }
+  const { stored, adoptedAt } = ledger.tables.account(connector, entity);
+  const { added: addedInDay, deleted: deletedInDay } = ledger.day.within(connector, entity, stamp.now);
+  return { ...weighRows({ stored, judged, addedInDay, deletedInDay }), isAdopted: adoptedAt !== null };
 }
 
 /** Whether a row is still there that was stored before the first of the missing ones was missed. */
-function hasSurvivor(
-  { held, current }: Commit,
-  missing: MissingRows,
-  entity: EntityName,
-  firstMissed: Instant,
-): boolean {
+function hasSurvivor({ ledger, held, current }: Commit, entity: EntityName, firstMissed: Instant): boolean {
   const table = current.tables.get(entity)?.table;
   if (table === undefined) return true;
   for (let after = 0; ;) {
     const rows = table.liveBefore(firstMissed, after, rowsAtOnce);
-    if (rows.some((row) => !missing.isCounted(held.connector, entity, row))) return true;
+    if (rows.some((row) => !ledger.missing.isCounted(held.connector, entity, row))) return true;
     const last = rows.at(-1);
     if (last === undefined || rows.length < rowsAtOnce) return false;
     after = last;
   }
-}
-
-function rowsBelowDeleted(commit: Commit, { gone, cascade }: Weighing, entity: EntityName): number {
-  let count = 0;
-  for (const partition of gone.all(commit.held.connector)) {
-    if (partition.entity !== entity) continue;
-    for (const _row of cascade.liveRows(commit, partition, partition.sweptTo)) count += 1;
-  }
-  return count;
 }

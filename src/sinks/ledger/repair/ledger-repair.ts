@@ -3,9 +3,7 @@ import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/re
 import type { Repair, UndeletedRows } from '../../repair.ts';
 import type { Lease } from '../../sink.ts';
 import { checkCounts } from '../counts.ts';
-import { prepareCascade } from '../deletes/cascade.ts';
-import { deleteRow, type Gate } from '../deletes/gate.ts';
-import { preparePartitionsBelow, type PartitionsBelow } from '../deletes/partitions-below.ts';
+import { deleteRow } from '../deletes/delete-rows.ts';
 import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { storeRows } from '../store-rows.ts';
 import { inRun } from '../transact.ts';
@@ -14,8 +12,6 @@ import { reset } from './reset.ts';
 
 /** `Repair` over the ledger. */
 export function ledgerRepair(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Repair {
-  const below = preparePartitionsBelow(ledger.db);
-  const gate = { below, cascade: prepareCascade(ledger.db) };
   const inLease = async <Result>(
     lease: Lease,
     run: RunId,
@@ -28,17 +24,16 @@ export function ledgerRepair(ledger: Ledger, heldOf: (lease: Lease) => HeldConne
     reset: async (connector, what) => reset(ledger, connector, what),
     adopt: (identity, now) => adopt(ledger, identity, now),
     canUndelete: ledger.store.canUndelete,
-    undelete: async (lease, run, of, limit) =>
-      inLease(lease, run, (commit) => undelete(commit, below, of, limit)),
+    undelete: async (lease, run, of, limit) => inLease(lease, run, (commit) => undelete(commit, of, limit)),
     storeRecord: async (lease, run, entity, record) =>
-      inLease(lease, run, (commit) => storeOne(commit, below, entity, record)),
+      inLease(lease, run, (commit) => storeOne(commit, entity, record)),
     tombstoneRecord: async (lease, run, entity, keyText) =>
-      inLease(lease, run, (commit) => tombstoneOne(commit, gate, entity, keyText)),
+      inLease(lease, run, (commit) => tombstoneOne(commit, entity, keyText)),
   };
 }
 
 /** Row by row, table after table, until `limit` of them are back. */
-function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: number): UndeletedRows {
+function undelete(commit: Commit, of: RunId, limit: number): UndeletedRows {
   const { ledger, held, current, stamp } = commit;
   const rows: { readonly entity: EntityName; readonly rows: number }[] = [];
   let left = limit;
@@ -46,13 +41,12 @@ function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: numb
     const tombstoned = left > 0 ? table.tombstonedBy(of, left) : [];
     for (const row of tombstoned) {
       table.revive(row, stamp);
-      const found = { origin: current.origin, now: stamp.now };
       const keyText = table.row(row)?.keyText ?? '';
-      below.begin(held.connector, entity, keyText, found);
+      giveBackBelow(commit, entity, keyText);
       ledger.downloads.begin(held.connector, entity, keyText);
     }
     if (tombstoned.length > 0) {
-      ledger.rows.addDeleted(held.connector, entity, -tombstoned.length);
+      ledger.tables.addDeleted(held.connector, entity, -tombstoned.length);
       ledger.day.add(held.connector, entity, tombstoned.length, { origin: current.origin, now: stamp.now });
       rows.push({ entity, rows: tombstoned.length });
     }
@@ -61,29 +55,28 @@ function undelete(commit: Commit, below: PartitionsBelow, of: RunId, limit: numb
   return { rows, isDone: left > 0 };
 }
 
-function storeOne(
-  commit: Commit,
-  below: PartitionsBelow,
-  entity: EntityName,
-  record: PreparedRecord,
-): PageCounts {
-  const { ledger, held, current, stamp } = commit;
+function giveBackBelow({ ledger, held, current, stamp }: Commit, entity: EntityName, keyText: string): void {
+  const { transitions } = ledger;
+  const { connector } = held;
+  transitions.giveBack.run({ connector, entity, keyText, origin: current.origin, now: stamp.now });
+}
+
+function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): PageCounts {
+  const { ledger, current } = commit;
   const before = current.tables.get(entity)?.table.find(record);
   const stored = storeRows(commit, { entity, records: [record] }, false, null);
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
   ledger.counts.add(current.run, entity, counts);
   current.seen.save();
-  if (before !== undefined && before.deletedAt !== null) {
-    below.begin(held.connector, entity, record.keyText, { origin: current.origin, now: stamp.now });
-  }
+  if (before !== undefined && before.deletedAt !== null) giveBackBelow(commit, entity, record.keyText);
   return counts;
 }
 
 /** A person asked for it by its key, with `--allow-deletes`: what lies below goes along, as it does in a sync that is allowed to delete. */
-function tombstoneOne(commit: Commit, gate: Gate, entity: EntityName, keyText: string): boolean {
+function tombstoneOne(commit: Commit, entity: EntityName, keyText: string): boolean {
   const stored = commit.current.tables.get(entity)?.table.rowOf(keyText);
   if (stored === undefined || stored.deletedAt !== null) return false;
-  deleteRow(commit, gate, entity, stored, 'allowed');
+  deleteRow(commit, entity, stored, 'allowed');
   return true;
 }

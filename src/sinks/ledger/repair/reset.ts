@@ -1,10 +1,10 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
+import { readAllAgain } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import { lockConnector } from '../lock-connector.ts';
 import { inTransaction } from '../transact.ts';
-import { prepareForgetting, type Forgetting } from './forgetting.ts';
 
 /** No record is written, so no run stands beside one. */
 const noRun = '' as RunId;
@@ -21,84 +21,135 @@ export async function reset(
   const lock = lockConnector(ledger, connector);
   try {
     const mend = what.withData
-      ? (): void => undefined
+      ? () => ({ hasLostRows: false })
       : await ledger.store.findDamage(connector, entitiesOf(what), ledger.signal);
     return await inTransaction(ledger, noRun, () => {
-      const forgetting = prepareForgetting(ledger.db);
+      checkTables(connector, what);
+      if (mend().hasLostRows) readAllAgain(ledger, connector);
       return what.entity === null
-        ? resetConnector(ledger, forgetting, connector, { ...what, mend })
-        : resetEntity(ledger, forgetting, connector, what.entity, { ...what, mend });
+        ? resetConnector(ledger, connector, what)
+        : resetEntity(ledger, connector, what.entity, what);
     });
   } finally {
     lock.release();
   }
 }
 
-interface MendingReset extends ResetScope {
-  /** What is damaged, inside the transaction. */
-  readonly mend: () => void;
-}
-
 function entitiesOf({ entity, tables }: Pick<ResetScope, 'entity' | 'tables'>): readonly EntityName[] | null {
   return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
 }
 
+function checkTables(connector: ConnectorName, { entity, tables }: ResetScope): void {
+  const [walked] = tables;
+  if (entity === null || walked === undefined || walked.entity === entity) return;
+  throw usage(
+    `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
+  );
+}
+
 function resetEntity(
   ledger: Ledger,
-  forgetting: Forgetting,
   connector: ConnectorName,
   entity: EntityName,
-  { tables, withData, now, mend }: MendingReset,
+  what: ResetScope,
 ): ResetCounts {
-  const [walked] = tables;
-  if (walked !== undefined && walked.entity !== entity) {
-    throw usage(
-      `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
-    );
-  }
-  const entities = entitiesOf({ entity, tables }) ?? [];
-  mend();
-  if (!forgetting.isKnown(connector, entity)) {
+  if (!knownEntities(ledger, connector).includes(entity)) {
     throw usage(
       `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
     );
   }
-  const partitions = forgetting.readAgain(connector, entities, now);
-  let rows = 0;
-  if (withData) {
-    for (const one of entities) {
-      ledger.store.drop(connector, one);
-      rows += forgetting.dropRecords(connector, one);
-    }
-  }
-  return { partitions, rows };
+  const entities = entitiesOf(what) ?? [];
+  const partitions = readAgain(ledger, connector, entities, what);
+  return { partitions, rows: what.withData ? dropRecords(ledger, connector, entities) : 0 };
 }
 
-function resetConnector(
-  ledger: Ledger,
-  forgetting: Forgetting,
-  connector: ConnectorName,
-  { withData, now, mend }: MendingReset,
-): ResetCounts {
+function resetConnector(ledger: Ledger, connector: ConnectorName, what: ResetScope): ResetCounts {
   if (ledger.connectors.identity(connector) === undefined) {
     throw usage(
       `The sink holds nothing of connector "${connector}": it has never been read. Check the name; \`status\` lists what is there.`,
     );
   }
-  const entities = forgetting.entities(connector);
-  mend();
-  const partitions = forgetting.readAgain(connector, entities, now);
-  forgetting.dropWindows(connector);
+  const entities = knownEntities(ledger, connector);
+  const partitions = readAgain(ledger, connector, entities, what);
+  deleteOf(ledger, ['_sync_windows'], { connector });
   ledger.runs.forbidContinuing(connector);
-  let rows = 0;
-  if (withData) {
-    for (const entity of entities) {
-      ledger.store.drop(connector, entity);
-      rows += forgetting.dropRecords(connector, entity);
-    }
-    forgetting.dropConnector(connector);
-  }
+  if (!what.withData) return { partitions, rows: 0 };
+  const rows = dropRecords(ledger, connector, entities);
+  dropConnector(ledger, connector);
   return { partitions, rows };
+}
+
+/** Every entity of which there is anything, tables made from others' records included. */
+function knownEntities({ db }: Ledger, connector: ConnectorName): readonly EntityName[] {
+  return db
+    .prepare<{ connector: string }, EntityName>(
+      `SELECT entity FROM _sync_tables WHERE connector = :connector
+       UNION SELECT entity FROM _sync_partitions WHERE connector = :connector ORDER BY 1`,
+    )
+    .pluck()
+    .all({ connector });
+}
+
+/**
+ * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress goes. They are ready
+ * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ */
+function readAgain(
+  ledger: Ledger,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+  { now }: Pick<ResetScope, 'now'>,
+): number {
+  const { transitions } = ledger;
+  const which = { connector, entities: JSON.stringify(entities) };
+  transitions.dropUnfinished.run(which);
+  for (const entity of entities) deleteOf(ledger, ['_sync_missing', '_sync_seen'], { connector, entity });
+  return transitions.readAgain.run({ ...which, now }).changes;
+}
+
+/** `_sync_files` is the store's own: it needs what it says until the files are removed. */
+const tablesOfRecords = [
+  '_sync_tables',
+  '_sync_hours',
+  '_sync_also',
+  '_sync_quarantine',
+  '_sync_drift',
+  '_sync_downloads',
+];
+
+/** The records and what the ledger says of them; gives how many there were. The partitions stay. */
+function dropRecords(ledger: Ledger, connector: ConnectorName, entities: readonly EntityName[]): number {
+  const stored = ledger.db
+    .prepare<[string, string], number>('SELECT rows FROM _sync_tables WHERE connector = ? AND entity = ?')
+    .pluck();
+  let rows = 0;
+  for (const entity of entities) {
+    ledger.store.drop(connector, entity);
+    rows += stored.get(connector, entity) ?? 0;
+    deleteOf(ledger, tablesOfRecords, { connector, entity });
+  }
+  return rows;
+}
+
+/** The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was read. */
+function dropConnector(ledger: Ledger, connector: ConnectorName): void {
+  const { db, transitions } = ledger;
+  db.prepare<[string]>(
+    'DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = ?)',
+  ).run(connector);
+  transitions.dropConnector.run({ connector });
+  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors'];
+  deleteOf(ledger, [...tablesOfRecords, ...others], { connector });
+}
+
+/** Every statement names the connector: nothing of another one is touched. */
+function deleteOf(
+  { db }: Ledger,
+  tables: readonly string[],
+  of: { readonly connector: ConnectorName; readonly entity?: EntityName },
+): void {
+  const which = of.entity === undefined ? '' : ' AND entity = :entity';
+  for (const table of tables) db.prepare(`DELETE FROM ${table} WHERE connector = :connector${which}`).run(of);
 }
 
 function usage(message: string): SyncError {

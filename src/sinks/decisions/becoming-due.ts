@@ -62,3 +62,18 @@ const dayMs = 24 * 60 * 60 * 1_000;
 export function believedUntil(now: Instant): Instant {
   return instant(Date.parse(now) + dayMs);
 }
+
+/** What a record that once led to a due partition says of it, where the chain `origin` has not found the partition itself. */
+export type ParentStanding = 'is-there' | 'seems-gone' | 'leads-elsewhere';
+
+/**
+ * A full walk of the parent's home after the partition was found last decides: it has either not met the parent, or has met
+ * it and was not led here (another variant of the parameters by now, a parent in the trash). `walkedBy`: the chain of that walk.
+ */
+export function standingOfParent(
+  { walkedBy, isSeen }: { readonly walkedBy: number | null; readonly isSeen: boolean },
+  { origin, foundOrigin }: { readonly origin: number; readonly foundOrigin: number },
+): ParentStanding {
+  if (walkedBy === origin && !isSeen) return 'seems-gone';
+  return walkedBy !== null && walkedBy > foundOrigin ? 'leads-elsewhere' : 'is-there';
+}

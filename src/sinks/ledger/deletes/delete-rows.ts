@@ -1,0 +1,211 @@
+import type { EntityName } from '../../../core/names.ts';
+import type { DeletedRows, TombstoneChoice } from '../../deletes.ts';
+import type { Commit } from '../ledger.ts';
+import { openRows } from '../open-rows.ts';
+import type { EndedPartition } from '../partitions/read-for-deletes.ts';
+import type { KeyedRow, RecordTable } from '../record-store.ts';
+
+/**
+ * On whose word a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`: a person was.
+ * `along`: it lies below a record that has passed, and was judged or allowed with it.
+ */
+export type Permission = 'judged' | 'allowed' | 'along';
+
+/**
+ * The only way to a tombstone: marks a live row as deleted and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in
+ * later runs too. What the guards have let pass is noted for the day with all that goes along, in the same transaction: a
+ * run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
+ */
+export function deleteRow(
+  commit: Commit,
+  entity: EntityName,
+  { row, keyText }: KeyedRow,
+  permission: Permission,
+): void {
+  const { ledger, held, current, stamp } = commit;
+  const { transitions } = ledger;
+  const { connector } = held;
+  if (permission === 'judged') {
+    ledger.day.remove(connector, entity, 1, stamp.now);
+    for (const [child, rows] of rowsBelow(commit, entity, keyText)) {
+      ledger.day.remove(connector, child, rows, stamp.now);
+    }
+  }
+  current.tables.get(entity)?.table.tombstone(row, stamp);
+  ledger.tables.addDeleted(connector, entity, 1);
+  ledger.places.leaveAll.run({ connector, entity, row });
+  ledger.missing.end(connector, entity, row);
+  ledger.downloads.end(connector, entity, keyText);
+  for (const { id } of transitions.end.all({ connector, entity, keyText })) {
+    transitions.dropInner.run({ tree: id });
+  }
+}
+
+/** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
+export function deleteMissing(
+  commit: Commit,
+  {
+    entity,
+    which,
+    limit,
+  }: { readonly entity: EntityName; readonly which: TombstoneChoice; readonly limit: number },
+): number {
+  const { ledger, held, current } = commit;
+  const table = current.tables.get(entity)?.table;
+  let deleted = 0;
+  // Each round takes every row it looks at off the list.
+  for (;;) {
+    const rows = ledger.missing.ready(held.connector, entity, {
+      which,
+      run: current.run,
+      limit: limit - deleted,
+    });
+    for (const { row, isAllowed } of rows) {
+      const stored = table?.row(row);
+      // A row that this chain has seen exists: it is left alone, and is missing no more.
+      const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
+      if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
+      else ledger.missing.end(held.connector, entity, row);
+      deleted += isMissing ? 1 : 0;
+    }
+    if (rows.length === 0 || deleted >= limit) return deleted;
+  }
+}
+
+/**
+ * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was judged with them. A batch
+ * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
+ */
+export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRows[] {
+  const { ledger, held, current } = commit;
+  const { connector } = held;
+  const entities = JSON.stringify([...current.entities]);
+  const rowsByEntity = new Map<EntityName, number>();
+  let left = limit;
+  for (const { entity, row } of ledger.missing.orphansGone(connector, current.run, limit)) {
+    const stored = current.tables.get(entity)?.table.row(row);
+    if (stored === undefined) continue;
+    deleteRow(commit, entity, stored, 'along');
+    rowsByEntity.set(entity, (rowsByEntity.get(entity) ?? 0) + 1);
+    left -= 1;
+  }
+  while (left > 0) {
+    const partition = ledger.partitions.nextEnded.get({ connector, entities });
+    if (partition === undefined) break;
+    const { steps, rows } = emptyPartition(commit, partition, left);
+    rowsByEntity.set(partition.entity, (rowsByEntity.get(partition.entity) ?? 0) + rows);
+    left -= 1 + steps;
+  }
+  return [...rowsByEntity].map(([entity, rows]) => ({ entity, rows }));
+}
+
+function emptyPartition(
+  commit: Commit,
+  { id, entity, sweptTo }: EndedPartition,
+  limit: number,
+): { readonly steps: number; readonly rows: number } {
+  const { current, ledger } = commit;
+  const { transitions } = ledger;
+  const table = current.tables.get(entity)?.table;
+  const live = table === undefined || current.keeps.has(entity) ? [] : table.liveRows(id, sweptTo, limit);
+  let rows = 0;
+  for (const { row } of live) {
+    rows += table !== undefined && endRow(commit, { entity, table, row, partition: id }) ? 1 : 0;
+  }
+  const last = live.at(-1);
+  if (last === undefined || live.length < limit) {
+    ledger.places.dropGuests.run(id);
+    transitions.empty.run({ id });
+  } else {
+    transitions.sweepTo.run({ id, sweptTo: last.row });
+  }
+  return { steps: live.length, rows };
+}
+
+interface OrphanedRow {
+  readonly entity: EntityName;
+  readonly table: RecordTable;
+  readonly row: number;
+  readonly partition: number;
+}
+
+/** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
+function endRow(commit: Commit, { entity, table, row, partition }: OrphanedRow): boolean {
+  const { ledger, held, current, stamp } = commit;
+  const { connector } = held;
+  const home = ledger.places.others({ connector, entity, row }).find(({ isLive }) => isLive)?.partition;
+  if (home !== undefined) {
+    table.setHome(row, home);
+    ledger.places.leave.run({ connector, entity, row, partition: home });
+    return false;
+  }
+  if (current.reading.get(entity)?.mayMove === true) {
+    const { origin } = current;
+    ledger.missing.noteOrphan.run({ connector, entity, row, partition, origin, since: stamp.now });
+    return false;
+  }
+  const stored = table.row(row);
+  if (stored !== undefined) deleteRow(commit, entity, stored, 'along');
+  return stored !== undefined;
+}
+
+/**
+ * Rows that go when this record does, by entity, at any depth: what is at home in the partitions that it led to. Without those that this
+ * chain has met elsewhere, and without entities that keep their rows. Also of entities that the run does not read.
+ */
+export function rowsBelow(
+  commit: Commit,
+  entity: EntityName,
+  keyText: string,
+): ReadonlyMap<EntityName, number> {
+  const { ledger, held, current } = commit;
+  const { below, leadsOn } = ledger.partitions;
+  const counts = new Map<EntityName, number>();
+  const parents = new Map<EntityName, boolean>();
+  const visited = new Set<number>();
+  const open = below.all(held.connector, entity, keyText);
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    const { id, entity: child } = next;
+    if (visited.has(id) || current.keeps.has(child)) continue;
+    visited.add(id);
+    const isParent = parents.get(child) ?? leadsOn.get(held.connector, child) !== undefined;
+    parents.set(child, isParent);
+    for (const row of liveRows(commit, next, 0)) {
+      if (current.seen.has(child, row) && !current.seen.hasAtHome(child, row)) continue;
+      counts.set(child, (counts.get(child) ?? 0) + 1);
+      const key = isParent ? keyOf(commit, child, row) : undefined;
+      if (key !== undefined) open.push(...below.all(held.connector, child, key));
+    }
+  }
+  return counts;
+}
+
+const rowsAtOnce = 1_000;
+
+/** Rows without a tombstone at home in the partition, behind row `from`. */
+export function* liveRows(
+  { ledger, held: { connector }, current }: Commit,
+  { id, entity }: Pick<EndedPartition, 'id' | 'entity'>,
+  from: number,
+): Generator<number> {
+  const planned = current.tables.get(entity)?.table;
+  if (planned === undefined && ledger.tables.known(connector, entity) === undefined) return;
+  const unplanned = planned === undefined ? openRows(ledger.db) : undefined;
+  for (let after = from; ;) {
+    const batch =
+      planned?.liveRows(id, after, rowsAtOnce) ??
+      unplanned?.liveRows(connector, entity, id, after, rowsAtOnce) ??
+      [];
+    for (const { row } of batch) yield row;
+    const last = batch.at(-1);
+    if (last === undefined || batch.length < rowsAtOnce) return;
+    after = last.row;
+  }
+}
+
+function keyOf({ ledger, held, current }: Commit, entity: EntityName, row: number): string | undefined {
+  const planned = current.tables.get(entity);
+  if (planned !== undefined) return planned.table.row(row)?.keyText;
+  const key = ledger.tables.known(held.connector, entity)?.key ?? [];
+  return openRows(ledger.db).keyOf(held.connector, { entity, key }, row);
+}

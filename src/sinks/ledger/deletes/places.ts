@@ -1,0 +1,81 @@
+import type Database from 'better-sqlite3';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { Instant } from '../../../core/clock.ts';
+import type { OtherPlace } from '../../decisions/look-for-row.ts';
+import type { Absence } from '../../partition.ts';
+import { standing } from '../partitions/states.ts';
+
+/** A row of an entity, and a partition that has shown it although it is not its home. */
+interface RowAt {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  readonly row: number;
+  readonly partition: number;
+}
+
+type OfRow = Omit<RowAt, 'partition'>;
+
+interface PlaceRow {
+  readonly partition: number;
+  readonly metBy: number;
+  readonly isLive: 0 | 1;
+  readonly isDue: 0 | 1;
+  readonly origin: number | null;
+  readonly foundAt: Instant | null;
+  readonly isBelowRecord: 0 | 1;
+  readonly fullOrigin: number | null;
+  readonly absence: Absence;
+}
+
+/** `_sync_also`: where rows have been met besides their home. */
+export type Places = ReturnType<typeof preparePlaces>;
+
+export function preparePlaces(db: Database.Database) {
+  const ofRow = 'connector = :connector AND entity = :entity AND row = :row';
+  const place = `place.gone IS ${standing.live} AS isLive, place.due_since IS NOT NULL AS isDue, place.origin, place.found_at AS foundAt,
+    place.parent_key IS NOT NULL AS isBelowRecord, place.full_origin AS fullOrigin, place.absence`;
+  const others = db.prepare<[OfRow], PlaceRow>(
+    `SELECT also.partition, also.origin AS metBy, ${place}
+     FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
+     WHERE also.connector = :connector AND also.entity = :entity AND also.row = :row ORDER BY also.partition`,
+  );
+  const one = db.prepare<[id: number], PlaceRow>(
+    `SELECT id AS partition, 0 AS metBy, ${place} FROM _sync_partitions AS place WHERE id = ?`,
+  );
+  return {
+    /** The chain `origin` has met the row there. */
+    meet: db.prepare<[RowAt & { readonly origin: number }]>(
+      `INSERT INTO _sync_also (connector, entity, row, partition, origin) VALUES (:connector, :entity, :row, :partition, :origin)
+       ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin
+       WHERE origin <> excluded.origin`,
+    ),
+    leave: db.prepare<[RowAt]>(`DELETE FROM _sync_also WHERE ${ofRow} AND partition = :partition`),
+    leaveAll: db.prepare<[OfRow]>(`DELETE FROM _sync_also WHERE ${ofRow}`),
+    dropGuests: db.prepare<[partition: number]>('DELETE FROM _sync_also WHERE partition = ?'),
+    /** Up to `limit` rows behind row `after` that the partition has shown, and the chains that met them there last. */
+    guests: db.prepare<
+      [Omit<RowAt, 'row'> & { readonly after: number; readonly limit: number }],
+      { readonly row: number; readonly origin: number }
+    >(
+      `SELECT row, origin FROM _sync_also INDEXED BY _sync_also_partition
+       WHERE partition = :partition AND connector = :connector AND entity = :entity AND row > :after ORDER BY row LIMIT :limit`,
+    ),
+    others: (row: OfRow): readonly OtherPlace[] => others.all(row).map(readPlace),
+    /** Undefined: there is no such partition any more. */
+    one: (partition: number): OtherPlace | undefined => {
+      const found = one.get(partition);
+      return found === undefined ? undefined : readPlace(found);
+    },
+  };
+}
+
+function readPlace({ isLive, isDue, isBelowRecord, origin, foundAt, ...place }: PlaceRow): OtherPlace {
+  return {
+    ...place,
+    isLive: isLive === 1,
+    isDue: isDue === 1,
+    isBelowRecord: isBelowRecord === 1,
+    origin: origin ?? 0,
+    foundAt: foundAt ?? '',
+  };
+}

@@ -1,0 +1,69 @@
+import * as z from 'zod';
+import type { EntityName } from '../../../core/names.ts';
+import { concludeWalk, weakestAbsence } from '../../decisions/conclude-walk.ts';
+import type { PageLength, Seal, WalkFailure, WalkRef } from '../../partition.ts';
+import type { UnsealedWalk } from '../../sink.ts';
+import { readJson, writeJson } from '../json-text.ts';
+import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import { inRun } from '../transact.ts';
+import type { PartitionRow } from './read-partitions.ts';
+
+/**
+ * Ends a walk. A listing with inner listings counts as sealed only when all of them are read too; they are ledger rows
+ * until then, and go in the same transaction. A partition without inner listings is a tree of one.
+ */
+export function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, seal: Seal): void {
+  const { transitions, partitions } = ledger;
+  const { run, chainStartedAt } = current;
+  const { now } = stamp;
+  const { proof, absence, watermark, ...shown } = seal;
+  transitions.endListing.run({ id: partition.id, proof: writeJson({ ...proof, ...shown }), absence });
+  if (partition.tree !== null) transitions.sealInner.run({ id: partition.id, now, run });
+  const id = partition.tree ?? partition.id;
+  if (partitions.isAnyInnerDue.get(id) !== undefined) return;
+  const ended = partitions.ended.get(id);
+  if (ended === undefined) return;
+  const weakest = weakestAbsence([ended.absence, ...partitions.innerAbsences.all(id)]);
+  const conclusion = concludeWalk(
+    { ...ended, isMidway: ended.midway === 1 },
+    { absence: weakest, watermark: partition.tree === null ? watermark : null, chainStartedAt },
+  );
+  const scope = current.reading.get(partition.entity)?.scope ?? null;
+  transitions.seal.run({ ...conclusion, id, run, now, scope, absence: weakest });
+  transitions.dropInner.run({ tree: id });
+}
+
+/** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
+export async function setWalkAside(
+  ledger: Ledger,
+  held: HeldConnector,
+  walk: WalkRef,
+  why: WalkFailure,
+): Promise<void> {
+  await inRun(ledger, held, walk.run, ({ run }) => {
+    const { id } = ledger.partitions.get(held.connector, walk.partition);
+    const drop = { dropPosition: Number(why.dropPosition), dropWatermark: Number(why.dropWatermark) };
+    ledger.transitions.setAside.run({ id, run, failure: writeJson(why), at: why.at, ...drop });
+  });
+}
+
+/**
+ * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed due again, as
+ * if they had never been read: in full, and neither a watermark nor what they did not meet counts. Gives how many they are, and those of this run.
+ */
+export function unsealEarlyEnds(
+  { ledger: { transitions, partitions }, held: { connector }, current, stamp: { now } }: Commit,
+  entity: EntityName,
+  followed: PageLength,
+): { readonly due: number; readonly ofRun: readonly UnsealedWalk[] } {
+  const { run, origin, window } = current;
+  const early = partitions.earlyEnds.all({ connector, entity, window, origin, ...followed });
+  for (const { id } of early) transitions.unseal.run({ id, now, origin });
+  const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
+  return {
+    due: early.length,
+    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: storedProof.parse(readJson(proof)) })),
+  };
+}
+
+const storedProof = z.object({ kind: z.enum(['single', 'seam', 'token', 'keyset']), isOrdered: z.boolean() });

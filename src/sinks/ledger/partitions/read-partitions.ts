@@ -1,0 +1,206 @@
+import type Database from 'better-sqlite3';
+import type { Instant } from '../../../core/clock.ts';
+import { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { KnownWalks } from '../../decisions/becoming-due.ts';
+import type { EndedWalk } from '../../decisions/conclude-walk.ts';
+import type { Absence, Partition, WalkMode } from '../../partition.ts';
+import type { LeftWork } from '../../run-report.ts';
+import { parseDifferences, parseParams, parsePosition } from '../ledger-json.ts';
+import { prepareDeleteReads } from './read-for-deletes.ts';
+import { standing } from './states.ts';
+
+/** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
+export interface WorkScope {
+  readonly connector: ConnectorName;
+  readonly window: string;
+  readonly entities: readonly EntityName[];
+}
+
+export interface BoundScope {
+  readonly connector: string;
+  readonly window: string;
+  /** JSON array of names. */
+  readonly entities: string;
+}
+
+export function boundScope({ connector, window, entities }: WorkScope): BoundScope {
+  return { connector, window, entities: JSON.stringify(entities) };
+}
+
+export const inScope =
+  'connector = :connector AND backfill = :window AND entity IN (SELECT value FROM json_each(:entities))';
+
+/** A partition as a commit needs it. */
+export interface PartitionRow {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly tree: number | null;
+  readonly dueSince: Instant | null;
+  readonly listed: number;
+  /** The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living one. */
+  readonly home: number;
+}
+
+export interface KnownRow extends KnownWalks {
+  readonly id: number;
+  readonly origin: number;
+  readonly gone: number;
+}
+
+export interface Leftover extends KnownWalks {
+  readonly id: number;
+  readonly parentEntity: EntityName;
+  readonly parentKey: string;
+  readonly foundOrigin: number;
+}
+
+/** A walk that a short page ended. */
+export interface EarlyEnd {
+  readonly id: number;
+  readonly mode: WalkMode;
+  readonly proof: string;
+  readonly sealedRun: string;
+}
+
+interface EndedRow extends Omit<EndedWalk, 'isMidway'> {
+  readonly midway: number;
+  readonly absence: Absence;
+}
+
+interface InChain extends BoundScope {
+  readonly origin: number;
+}
+
+interface LeftoversOf extends Omit<InChain, 'entities'> {
+  readonly entity: EntityName;
+  readonly after: number;
+}
+
+interface EarlyEndsOf extends Omit<LeftoversOf, 'after'> {
+  readonly size: number;
+  readonly records: number;
+}
+
+/** What is read of `_sync_partitions` while runs write it. */
+export type PartitionReads = ReturnType<typeof preparePartitionReads>;
+
+export function preparePartitionReads(db: Database.Database) {
+  const isReady = 'connector = ? AND backfill = ? AND ready = 1';
+  const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
+  const walks = 'due_since AS dueSince, watermark, marker, full_at AS fullAt, sealed_scope AS sealedScope';
+  const ready = `id, entity, params, inject, rank, tree, tree_depth AS treeDepth, position, mode, watermark,
+      json_extract(proof, '$.clockDifferences') AS clockDifferences FROM _sync_partitions`;
+  const get = db.prepare<[number, string], PartitionRow>(
+    `SELECT id, entity, tree, due_since AS dueSince, listed, coalesce(base,
+       (SELECT coalesce(root.base, root.id) FROM _sync_partitions AS root WHERE root.id = one.tree), id) AS home
+     FROM _sync_partitions AS one WHERE id = ? AND connector = ?`,
+  );
+  const deepest = db.prepare<[string, string, number], ReadyRow>(
+    `SELECT ${ready} INDEXED BY _sync_partitions_ready WHERE ${isReady} ORDER BY rank DESC, id LIMIT ?`,
+  );
+  const stalest = db.prepare<[string, string, number], ReadyRow>(
+    `SELECT ${ready} INDEXED BY _sync_partitions_overdue WHERE ${isReady} ORDER BY sealed_at, rank DESC, id LIMIT ?`,
+  );
+  return {
+    /** Throws `SyncError` FENCED when the connector has no such partition (any more). */
+    get: (connector: ConnectorName, id: number): PartitionRow => {
+      const row = get.get(id, connector);
+      if (row !== undefined) return row;
+      throw new SyncError(
+        `Partition ${id} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
+        { code: 'FENCED', recovery: 'stop', context: { connector, partition: id } },
+      );
+    },
+    /** What a chain still has to walk, deepest first, then in the order found; costs `limit` rows, however many are due. */
+    deepest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>
+      deepest.all(connector, window, limit).map(readPartition),
+    /** The same: those that were not read for longest first, never read ones before all others. */
+    stalest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>
+      stalest.all(connector, window, limit).map(readPartition),
+    known: db.prepare<[connector: string, entity: string, params: string, window: string], KnownRow>(
+      `SELECT id, origin, gone, ${walks} FROM _sync_partitions WHERE connector = ? AND entity = ? AND params = ? AND backfill = ?`,
+    ),
+    /** Whether the chain left partitions due, or a sweep unfinished. */
+    isLeft: db
+      .prepare<[InChain], number>(
+        `SELECT EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND due_since IS NOT NULL AND origin = :origin)
+           OR EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND ${isLeftover})
+           OR EXISTS (SELECT 1 FROM _sync_partitions WHERE ${inScope} AND sweep_origin = :origin)`,
+      )
+      .pluck(),
+    /** Partitions that the run would now walk. */
+    countReady: db
+      .prepare<[connector: string, window: string], number>(
+        `SELECT count(*) FROM _sync_partitions WHERE ${isReady}`,
+      )
+      .pluck(),
+    /** What is due, by entity; listings inside a tree are a part of it. */
+    left: db.prepare<[BoundScope], LeftWork>(
+      `SELECT entity, count(*) AS partitions FROM _sync_partitions
+       WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
+    ),
+    /** The next thousand of what is due below a parent although the chain has not found it. */
+    leftovers: db.prepare<[LeftoversOf], Leftover>(
+      `SELECT id, parent_entity AS parentEntity, parent_key AS parentKey, origin AS foundOrigin, ${walks}
+       FROM _sync_partitions INDEXED BY _sync_partitions_due
+       WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
+       ORDER BY id LIMIT 1000`,
+    ),
+    /** The chain that last walked a partition in full. */
+    fullOrigin: db
+      .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
+      .pluck(),
+    isAnyInnerDue: db
+      .prepare<[tree: number], number>(
+        `SELECT 1 FROM _sync_partitions WHERE tree = ? AND due_since >= '' LIMIT 1`,
+      )
+      .pluck(),
+    /** Of the listings inside a tree. */
+    innerAbsences: db
+      .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
+      .pluck(),
+    /** A partition whose own listing is read. */
+    ended: db.prepare<[id: number], EndedRow>(
+      `SELECT mode, midway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
+       FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
+    ),
+    /** Walks of the chain that ended with a page of this size and at least so many records. */
+    earlyEnds: db.prepare<[EarlyEndsOf], EarlyEnd>(
+      `SELECT id, mode, proof, sealed_run AS sealedRun FROM _sync_partitions AS one
+       WHERE connector = :connector AND entity = :entity AND backfill = :window AND origin = :origin AND gone = ${standing.live}
+         AND (due_since IS NULL OR listed = 1)
+         AND json_extract(proof, '$.lastPage.size') = :size AND json_extract(proof, '$.lastPage.records') >= :records
+         AND (listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs WHERE run = one.sealed_run AND origin = :origin))`,
+    ),
+    ...prepareDeleteReads(db),
+    isLive: db
+      .prepare<[id: number], number>(
+        `SELECT 1 FROM _sync_partitions WHERE id = ? AND gone = ${standing.live}`,
+      )
+      .pluck(),
+  };
+}
+
+/** As far as the ledger's own tables know it. */
+export type ReadyPartition = Omit<Partition, 'storedRows'>;
+
+interface ReadyRow extends Omit<
+  Partition,
+  'params' | 'inject' | 'position' | 'storedRows' | 'clockDifferences'
+> {
+  readonly params: string;
+  readonly inject: string;
+  readonly position: string | null;
+  readonly clockDifferences: string | null;
+}
+
+function readPartition(row: ReadyRow): ReadyPartition {
+  return {
+    ...row,
+    params: parseParams(row.params),
+    inject: parseParams(row.inject),
+    position: row.position === null ? null : parsePosition(row.position),
+    clockDifferences: row.clockDifferences === null ? [] : parseDifferences(row.clockDifferences),
+  };
+}
