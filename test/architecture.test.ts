@@ -72,6 +72,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   'rate-limiter-flexible': ['jobs'],
   'redis-semaphore': ['jobs'],
   commander: ['cli'],
+  'cron-parser': ['settings'],
   pino: ['telemetry'],
   zod: ['*'],
 };

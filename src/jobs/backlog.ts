@@ -1,4 +1,4 @@
-import { defaultRepeatStrategy } from 'bullmq';
+import { nextSlots } from '../settings/cron.ts';
 import type { Schedule } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
 
@@ -54,15 +54,9 @@ export function firesAMinute(schedule: Schedule, nowMs: number): number {
   if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
   const known = rates.get(schedule);
   if (known !== undefined) return known;
-  const { pattern, timezone } = schedule;
-  let [fired, lastMs] = [0, nowMs];
-  while (fired < 10) {
-    const next = defaultRepeatStrategy(lastMs, { pattern, tz: timezone });
-    if (next === undefined) break;
-    fired += 1;
-    lastMs = next;
-  }
-  const rate = fired === 0 ? 0 : (fired * minuteMs) / Math.max(1, lastMs - nowMs);
+  const slots = nextSlots(schedule, nowMs, 10);
+  const spanMs = Math.max(1, (slots.at(-1) ?? nowMs) - nowMs);
+  const rate = (slots.length * minuteMs) / spanMs;
   rates.set(schedule, rate);
   return rate;
 }

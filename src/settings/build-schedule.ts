@@ -1,6 +1,6 @@
-import { checkCron, checkTimezone } from './check-cron.ts';
+import { checkCron, checkTimezone } from './cron.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { durationExamples, formatDuration, parseDuration } from './parse-duration.ts';
+import { durationExamples, formatDuration, parseDuration } from './parse-unit.ts';
 import type { Schedule } from './settings.ts';
 import type { ConnectorFile } from './settings-file.ts';
 

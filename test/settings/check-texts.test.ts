@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { checkCron, checkTimezone } from '../../src/settings/check-cron.ts';
+import { checkCron, checkTimezone } from '../../src/settings/cron.ts';
 import { checkBaseUrl, checkRedisUrl } from '../../src/settings/check-urls.ts';
 import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/check-base-url.ts';
-import { formatDuration, parseDuration } from '../../src/settings/parse-duration.ts';
+import { formatDuration, parseDuration } from '../../src/settings/parse-unit.ts';
 
 describe('the base URL', () => {
   it.each([

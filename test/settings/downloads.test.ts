@@ -1,7 +1,7 @@
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
-import { parseSize } from '../../src/settings/parse-size.ts';
+import { parseSize } from '../../src/settings/parse-unit.ts';
 import type { DownloadSettings } from '../../src/settings/settings.ts';
 import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { hideValue } from '../../src/settings/hide-value.ts';
+import { hideValue } from '../../src/settings/load-settings.ts';
 
 it.each([
   ['no such sink: "hush"; did you mean "bush"?', 'no such sink: [from outside]'],

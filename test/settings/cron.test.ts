@@ -1,11 +1,8 @@
 import { expect, it } from 'vitest';
-import { previousSlot } from '../../src/jobs/previous-slot.ts';
+import { previousSlot } from '../../src/settings/cron.ts';
 
 const from = (pattern: string, now: string, timezone = 'UTC'): string | null => {
-  const slot = previousSlot(
-    { kind: 'cron', pattern, timezone, jitterMs: 0, missed: 'once' },
-    Date.parse(now),
-  );
+  const slot = previousSlot({ pattern, timezone }, Date.parse(now));
   return slot === null ? null : new Date(slot).toISOString();
 };
 
