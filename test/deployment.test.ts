@@ -13,7 +13,7 @@ import { Secret } from '../src/core/secret.ts';
 import { examineRedis } from '../src/jobs/examine-redis.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
-import { parseDuration } from '../src/settings/parse-duration.ts';
+import { parseDuration } from '../src/settings/parse-unit.ts';
 import { makeCliFolder, type CliFolder } from './support/cli-config.ts';
 import { execForm, readDockerfile, saidBy } from './support/dockerfile.ts';
 import { findRedisServer } from './support/ensure-redis-server.ts';

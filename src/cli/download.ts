@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { openApp } from '../app.ts';
 import { SyncError } from '../core/errors.ts';
 import { usage } from '../core/usage-error.ts';
-import { parseSize } from '../settings/parse-size.ts';
+import { parseSize } from '../settings/parse-unit.ts';
 import { safeBase, keyDigits } from '../sinks/files/safe-file-name.ts';
 import { temporaryName } from '../sinks/files/temporary-files.ts';
 import { writeWholeFile, type WrittenBytes } from '../sinks/files/write-whole-file.ts';

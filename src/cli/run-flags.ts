@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import { usage } from '../core/usage-error.ts';
 import type { RunOptions } from '../engine/run-options.ts';
-import { durationExamples, parseDuration } from '../settings/parse-duration.ts';
+import { durationExamples, parseDuration } from '../settings/parse-unit.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
 /** What a person may say of the runs of one command, as it came from the command line. */

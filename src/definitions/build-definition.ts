@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { JsonObject, JsonValue } from '../core/json.ts';
-import { isJsonObject } from '../core/json.ts';
+import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
 import { buildAction } from './build-action.ts';

@@ -1,13 +1,12 @@
 import type { Params } from '../core/records.ts';
 import { buildAction } from './build-action.ts';
-import { checkDownload } from './check-download.ts';
-import { checkRemoteName, type Note } from './check-names.ts';
+import { checkRemoteName, type Note, checkKnown } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
-import type { Action, Param } from './definition.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { Action, Param } from './definition.ts';
 import { pagingParams } from './paging-params.ts';
 import { suggestName } from './suggest-name.ts';
+import type { YamlPath } from './yaml-places.ts';
 
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
 export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void {
@@ -143,4 +142,40 @@ export function checkSent(
       note(at, 'is set by the pagination: leave it out', [...entityAt, 'pagination']);
     }
   }
+}
+
+const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;
+
+/** What a record says about its file stands in its fields; its parameters and their key are checked as those of `get` are. */
+function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void {
+  const { download } = entity.actions;
+  if (download === undefined) return;
+  const at = [...entityAt, 'actions', 'download'];
+  // Required ones that it lacks are told already.
+  if (
+    Object.keys(download.key).length === 0 &&
+    !Object.values(download.params).some(({ required }) => required)
+  ) {
+    const message = 'expected at least one parameter: nothing else says which file is asked for';
+    note([...at, 'key'], message, at);
+  }
+  const fields = Object.keys(entity.fields);
+  const fieldAt = (field: string): YamlPath => [...entityAt, 'fields', field];
+  for (const role of ['name', 'contentType', 'size'] as const) {
+    const field = download.file[role];
+    if (field === null) continue;
+    const here = [...at, 'file', role];
+    const type = Object.hasOwn(entity.fields, field) ? entity.fields[field] : undefined;
+    if (type === undefined) {
+      note(here, `no such field: ${JSON.stringify(field)}${suggestName(field, fields)}`, fieldAt(field));
+    } else if (type !== typeByRole[role]) {
+      note(here, `expected a field of type ${typeByRole[role]}, ${field} is of type ${type}`, fieldAt(field));
+    }
+  }
+  const { version } = download.file;
+  const versionAt = [...at, 'file', 'version'];
+  checkKnown(version, fields, 'field', versionAt, note, (field) => [fieldAt(field)]);
+  version.forEach((field, index) => {
+    if (version.indexOf(field) !== index) note([...versionAt, index], `${field} is named twice`);
+  });
 }

@@ -1,16 +1,13 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
-import { checkCredentials } from './check-credentials.ts';
-import { checkExplode } from './check-explode.ts';
 import { checkIncremental } from './check-incremental.ts';
 import { checkKey, checkKnown, checkName, checkRemoteName, namePattern, type Note } from './check-names.ts';
-import { checkParents } from './check-parents.ts';
+import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
-import { checkRecursive } from './check-recursive.ts';
 import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
-import type { YamlPath } from './yaml-places.ts';
 import { suggestName } from './suggest-name.ts';
+import type { YamlPath } from './yaml-places.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -136,4 +133,55 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
       );
     }
   });
+}
+
+/** The ways to sign in: each has a title of its own, and fields of which one at least is always there. */
+function checkCredentials(file: DefinitionFile, note: Note): void {
+  const titles = file.credentials.map(({ title }) => title);
+  for (const [index, { title, fields }] of file.credentials.entries()) {
+    const at = ['credentials', index];
+    if (titles.indexOf(title) !== index) {
+      note([...at, 'title'], `${JSON.stringify(title)} is the title of two ways to sign in`);
+    }
+    for (const name of Object.keys(fields)) {
+      checkRemoteName(name, [...at, 'fields', name], note);
+    }
+    if (!Object.values(fields).some(({ required }) => required)) {
+      note([...at, 'fields'], 'expected at least one field that is required', [...at, 'fields']);
+    }
+  }
+}
+
+/** An array whose elements become rows of a table of their own. */
+function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void {
+  const { explode } = entity;
+  if (explode === null) return;
+  const here = [...at, 'explode'];
+  const declared = Object.keys(entity.fields);
+  const fieldOf = (name: string): YamlPath => [...at, 'fields', name];
+  checkName(explode.into, [...here, 'into'], note);
+  const type = entity.fields[explode.field];
+  if (type !== 'array') {
+    const got =
+      type === undefined
+        ? `there is no field ${JSON.stringify(explode.field)}${suggestName(explode.field, declared)}`
+        : `${explode.field} is of type ${type}`;
+    note([...here, 'field'], `expected an array field; ${got}`, fieldOf(explode.field));
+  }
+  checkKnown(explode.carry, declared, 'field', [...here, 'carry'], note, (name) => [fieldOf(name)]);
+  for (const field of Object.keys(explode.fields)) {
+    checkName(field, [...here, 'fields', field], note);
+    if (explode.carry.includes(field)) {
+      note([...here, 'fields', field], 'is also carried over from the record: rename or drop one');
+    }
+  }
+  const columns = [...explode.carry, ...Object.keys(explode.fields)];
+  const placesOf = (name: string): readonly YamlPath[] => [
+    [...here, 'carry'],
+    [...here, 'fields', name],
+    fieldOf(name),
+  ];
+  const typeOf = (name: string): string | undefined => explode.fields[name] ?? entity.fields[name];
+  checkKnown(explode.key, columns, 'field', [...here, 'key'], note, placesOf);
+  checkKey(explode.key, typeOf, [...here, 'key'], note, placesOf);
 }

@@ -1,15 +1,15 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { programFile } from '../core/program-files.ts';
+import { createHash } from 'node:crypto';
 import { ProblemsError, type Problem } from '../core/problems.ts';
+import { programFile } from '../core/program-files.ts';
 import { buildDefinition, contentHashOf } from './build-definition.ts';
 import { checkDefinition } from './check-definition.ts';
 import { deepFreeze } from './deep-freeze.ts';
-import type { Definition } from './definition.ts';
 import { definitionFile, type DefinitionFile } from './definition-file.ts';
+import type { Definition } from './definition.ts';
 import { brokenPlaces, noteAround } from './note-around.ts';
-import { hashOfText, preparedDefinition, type PreparedDefinitions } from './prepared-definitions.ts';
 import { readText, readYaml, type YamlFile } from './read-yaml.ts';
 import { parseShape } from './schema-problems.ts';
 
@@ -140,4 +140,40 @@ function checkedFile(yaml: YamlFile): {
   );
   const name = places.include(['name']) ? null : value.name;
   return { name, value: found.length === 0 ? value : null, found };
+}
+
+/** A file that was read and checked when the program was built. */
+interface PreparedDefinition {
+  readonly file: DefinitionFile;
+  readonly contentHash: string;
+}
+
+/** By the SHA-256 of their text. */
+export type PreparedDefinitions = Readonly<Record<string, PreparedDefinition>>;
+
+let prepared: PreparedDefinitions | null = null;
+
+/**
+ * What a definition file of this text says, when a build has already found nothing wrong with it; else null: then it has to
+ * be read as YAML and checked, which for the definitions that come with the program takes longer than everything else in a start.
+ */
+function preparedDefinition(text: string): PreparedDefinition | null {
+  prepared ??= readPrepared();
+  return prepared[hashOfText(text)] ?? null;
+}
+
+function hashOfText(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}
+
+/** The sources are read as they are: what an earlier build has checked may not pass the checks of today. */
+function readPrepared(): PreparedDefinitions {
+  if (import.meta.url.endsWith('.ts')) return {};
+  try {
+    // `as`: the build wrote it from files that passed all checks.
+    return JSON.parse(readFileSync(programFile('dist/definitions.json'), 'utf8')) as PreparedDefinitions;
+  } catch {
+    // Without it every file is read as YAML, with the same result.
+    return {};
+  }
 }

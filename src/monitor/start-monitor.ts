@@ -1,16 +1,13 @@
-import fastify, { type FastifyError, type FastifyInstance } from 'fastify';
+import fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import type { Queue } from 'bullmq';
 import { systemClock, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Secret } from '../core/secret.ts';
 import type { JobLog } from '../jobs/job-log.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
-import { boardRoutes, noBoardRoutes } from './board-routes.ts';
+import { boardRoutes, noBoardRoutes, monitorRoutes } from './board-routes.ts';
 import { openTokenCheck } from './check-token.ts';
-import { guardMonitor } from './guard-monitor.ts';
 import type { ListenAddress } from './listen-address.ts';
-import { defaultMonitorLimits, type MonitorLimits } from './monitor-limits.ts';
-import { monitorRoutes } from './monitor-routes.ts';
 import { openReadiness, type HealthSources } from './readiness.ts';
 
 export interface MonitorOptions {
@@ -113,4 +110,76 @@ async function listenOn(server: FastifyInstance, { host, port }: ListenAddress):
 function hasNoIpv6(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error ? error.code : null;
   return code === 'EAFNOSUPPORT' || code === 'EADDRNOTAVAIL';
+}
+
+/** What clients may take of the monitor. Times in milliseconds. */
+interface MonitorLimits {
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  /** How often the two timeouts are looked at. */
+  readonly timeoutCheckMs: number;
+  /** Further connections are closed as soon as they are accepted. */
+  readonly maxConnections: number;
+  readonly maxRequestsPerSocket: number;
+  /** No request has a body that anybody reads. */
+  readonly maxBodyBytes: number;
+  /** What `/readyz` is given before it answers that nobody knows; the promise is two seconds. */
+  readonly readyWithinMs: number;
+  /** Wrong tokens that are looked at within `wrongTriesMs`, of all clients together. */
+  readonly wrongTries: number;
+  readonly wrongTriesMs: number;
+}
+
+const defaultMonitorLimits: MonitorLimits = {
+  headersTimeoutMs: 5000,
+  requestTimeoutMs: 10_000,
+  timeoutCheckMs: 2000,
+  maxConnections: 64,
+  maxRequestsPerSocket: 1000,
+  maxBodyBytes: 1024,
+  readyWithinMs: 1500,
+  wrongTries: 10,
+  wrongTriesMs: 10_000,
+};
+
+const loopbackNames = ['127.0.0.1', 'localhost', '[::1]'];
+
+/** No page of another origin may frame, read or be led to what is served here; no CORS header is ever sent. */
+const headers: Readonly<Record<string, string>> = {
+  'content-security-policy':
+    "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+};
+
+/**
+ * Looks at every request first, unknown paths included: GET and HEAD alone (405), and where only this machine can reach
+ * the server, only loopback names (421), so that a page in a browser cannot be led here by DNS tricks. Elsewhere the names
+ * that lead here are not known.
+ */
+function guardMonitor(server: FastifyInstance, host: string | null): void {
+  const isLoopback = host !== null && loopbackNames.includes(host.includes(':') ? `[${host}]` : host);
+  server.addHook('onRequest', async (request, reply) => {
+    reply.headers(headers);
+    reply.header('cache-control', 'no-store');
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      reply.header('allow', 'GET, HEAD');
+      return await refuse(reply, 405, 'Nothing can be changed here: only GET and HEAD are answered.');
+    }
+    if (isLoopback && !loopbackNames.includes(nameIn(request.headers.host))) {
+      return await refuse(reply, 421, 'This server does not answer for the host that the request names.');
+    }
+    return undefined;
+  });
+}
+
+async function refuse(reply: FastifyReply, status: number, message: string): Promise<FastifyReply> {
+  return await reply.code(status).send({ message });
+}
+
+function nameIn(host: string | undefined): string {
+  return (host ?? '').toLowerCase().replace(/:\d+$/, '');
 }

@@ -1,12 +1,12 @@
+import { quoted } from '../sinks/sqlite/quoted.ts';
 import { sourceSql } from './field-value.ts';
-import { indexedRows } from './indexed-rows.ts';
+import { isTime } from './instants.ts';
 import { valueMatcher } from './match-condition.ts';
 import { nativeColumn } from './native-column.ts';
 import { nativeCondition } from './native-condition.ts';
-import { neededTexts } from './needed-texts.ts';
 import type { RowFunctions } from './row-functions.ts';
 import type { SearchIndex } from './search-index.ts';
-import type { Condition, FieldCondition } from './search-request.ts';
+import type { Condition, FieldCondition, WordCondition } from './search-request.ts';
 import type { SearchField, SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
 import { valueAt } from './value-at.ts';
@@ -56,4 +56,60 @@ function textConditions(field: SearchField, condition: FieldCondition): readonly
   return neededTexts(condition).map((text) =>
     oneOf(field.sources.map((source) => piece(`instr(${sourceSql(source)}, ?) > 0`, text))),
   );
+}
+
+/** Texts and words that narrow a query. More of them cost more than they save. */
+const most = 4;
+
+/** Pieces of JSON text that every value which meets the condition has in it, as our own writer spells them. */
+function neededTexts(condition: Condition): readonly string[] {
+  return [...new Set(collect(condition))].slice(0, most);
+}
+
+function collect(condition: Condition): readonly string[] {
+  const { kind } = condition;
+  if (kind === 'and') return condition.conditions.flatMap(collect);
+  if (kind === 'any') return collect(condition.condition);
+  if ((kind !== 'eq' && kind !== 'contains') || typeof condition.value !== 'string') return [];
+  // The same instant may be written in another way.
+  if (isTime(condition.value)) return [];
+  return spelled(condition.value, kind === 'eq' ? 'whole' : 'part');
+}
+
+/** A lone surrogate is spelled as an escape, but may also be half of a pair. */
+function spelled(text: string, extent: 'whole' | 'part'): readonly string[] {
+  if (!text.isWellFormed()) return [];
+  const json = JSON.stringify(text);
+  const needed = extent === 'whole' ? json : json.slice(1, -1);
+  return needed === '' ? [] : [needed];
+}
+
+/**
+ * Conditions that every row which meets the condition meets too, and that the index answers. Rows written since it was brought up to
+ * date are in all of them: they have to be looked at. One list of rows and no `or`, so that rows come in the order of their numbers.
+ */
+function indexedRows(
+  condition: FieldCondition,
+  field: SearchField,
+  index: SearchIndex,
+  target: SearchTarget,
+): readonly Piece[] {
+  if (index.indexedSeq === 0) return [];
+  return neededWords(condition)
+    .slice(0, most)
+    .flatMap(({ kind, words }) => {
+      const rows =
+        kind === 'keyword' ? index.rowsWithWord(field.name, words) : index.rowsNearWords(field.name, words);
+      if (rows === null) return [];
+      const newer = `SELECT _row FROM ${quoted(target.table)} WHERE _seq > ?`;
+      return piece(`r._row IN (${rows.sql} UNION ALL ${newer})`, ...rows.values, index.indexedSeq);
+    });
+}
+
+/** The conditions on words without which a value does not meet this one. */
+function neededWords(condition: Condition): readonly WordCondition[] {
+  const { kind } = condition;
+  if (kind === 'keyword' || kind === 'fuzzy') return [condition];
+  if (kind === 'and') return condition.conditions.flatMap(neededWords);
+  return kind === 'any' ? neededWords(condition.condition) : [];
 }

@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { parseSize } from './parse-size.ts';
+import { parseSize } from './parse-unit.ts';
 import type { DownloadSettings, SinkSettings } from './settings.ts';
 import type { DownloadsFile } from './settings-file.ts';
 

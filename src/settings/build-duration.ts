@@ -1,5 +1,5 @@
 import type { Note } from '../definitions/check-names.ts';
-import { durationExamples, parseDuration } from './parse-duration.ts';
+import { durationExamples, parseDuration } from './parse-unit.ts';
 
 /** Milliseconds of a duration in the file; `otherwise` where it is left out or, after a problem, cannot be read. */
 export function buildDuration<Otherwise extends number | null>(

@@ -1,4 +1,4 @@
-import { formatDuration } from './parse-duration.ts';
+import { formatDuration } from './parse-unit.ts';
 import type { ConnectorSettings, EntitySettings, LocalSettings, Schedule, SinkSettings } from './settings.ts';
 
 /** The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing here. */

@@ -7,17 +7,14 @@ import {
   findDefinitions,
   type FoundDefinitions,
 } from '../definitions/load-definitions.ts';
-import { parseShape } from '../definitions/schema-problems.ts';
 import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
-import { buildApi } from './build-api.ts';
+import { parseShape } from '../definitions/schema-problems.ts';
+import { buildApi, buildHttp, buildRedis } from './build-api.ts';
 import { buildConnectors } from './build-connectors.ts';
-import { buildHttp } from './build-http.ts';
-import { buildRedis } from './build-redis.ts';
 import { buildSinks } from './build-sinks.ts';
 import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
-import { hideValue } from './hide-value.ts';
-import type { LocalSettings, PartName, Settings, SettingsWith } from './settings.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
+import type { LocalSettings, PartName, Settings, SettingsWith } from './settings.ts';
 
 interface LoadSettingsOptions {
   readonly file: string;
@@ -117,4 +114,13 @@ function placeOfProblem({ file, path: at }: Problem): string {
 /** A mistake in `defaults` is found in every connector, and told once. */
 function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
+}
+
+/** A value as the checks quote it: at the start, after `got` or after a colon. Names of characters ("_") stay. */
+const quoted = /(^|got |: )("(?:[^"\\]|\\.)*"|-?\d[\d.]*)/g;
+const suggestion = /; did you mean "[^"]*"\?$/;
+
+/** A problem's message without the value it is about, which came from the environment or a secret file. */
+export function hideValue(message: string): string {
+  return message.replace(suggestion, '').replaceAll(quoted, '$1[from outside]');
 }

@@ -15,9 +15,9 @@ import {
   builtInDefinitionsFolder,
   loadDefinitions,
   prepareDefinitions,
+  type PreparedDefinitions,
 } from '../../src/definitions/load-definitions.ts';
 import { buildDefinition } from '../../src/definitions/build-definition.ts';
-import type { PreparedDefinitions } from '../../src/definitions/prepared-definitions.ts';
 
 const config = `api: { baseUrl: "https://api.example.com", clientId: a, clientSecret: b-long-enough-to-be-one }
 sinks:

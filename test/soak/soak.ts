@@ -1,5 +1,5 @@
 // npm run test:soak -- 10m: workers under faults, and whether they lost, doubled or overlapped anything. SEED=7 repeats the choices.
-import { parseDuration } from '../../src/settings/parse-duration.ts';
+import { parseDuration } from '../../src/settings/parse-unit.ts';
 import { setup } from '../support/ensure-built.ts';
 import { runSoak } from './run-soak.ts';
 import { failuresOf, soakSummary } from './soak-summary.ts';

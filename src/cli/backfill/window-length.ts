@@ -1,5 +1,5 @@
 import type { WindowLength } from '../../engine/plan-backfill.ts';
-import { formatDuration, parseDuration } from '../../settings/parse-duration.ts';
+import { formatDuration, parseDuration } from '../../settings/parse-unit.ts';
 
 /** How a length is written, for messages. */
 export const windowLengthExamples = '1mo, 3mo, 7d or 12h';

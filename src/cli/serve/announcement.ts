@@ -1,6 +1,6 @@
 import type { Service } from '../../service/start-service.ts';
 import { maxSampleRevision } from '../../sample/revision-time.ts';
-import { formatDuration } from '../../settings/parse-duration.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
 import { shellWord } from '../program-name.ts';
 import type { ChosenApplication } from './choose-application.ts';
 import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';

@@ -3,7 +3,7 @@ import { usage } from '../../core/usage-error.ts';
 import type { SampleSize } from '../../sample/sample-account.ts';
 import { maxSampleRevision } from '../../sample/revision-time.ts';
 import { shortestTokenSeconds } from '../../service/state/token-lifetimes.ts';
-import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-duration.ts';
+import { durationExamples, formatDuration, parseDuration } from '../../settings/parse-unit.ts';
 import { wholeNumber } from '../whole-number.ts';
 import type { SampleServiceOptions } from './serve-samples.ts';
 import { servedAccounts } from './served-accounts.ts';

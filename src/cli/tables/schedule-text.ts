@@ -1,5 +1,5 @@
 import type { Instant } from '../../core/clock.ts';
-import { formatDuration } from '../../settings/parse-duration.ts';
+import { formatDuration } from '../../settings/parse-unit.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';

@@ -1,14 +1,13 @@
 import type Database from 'better-sqlite3';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
+import { timeSpelling } from '../instants.ts';
 import type { SearchIndex, SqlPart } from '../search-index.ts';
 import type { SearchTarget } from '../search-target.ts';
-import { slipsAllowed } from '../words.ts';
-import { timeSpelling } from '../instants.ts';
+import { slipsAllowed, isNear } from '../words.ts';
 import { indexTables, spellingTable } from './index-names.ts';
 import { isTableThere, readIndexedSeq } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
-import { findNearWords } from './near-words.ts';
-import { maxIndexedWord } from './spelling.ts';
+import { maxIndexedWord, areSpellingsListed, tellingTrigrams } from './spelling.ts';
 
 /**
  * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives exactly the rows
@@ -118,4 +117,33 @@ const noRows: SqlPart = { sql: 'SELECT 0 WHERE 0', values: [] };
 /** Words hold letters and digits only, so that nothing in them ends the quotation. */
 function anyOf(prefix: string, words: readonly string[]): string {
   return words.map((word) => `"${prefix}${word}"`).join(' OR ');
+}
+
+/** More spellings to compare than that, or more that fit, take longer than the rows would. */
+const maxCompared = 200_000;
+const maxNear = 1_000;
+
+/** The indexed words that are `word` with the slips that are allowed; null where the list of spellings cannot tell, or it would take too long. */
+function findNearWords(db: Database.Database, table: string, word: string): readonly string[] | null {
+  const slips = slipsAllowed(word);
+  const telling = areSpellingsListed(word, slips) ? tellingTrigrams(word, slips) : null;
+  if (telling === null) return null;
+  const { spellings, trigrams } = indexTables(table);
+  const letters = Array.from(word).length;
+  const candidates = db
+    .prepare<[string, number, number], string>(
+      `SELECT word FROM ${quoted(spellings)}
+       WHERE id IN (SELECT rowid FROM ${quoted(trigrams)} WHERE ${quoted(trigrams)} MATCH ?)
+         AND length(word) BETWEEN ? AND ?`,
+    )
+    .pluck()
+    .iterate(telling.map((trigram) => `"${trigram}"`).join(' OR '), letters - slips, letters + slips);
+  const near: string[] = [];
+  let compared = 0;
+  for (const candidate of candidates) {
+    compared += 1;
+    if (isNear(word, candidate)) near.push(candidate);
+    if (compared > maxCompared || near.length > maxNear) return null;
+  }
+  return near;
 }

@@ -1,11 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
+import type Database from 'better-sqlite3';
 import { instant, systemClock } from '../../core/clock.ts';
 import { isSinkThere, openDatabase, openReadonlyDatabase } from '../../sinks/ledger/open-database.ts';
 import { toSinkError } from '../../sinks/ledger/sink-error.ts';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
 import type { SearchTarget } from '../search-target.ts';
-import { columnIndexStatements } from './column-indexes.ts';
 import { indexBatch } from './index-batch.ts';
+import { columnIndexName, columnIndexPrefix } from './index-names.ts';
 import { isTableThere } from './index-state.ts';
 import { indexedFields } from './indexed-fields.ts';
 
@@ -65,3 +66,42 @@ export async function updateSearchIndex(
 
 /** So many changes may have altered which of two indexes leads to fewer rows; a sample of each is looked at again. */
 const manyRows = 1_000;
+
+/** A statement that makes or drops one index; one transaction each, so that a writer of the sink waits for one alone. */
+type IndexStatement = string;
+
+/**
+ * What it takes until each column that is searched by its value has an index: texts and numbers. SQLite ends every index with the
+ * row number, which is how equal values are sorted. Indexes of columns that are not searched any more are dropped.
+ */
+function columnIndexStatements(db: Database.Database, target: SearchTarget): readonly IndexStatement[] {
+  const wanted = new Map(
+    indexedColumns(target).map((column) => [columnIndexName(target.table, column), column]),
+  );
+  const prefix = columnIndexPrefix(target.table);
+  const there = db
+    .prepare<[string], string>("SELECT name FROM sqlite_schema WHERE type = 'index' AND tbl_name = ?")
+    .pluck()
+    .all(target.table)
+    .filter((name) => name.startsWith(prefix));
+  return [
+    ...there.filter((name) => !wanted.has(name)).map((name) => `DROP INDEX IF EXISTS ${quoted(name)}`),
+    ...[...wanted]
+      .filter(([name]) => !there.includes(name))
+      .map(
+        ([name, column]) =>
+          `CREATE INDEX IF NOT EXISTS ${quoted(name)} ON ${quoted(target.table)} (${quoted(column)})`,
+      ),
+  ];
+}
+
+function indexedColumns({ fields }: SearchTarget): readonly string[] {
+  const columns = [...fields.values()].flatMap(({ sources }) =>
+    sources.flatMap((source) =>
+      source.kind === 'column' && ordered.has(source.type) ? [source.column] : [],
+    ),
+  );
+  return [...new Set(columns)];
+}
+
+const ordered: ReadonlySet<string> = new Set(['string', 'integer', 'number']);

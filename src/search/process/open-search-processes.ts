@@ -2,10 +2,9 @@ import { builtModule } from '../../core/program-files.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { SearchAnswer } from '../search-answer.ts';
-import { checkCallSize } from './call-size.ts';
+import { checkCallSize, startSearchProcess, type SearchProcess } from './start-search-process.ts';
 import type { SearchCall } from './search-message.ts';
 import { searchSlots } from './search-slots.ts';
-import { startSearchProcess, type SearchProcess } from './start-search-process.ts';
 
 export interface SearchProcessesOptions {
   /** At most so many at once; each is started when it is first needed. */

@@ -1,9 +1,10 @@
 import { Worker } from 'node:worker_threads';
+import { statSync } from 'node:fs';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { builtModule } from '../../core/program-files.ts';
+import { openSearch, type Search } from '../open-search.ts';
 import type { SearchAnswer } from '../search-answer.ts';
-import { openFiles } from './open-files.ts';
 import type {
   FromSearchProcess,
   ProcessSettings,
@@ -62,4 +63,45 @@ function sentError(error: unknown, { file, entity }: SearchCall): SentError {
 /** Without a channel nobody waits for an answer any more. */
 function send(message: FromSearchProcess): void {
   if (process.connected) process.send?.(message);
+}
+
+/** What a process holds open of the files it searched last; each costs memory for its pages. */
+const maxFiles = 4;
+
+interface OpenFiles extends Disposable {
+  /** The file's connection, opened where it is not open yet. Throws as `openSearch` does. */
+  of(file: string): Search;
+}
+
+/** Keeps the last few files open; one that was removed, or replaced by another of its name, is let go at the next call. */
+function openFiles(): OpenFiles {
+  const open = new Map<string, { readonly search: Search; readonly identity: string | null }>();
+  const close = (file: string): void => {
+    open.get(file)?.search[Symbol.dispose]();
+    open.delete(file);
+  };
+  return {
+    of: (file) => {
+      for (const [name, { identity }] of open) {
+        if (identity === null || identityOf(name) !== identity) close(name);
+      }
+      const there = open.get(file);
+      // Taken before it is opened: where it is replaced in between, the next call sees that it is another.
+      const one = there ?? { identity: identityOf(file), search: openSearch(file) };
+      open.delete(file);
+      open.set(file, one);
+      const [oldest] = open.keys();
+      if (open.size > maxFiles && oldest !== undefined) close(oldest);
+      return one.search;
+    },
+    [Symbol.dispose]: () => {
+      for (const file of open.keys()) close(file);
+    },
+  };
+}
+
+/** While a file is held open no other gets its number. Null: it is not there. */
+function identityOf(file: string): string | null {
+  const stats = statSync(file, { throwIfNoEntry: false, bigint: true });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }

@@ -2,9 +2,8 @@ import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
-import { catalogFacts } from './catalog-facts.ts';
+import { catalogFacts, readAnswer } from './read-answer.ts';
 import { invalidBody } from './classify-failure.ts';
-import { readAnswer } from './read-answer.ts';
 
 /** A connector type of the API's catalog. */
 export interface SourceDefinition {

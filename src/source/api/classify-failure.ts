@@ -3,8 +3,7 @@ import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
 import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
 import type { HttpAnswer } from './http-transport.ts';
 import { mayBeDone } from './once-only.ts';
-import { retryAfterMs } from './retry-after.ts';
-import { readUpstreamMessage } from './upstream-message.ts';
+import { retryAfterMs, readUpstreamMessage } from './upstream-message.ts';
 
 /** A throttle without Retry-After that outlasted every attempt: when to come back. */
 const longThrottleMs = 60_000;

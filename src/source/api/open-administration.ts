@@ -1,14 +1,13 @@
+import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorId } from '../../core/names.ts';
-import { definitionCall, type SourceDefinition } from './catalog-calls.ts';
-import {
-  createConnectorCall,
-  deleteConnectorCall,
-  type CreatedConnector,
-  type NewConnector,
-} from './connector-changes.ts';
+import type { JsonObject } from '../../core/json.ts';
+import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
+import { definitionCall, type SourceDefinition } from './catalog-calls.ts';
+import { catalogFacts, readAnswer } from './read-answer.ts';
+import { checkConnectorId } from './check-connector-id.ts';
 import type { ApiClient } from './open-api-client.ts';
+import { stringifyParams } from './json-text.ts';
 import {
   workspacesCall,
   type WorkspaceFilter,
@@ -64,4 +63,61 @@ function endless(): SyncError {
     'list workspaces: expected each page to lead to a new one, got a cursor again; the service does not page as it says',
     { code: 'PAGING_BROKEN', recovery: 'stop' },
   );
+}
+
+interface NewConnector {
+  readonly workspace: string;
+  readonly definitionId: string;
+  /** Null: the service makes one up. */
+  readonly name: string | null;
+  /** For the third party; they travel in the body and nowhere else. Null: none are sent. */
+  readonly credentials: JsonObject | null;
+}
+
+interface CreatedConnector {
+  readonly id: ConnectorId;
+  readonly name: string | null;
+}
+
+const connectorsPath = '/api/v1/integrations/connectors';
+
+const created = z.object({
+  id: z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"'),
+  name: z.string().nullish(),
+});
+const deleted = z.object({ job_id: z.string().nullish() });
+
+/** `POST connectors`: sent again only where it cannot have been done. */
+function createConnectorCall(connector: NewConnector): ApiCall<CreatedConnector> {
+  const facts = catalogFacts('create the connector', true);
+  const { workspace, definitionId, name, credentials } = connector;
+  return {
+    request: {
+      method: 'POST',
+      path: connectorsPath,
+      query: {},
+      body: stringifyParams({
+        workspace_name: workspace,
+        definition_id: definitionId,
+        ...(name === null ? {} : { name }),
+        ...(credentials === null ? {} : { credentials }),
+      }),
+    },
+    facts,
+    read({ text }) {
+      const answer = readAnswer(text, created, facts);
+      return { id: answer.id, name: answer.name ?? null };
+    },
+  };
+}
+
+/** `DELETE connectors/{id}`: answered when it is accepted; the job's id where the service gives one. */
+function deleteConnectorCall(id: ConnectorId): ApiCall<string | null> {
+  const facts = catalogFacts('delete the connector', true);
+  return {
+    request: { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}`, query: {}, body: null },
+    facts,
+    // The status has said that it is done: a body that says nothing more is no failure.
+    read: ({ text }) => (text.trim() === '' ? null : (readAnswer(text, deleted, facts).job_id ?? null)),
+  };
 }

@@ -20,8 +20,7 @@ import { checkBaseUrl } from './check-base-url.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from './redact-message.ts';
-import { scopedTokenCall } from './request-scoped-token.ts';
-import { tokenCall } from './request-token.ts';
+import { scopedTokenCall, tokenCall } from './request-token.ts';
 import { openTokenCache } from './token-cache.ts';
 
 export interface ApiClientOptions {

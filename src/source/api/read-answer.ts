@@ -20,3 +20,17 @@ export function readAnswer<Schema extends z.ZodType>(
   const path = parsed.error.issues[0]?.path.join('.') ?? '';
   throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
 }
+
+/** Facts of a call about the account rather than about records. `label`: for messages, as `find connectors`. */
+export function catalogFacts(label: string, isWrite = false): CallFacts {
+  return {
+    purpose: 'catalog',
+    label,
+    entity: null,
+    isRoot: false,
+    canShrink: false,
+    hasPageToken: false,
+    patterns: [],
+    isWrite,
+  };
+}

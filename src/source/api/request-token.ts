@@ -1,9 +1,10 @@
 import * as z from 'zod';
-import type { ApiSettings } from './api-settings.ts';
 import type { ApiCall } from './api-caller.ts';
-import { invalidBody } from './classify-failure.ts';
+import type { ApiSettings } from './api-settings.ts';
 import type { CallFacts } from './call-failure.ts';
 import { parseJsonText } from './json-text.ts';
+import { catalogFacts, readAnswer } from './read-answer.ts';
+import { invalidBody } from './classify-failure.ts';
 import type { IssuedToken } from './token-cache.ts';
 
 const tokenAnswer = z.object({
@@ -52,4 +53,28 @@ function readJson(text: string): unknown {
   } catch {
     return null;
   }
+}
+
+/** The service says 20 minutes in its documentation and nothing in its answer. */
+const lifetimeMs = 15 * 60_000;
+
+// RFC 6750's b64token: what may stand behind "Bearer " in a header.
+const scopedTokenAnswer = z.object({ token: z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/) });
+
+/**
+ * `POST account/applications/scoped-token`, with the application token: a token that sees one workspace alone. The service may make
+ * a workspace that it does not know.
+ */
+export function scopedTokenCall(workspace: string): ApiCall<IssuedToken> {
+  const facts = catalogFacts('get a token for the workspace of api.scopedToWorkspace');
+  return {
+    request: {
+      method: 'POST',
+      path: '/api/v1/account/applications/scoped-token',
+      query: {},
+      body: JSON.stringify({ workspace_name: workspace }),
+    },
+    facts,
+    read: ({ text }) => ({ token: readAnswer(text, scopedTokenAnswer, facts).token, lifetimeMs }),
+  };
 }

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
-import { catalogFacts } from './catalog-facts.ts';
+import { catalogFacts, readAnswer } from './read-answer.ts';
 import { invalidBody } from './classify-failure.ts';
-import { readAnswer } from './read-answer.ts';
 
 /** A workspace of the organization; what the service does not say is null. */
 export interface WorkspaceSummary {
