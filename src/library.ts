@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openApp as openInnerApp } from './app.ts';
+import { openApp as openInnerApp } from './app/app.ts';
 import { systemClock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
 import { usage } from './core/usage-error.ts';
 import { exportEnd, nothingStored } from './export/export-end.ts';
 import { jsonlFormat } from './export/jsonl-format.ts';
-import { openConfiguredBudgets } from './open-run-budgets.ts';
+import { openConfiguredBudgets } from './app/open-run-budgets.ts';
 import { chosenConnectors } from './settings/chosen-connectors.ts';
 import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';

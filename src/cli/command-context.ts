@@ -1,8 +1,8 @@
 import type { Clock } from '../core/clock.ts';
 import type { Scrubber } from '../telemetry/scrubber.ts';
-import type { ExitCode } from './exit-codes.ts';
+import type { ExitCode } from './output/exit-codes.ts';
 import type { Input } from './read-input.ts';
-import type { Terminal } from './terminal.ts';
+import type { Terminal } from './output/terminal.ts';
 
 /** What every command gets: the world it runs in. */
 export interface CommandContext {

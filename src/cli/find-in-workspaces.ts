@@ -1,4 +1,4 @@
-import type { App } from '../app.ts';
+import type { App } from '../app/app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';

@@ -1,8 +1,8 @@
 import type { Command } from 'commander';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count } from '../telemetry/progress-text.ts';
-import { countStates, statesOf, troubleStates, type StateCounts } from './connector-states.ts';
-import { overviewOf, type SinkOverview } from './read-overviews.ts';
+import { countStates, statesOf, troubleStates, type StateCounts } from '../app/connector-states.ts';
+import { overviewOf, type SinkOverview } from '../app/read-overviews.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** The flags of a command that lists connectors. */

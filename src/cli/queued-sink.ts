@@ -4,7 +4,7 @@ import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { openExistingHistory } from '../sinks/open-history.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { CommandContext } from './command-context.ts';
-import { locateSink } from './locate-sink.ts';
+import { locateSink } from '../app/locate-sink.ts';
 
 /** Throws USAGE for a paused connector: no worker would run it. */
 export function checkNotPaused(connector: ConnectorSettings, program: string): void {

@@ -6,15 +6,15 @@ import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { commands } from './commands.ts';
-import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './exit-codes.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './output/exit-codes.ts';
 import { logLevel, withDotEnv } from './environment.ts';
 import { programName } from './program-name.ts';
 import { programVersion } from './program-version.ts';
 import type { Input } from './read-input.ts';
-import { reportError } from './report-error.ts';
-import { openTerminal, type Output } from './terminal.ts';
+import { reportError } from './output/report-error.ts';
+import { openTerminal, type Output } from './output/terminal.ts';
 import { watchInterrupts } from './watch-interrupts.ts';
-import { wrapHelp } from './wrap-help.ts';
+import { wrapHelp } from './output/wrap-help.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
 export interface ProcessWorld {

@@ -1,4 +1,4 @@
-import type { App, EntityGlobs, SyncRequest } from '../app.ts';
+import type { App, EntityGlobs, SyncRequest } from '../app/app.ts';
 import type { RunEvent } from '../core/events.ts';
 import { instant } from '../core/clock.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
@@ -8,7 +8,7 @@ import { openLog } from '../telemetry/log.ts';
 import { showProgress } from '../telemetry/show-progress.ts';
 import type { CommandContext } from './command-context.ts';
 import { logLevel } from './environment.ts';
-import { runReportText } from './tables/run-report-text.ts';
+import { runReportText } from './output/run-report-text.ts';
 
 /**
  * One run of one connector in front of a person (progress, then a table) or a program (an event per line, then the

@@ -1,5 +1,5 @@
 import { SyncError } from '../core/errors.ts';
-import { exitCodes } from './exit-codes.ts';
+import { exitCodes } from './output/exit-codes.ts';
 
 const signals = ['SIGINT', 'SIGTERM'] as const;
 

@@ -4,7 +4,7 @@ import {
   exitCodeOfReport,
   gravestExitCode,
   type ExitCode,
-} from '../../src/cli/exit-codes.ts';
+} from '../../src/cli/output/exit-codes.ts';
 import { SyncError, type ErrorCode } from '../../src/core/errors.ts';
 import type { RunOutcome } from '../../src/sinks/run-report.ts';
 

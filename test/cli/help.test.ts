@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { describe, expect, it } from 'vitest';
-import { wrapHelp } from '../../src/cli/wrap-help.ts';
+import { wrapHelp } from '../../src/cli/output/wrap-help.ts';
 import { callCli } from '../support/run-cli.ts';
 
 /** Every command with its subcommands, as their own help names them. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { jsonText } from '../../src/cli/json-text.ts';
-import { textTable } from '../../src/cli/tables/text-table.ts';
-import { openTerminal, type Output, type Terminal } from '../../src/cli/terminal.ts';
+import { jsonText } from '../../src/cli/output/json-text.ts';
+import { textTable } from '../../src/cli/output/text-table.ts';
+import { openTerminal, type Output, type Terminal } from '../../src/cli/output/terminal.ts';
 import { Secret } from '../../src/core/secret.ts';
 import { createScrubber } from '../../src/telemetry/scrubber.ts';
 

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { editAccount, type EditedAccount } from '../service/edited-account.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';

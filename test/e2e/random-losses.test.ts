@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOfReport } from '../../src/cli/exit-codes.ts';
+import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { EntityTable, Params } from '../../src/core/records.ts';
 import { ApiError } from '../../src/service/api-error.ts';

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { commands } from '../../src/cli/commands.ts';
 import { runCommandLine } from '../../src/cli/run-command-line.ts';
-import type { Output } from '../../src/cli/terminal.ts';
+import type { Output } from '../../src/cli/output/terminal.ts';
 
 /** The entry of the built program, as a path; `ensure-built.ts` keeps it as new as its sources. */
 export const main = fileURLToPath(new URL('../../dist/main.js', import.meta.url));

@@ -1,7 +1,7 @@
 import type {
   ServedAccount as SampleConnector,
   SampleServiceOptions,
-} from '../../src/cli/serve/serve-samples.ts';
+} from '../../src/cli/commands/serve/serve-samples.ts';
 import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';

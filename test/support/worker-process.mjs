@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { systemClock } from '../../src/core/clock.ts';
-import { startScheduledRuns } from '../../src/cli/start-scheduled-runs.ts';
+import { startScheduledRuns } from '../../src/app/start-scheduled-runs.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openApp, type App } from '../../../src/app.ts';
-import { writeRequest } from '../../../src/cli/backfill/backfill-request.ts';
-import { workerBackfills } from '../../../src/cli/worker-backfills.ts';
+import { openApp, type App } from '../../../src/app/app.ts';
+import { writeRequest } from '../../../src/app/backfill-request.ts';
+import { workerBackfills } from '../../../src/app/worker-backfills.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { RunBackfill } from '../../../src/jobs/run-connector.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { runsTable } from '../../../src/cli/runs.ts';
+import { runsTable } from '../../../src/cli/commands/runs.ts';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, RunId } from '../../../src/core/names.ts';
 import type { RunSummary } from '../../../src/sinks/ledger-reader.ts';

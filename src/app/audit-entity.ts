@@ -1,0 +1,97 @@
+import { rmSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { App } from './app.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { EntityName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
+import { openKeys } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+
+export interface AuditRequest {
+  readonly connector: ConnectorSettings;
+  /** Whose walks show the rows. */
+  readonly entity: EntityName;
+  /** Of the entity, or of what its records are exploded into. */
+  readonly table: EntityTable;
+  /** Keys that are named of each difference. */
+  readonly limit: number;
+  readonly onEvent: OnRunEvent;
+  readonly signal: AbortSignal;
+}
+
+export interface Audit {
+  /** Of the reading; it is in no sink's history. */
+  readonly report: RunReport;
+  /** Null where the reading did not come to its end. `missing` is what the service has and the sink has not. */
+  readonly differences: KeyDifferences | null;
+  /** Why what was read may not be all there is; empty: it is. */
+  readonly doubts: readonly string[];
+}
+
+/**
+ * Reads an entity in full, with what leads to it, into a sink of its own in a private folder that is removed at the end, and
+ * compares that with what the connector's sink holds. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ */
+export async function auditEntity(app: App, request: AuditRequest): Promise<Audit> {
+  const { connector, entity, table, limit, onEvent, signal } = request;
+  // First, so that no call is spent where there is nothing to compare with.
+  openKeys(connector.sink)[Symbol.dispose]();
+  using folder = await privateFolder();
+  const sink: SinkSettings = {
+    type: 'sqlite',
+    name: 'audit',
+    path: join(folder.path, 'upstream.db'),
+    durability: 'normal',
+    lockTimeoutMs: connector.sink.lockTimeoutMs,
+  };
+  const report = await app.sync(
+    // Its files are somebody else's: only records are compared.
+    { ...connector, sink, downloads: null },
+    { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal },
+  );
+  if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
+    return { report, differences: null, doubts: [] };
+  }
+  using upstream = openKeys(sink);
+  using stored = openKeys(connector.sink);
+  const differences = compareKeys(upstream.keys(connector.name, table), stored.keys(connector.name, table), {
+    scratchFile: join(folder.path, 'compared.db'),
+    limit,
+  });
+  return { report, differences, doubts: doubtsOf(report) };
+}
+
+/** Of the entity and of all that leads to it: nothing else was read. */
+function doubtsOf({ entities }: RunReport): readonly string[] {
+  return entities.flatMap(({ entity, setAside, unordered, depthLimited, isWhole }) => {
+    const doubts = [
+      ...(setAside > 0 ? [`${entity}: ${setAside} of its walks failed`] : []),
+      ...(unordered > 0 ? [`${entity}: the order of ${unordered} of its walks is not known`] : []),
+      ...(depthLimited > 0 ? [`${entity}: ${depthLimited} listings lie below the depth limit`] : []),
+    ];
+    return doubts.length > 0 || isWhole ? doubts : [`${entity}: it was not read whole`];
+  });
+}
+
+interface PrivateFolder extends Disposable {
+  readonly path: string;
+}
+
+/** Only this user can look into it. It goes with the process too, where that ends in the middle of things. */
+export async function privateFolder(): Promise<PrivateFolder> {
+  const path = await mkdtemp(join(tmpdir(), 'connector-sync-audit-'));
+  const remove = (): void => rmSync(path, { recursive: true, force: true });
+  process.once('exit', remove);
+  return {
+    path,
+    // At once: a process that ends between two steps would leave it behind.
+    [Symbol.dispose]: () => {
+      remove();
+      process.off('exit', remove);
+    },
+  };
+}

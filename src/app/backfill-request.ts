@@ -1,0 +1,105 @@
+import * as z from 'zod';
+import { instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { isDeclaredName, type EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import {
+  boundedTogether,
+  canBeBounded,
+  planBackfill,
+  type BackfillPlan,
+  type BackfillSpan,
+} from '../engine/plan-backfill.ts';
+import { selectEntities } from '../engine/select-entities.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import { formatWindowLength, parseWindowLength } from './window-length.ts';
+
+/** What a backfill reads: names and times, so that it may stand in a queue in clear text. */
+export interface BackfillRequest {
+  readonly entities: readonly EntityName[];
+  readonly span: BackfillSpan;
+}
+
+/**
+ * The entities that match the globs; without a glob all of which a window reads only a part. Throws USAGE for a glob that matches
+ * nothing, and for entities that no window bounds: each window would read all of them.
+ */
+export function requestedEntities(
+  connector: ConnectorSettings,
+  select: readonly string[],
+): readonly EntityName[] {
+  const { definition } = connector;
+  const { entities, addedParents } = selectEntities(definition, connector.entities, { select, exclude: [] });
+  const named = [...entities.keys()].filter((name) => !addedParents.includes(name));
+  const together = boundedTogether(definition, entities);
+  const bounded = named.filter((name) => canBeBounded(definition, entities, name));
+  if (select.length === 0 && together.size > 0) return named.filter((name) => together.has(name));
+  if (bounded.length > 0 && bounded.length === named.length) return bounded;
+  const others = [...connector.entities.keys()].filter((name) =>
+    canBeBounded(definition, connector.entities, name),
+  );
+  const unbounded = named.filter((name) => !bounded.includes(name)).join(', ');
+  throw usage(
+    `${unbounded} of ${connector.name} cannot be read in windows: neither they nor their parents take a start and an end. ${others.length === 0 ? 'No entity of this connector can.' : `These can: ${others.join(', ')}.`}`,
+  );
+}
+
+/** Throws USAGE for a span without length or of too many windows, and for entities that the config does not have any more. */
+export function plannedBackfill(
+  connector: ConnectorSettings,
+  { entities, span }: BackfillRequest,
+): BackfillPlan {
+  const selection = selectEntities(connector.definition, connector.entities, {
+    select: entities,
+    exclude: [],
+  });
+  try {
+    return planBackfill(selection.entities, span);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw usage(`--since ${instant(span.sinceMs)} --until ${instant(span.untilMs)}: ${error.message}.`);
+  }
+}
+
+/** For a queue. */
+export function writeRequest({ entities, span }: BackfillRequest): string {
+  const { sinceMs, untilMs, length } = span;
+  return JSON.stringify({
+    entities,
+    since: instant(sinceMs),
+    until: instant(untilMs),
+    window: formatWindowLength(length),
+  });
+}
+
+/** Throws `SyncError` INTERNAL for a text that `writeRequest` did not write. */
+export function readRequest(text: string): BackfillRequest {
+  const request = stored.safeParse(parsedJson(text));
+  const length = request.success ? parseWindowLength(request.data.window) : null;
+  if (!request.success || length === null) {
+    throw new SyncError(
+      'A backfill should say entities, since, until and window; something else was found. Remove the job.',
+      {
+        code: 'INTERNAL',
+        recovery: 'stop',
+      },
+    );
+  }
+  const { entities, since, until } = request.data;
+  return { entities, span: { sinceMs: Date.parse(since), untilMs: Date.parse(until), length } };
+}
+
+const stored = z.strictObject({
+  entities: z.array(z.custom<EntityName>((name) => typeof name === 'string' && isDeclaredName(name))).min(1),
+  since: z.iso.datetime(),
+  until: z.iso.datetime(),
+  window: z.string(),
+});
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // The shape's check says what was expected.
+  }
+}

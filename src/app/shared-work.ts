@@ -1,0 +1,121 @@
+import { createHash, randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import type { EntityGlobs } from './app.ts';
+import { instant, type Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
+import { openExistingHistory, statusOf } from '../sinks/open-history.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import type { Holder, HolderWork } from '../sinks/sink.ts';
+
+/** What a sync of several connectors has in common with others, as their ledgers tell it. */
+export interface SharedWork {
+  /** Noted with each connector that this command takes. */
+  readonly work: HolderWork;
+  /** Connectors in which the same command was interrupted: they come first. */
+  readonly interrupted: ReadonlySet<ConnectorName>;
+  /** The run that has done this connector's part already; null: none has. */
+  done(connector: ConnectorSettings): DoneRun | null;
+  /** True while the run that holds the connector may go on. */
+  isRunning(connector: ConnectorSettings): boolean;
+}
+
+export interface DoneRun {
+  readonly because: 'done-before-interruption' | 'done-by-another-sync';
+  readonly report: RunReport;
+  readonly pid: number;
+}
+
+export interface AskedWork extends EntityGlobs {
+  readonly full: boolean;
+  readonly allowDeletes: boolean;
+}
+
+/** After a longer pause people want everything to be fresh, and so does a schedule. */
+const resumeWithinMs = 30 * 60_000;
+
+/**
+ * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most half an
+ * hour ago. Other commands that ask for the same share the work from now on.
+ */
+export function shareWork(
+  connectors: readonly ConnectorSettings[],
+  what: AskedWork,
+  clock: Clock,
+): SharedWork {
+  const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
+  const beganAt = instant(clock.now());
+  const resumable = instant(clock.now() - resumeWithinMs);
+  const cut = connectors
+    .map((connector) => newestSync(connector, asked))
+    .filter((sync) => sync !== null)
+    .filter(({ run, holder }) => wasInterrupted(run, holder) && (run.finishedAt ?? run.startedAt) > resumable)
+    .toSorted((left, right) => (left.run.startedAt < right.run.startedAt ? 1 : -1));
+  const resumedId = cut[0]?.holder.work.id ?? null;
+  const id = resumedId ?? randomUUID();
+  return {
+    work: { id, asked },
+    interrupted: new Set(cut.filter(({ holder }) => holder.work.id === id).map(({ run }) => run.connector)),
+    done: (connector) => {
+      const sync = newestSync(connector, asked);
+      if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
+      const { run, holder } = sync;
+      const found = { report: sync.run.report, pid: holder.pid };
+      const wasMeanwhile = (run.finishedAt ?? '') >= beganAt;
+      if (wasMeanwhile && !isOwn(holder)) return { ...found, because: 'done-by-another-sync' };
+      const isPart = holder.work.id === resumedId && run.state === 'ok';
+      return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' } : null;
+    },
+    isRunning: (connector) => {
+      const status = readStatus(connector);
+      return status?.lastRun?.state === 'running' && !isGone(status.lastHolder);
+    },
+  };
+}
+
+interface KnownSync {
+  readonly run: RunSummary;
+  readonly holder: Holder & { readonly work: HolderWork };
+}
+
+/** Null also where something else has held the connector since, or where the run was asked for otherwise. */
+function newestSync(connector: ConnectorSettings, asked: string): KnownSync | null {
+  const { lastRun: run = null, lastHolder: holder } = readStatus(connector) ?? {};
+  if (run === null || holder?.work === undefined || holder.work.asked !== asked) return null;
+  return run.startedAt < holder.since ? null : { run, holder: { ...holder, work: holder.work } };
+}
+
+function readStatus({ name, sink }: ConnectorSettings): ConnectorStatus | null {
+  try {
+    using history = openExistingHistory(sink);
+    return history === null ? null : statusOf(history, name);
+  } catch {
+    return null; // A sink that cannot be read is met again by the run, which says what is wrong with it.
+  }
+}
+
+/** A run that was killed stays `running` in the ledger until its connector is taken again. */
+function wasInterrupted({ state }: RunSummary, holder: Holder): boolean {
+  return state === 'interrupted' || (state === 'running' && isGone(holder));
+}
+
+/** It came to an end that another run would not change at once. */
+function hasSettled({ state }: RunSummary): boolean {
+  return state === 'ok' || state === 'degraded' || state === 'failed';
+}
+
+function isOwn({ pid, host }: Holder): boolean {
+  return pid === process.pid && host === hostname();
+}
+
+/** Of another machine's processes nothing is known. */
+function isGone({ pid, host }: Holder): boolean {
+  if (host !== hostname()) return false;
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
+  }
+}

@@ -1,0 +1,169 @@
+import { openApp } from './app.ts';
+import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { examineRedis } from '../jobs/examine-redis.ts';
+import { gateErrors } from '../jobs/gate-errors.ts';
+import { startWorker, type RunningWorker, type WorkerOptions } from '../jobs/start-worker.ts';
+import type { WorkerEvent } from '../jobs/worker-event.ts';
+import type { ListenAddress } from '../monitor/listen-address.ts';
+import type { Monitor } from '../monitor/start-monitor.ts';
+import { openRunBudgets } from './open-run-budgets.ts';
+import type { Settings } from '../settings/settings.ts';
+import type { Log } from '../telemetry/log.ts';
+import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
+import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
+import { programVersion } from '../cli/program-version.ts';
+import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts';
+import { workerBackfills } from './worker-backfills.ts';
+import { workerRuns, type EndedRun, type WorkerRunsOptions } from './worker-runs.ts';
+
+export interface ScheduledRunsOptions extends Pick<
+  WorkerOptions,
+  'concurrency' | 'maxRuns' | 'graceMs' | 'timings'
+> {
+  readonly settings: Settings;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Stands in the ledger as who holds a connector. */
+  readonly command: string;
+  /** Connectors whose runs are made here; all of them unless said otherwise. */
+  readonly serves?: (connector: ConnectorName) => boolean;
+  /** Where health checks and metrics are served; null: nowhere. */
+  readonly listen?: ListenAddress | null;
+  /** As for `openApp`. */
+  readonly identityBaseUrl?: string;
+  readonly observe?: (event: WorkerEvent) => void;
+  readonly onRunEnd?: (ended: EndedRun) => void;
+}
+
+export interface ScheduledRuns {
+  /** Of the health checks and metrics; null where they are not served. */
+  readonly url: string | null;
+  /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */
+  readonly ended: Promise<void>;
+  /** Runs finish their page and go back to the queue. Idempotent; takes at most `graceMs`, whether Redis answers or not. */
+  stop(): Promise<void>;
+}
+
+/** Other connectors wait for the place of a run that waits: after a longer pause its job comes back by itself. */
+const maxThrottleWaitMs = 5_000;
+
+/**
+ * Everything that a worker is, wired together: sinks, budgets, queues, metrics, health checks. Resolves when jobs are
+ * taken. Throws QUEUE_UNAVAILABLE within two seconds, SINK_INCOMPATIBLE, USAGE for an address that cannot be used.
+ */
+export async function startScheduledRuns(options: ScheduledRunsOptions): Promise<ScheduledRuns> {
+  const opened: (() => unknown)[] = [];
+  let stopping: Promise<void> | null = null;
+  const stop = (): Promise<void> => (stopping ??= closeAll(opened));
+  try {
+    const { url, ended } = await openAll(options, (close) => opened.push(close));
+    return { url, ended, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Last opened, first closed. */
+async function closeAll(opened: readonly (() => unknown)[]): Promise<void> {
+  for (const close of opened.toReversed()) await close();
+}
+
+async function openAll(
+  options: ScheduledRunsOptions,
+  onOpened: (close: () => unknown) => void,
+): Promise<Omit<ScheduledRuns, 'stop'>> {
+  const { settings, log, clock, command, identityBaseUrl, serves = () => true, listen = null } = options;
+  const { observe = () => undefined, onRunEnd = () => undefined, ...limits } = options;
+  const connectors = [...settings.connectors.values()].filter(({ name }) => serves(name));
+  const tellError = gateErrors(log, clock);
+  const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
+  onOpened(() => budgets[Symbol.asyncDispose]());
+  const ledgers = await openServedLedgers(connectors, clock);
+  onOpened(() => ledgers[Symbol.dispose]());
+  const app = await openApp({
+    settings,
+    clock,
+    command,
+    openBudget: budgets.openBudget,
+    sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
+    maxThrottleWaitMs,
+    ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
+  });
+  onOpened(() => app[Symbol.asyncDispose]());
+  const started: StartedWorker = { worker: null };
+  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
+  const { connectorSeries } = settings.http;
+  const metrics = openMetrics({ version: programVersion(), clock, sample, connectorSeries });
+  const nextRun = nextRunOf(ledgers, started);
+  const runs: WorkerRunsOptions = { app, metrics, log, clock, nextRun, onRunEnd };
+  let url: string | null = null;
+  const worker = await startWorker({
+    ...limits,
+    settings,
+    serves,
+    sinks: ledgers.sinks,
+    ledger: ledgers.ledger,
+    runConnector: workerRuns(runs),
+    runBackfill: workerBackfills(runs),
+    log,
+    clock,
+    tellError,
+    // A port that is taken must not be found out by a worker that has runs under way.
+    beforeJobs: async (opened) => {
+      if (listen === null) return;
+      const monitor = await openMonitor(options, listen, { worker: opened, ledgers, metrics });
+      onOpened(() => monitor[Symbol.asyncDispose]());
+      ({ url } = monitor);
+    },
+    observe: (event) => {
+      metrics.onWorkerEvent(event);
+      observe(event);
+    },
+  });
+  onOpened(() => worker.stop());
+  const examined = warnOfRedis(options);
+  onOpened(() => examined);
+  started.worker = worker;
+  log.info(
+    {
+      version: programVersion(),
+      connectors: connectors.map(({ name }) => name),
+      sinks: ledgers.sinks.map(({ name, place }) => `${name} (${place})`),
+      http: url,
+    },
+    'ready for scheduled runs',
+  );
+  return { url, ended: worker.ended };
+}
+
+/** What may lose jobs one day is said while they are all there. Not waited for at the start. Never rejects. */
+async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
+  for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
+    if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
+  }
+}
+
+async function openMonitor(
+  { settings, log, clock }: ScheduledRunsOptions,
+  listen: ListenAddress,
+  parts: {
+    readonly worker: Pick<RunningWorker, 'queues' | 'state'>;
+    readonly ledgers: ServedLedgers;
+    readonly metrics: Metrics;
+  },
+): Promise<Monitor> {
+  // Loaded only where something is served: most workers of a test or a laptop show nothing to anybody.
+  const { startMonitor } = await import('../monitor/start-monitor.ts');
+  const { worker, ledgers, metrics } = parts;
+  const { token } = settings.http;
+  return await startMonitor({
+    listen,
+    health: { worker: () => worker.state(), sinks: () => ledgers.problems() },
+    metrics: () => metrics.text(),
+    board: token === null ? null : { queues: worker.queues, token, sinks: ledgers.sinks },
+    log,
+    clock,
+  });
+}

@@ -1,0 +1,169 @@
+import { hostname } from 'node:os';
+import type { App, AppOptions } from './app.ts';
+import { instant, type Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { SharedBudget } from '../core/shared-budget.ts';
+import { estimateCalls } from '../engine/estimate-calls.ts';
+import type { FileOptions } from '../engine/files/file-tally.ts';
+import { selectEntities } from '../engine/select-entities.ts';
+import { syncConnector } from '../engine/sync-connector.ts';
+import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import { openFileFolder } from '../sinks/files/open-file-folder.ts';
+import { statusOf } from '../sinks/open-history.ts';
+import { shareSinks } from '../sinks/share-sinks.ts';
+import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
+import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
+import { resolveConnector } from '../source/api/resolve-connector.ts';
+import { sayUnreachable } from '../telemetry/unreachable.ts';
+import { watchCancel } from './watch-cancel.ts';
+
+/** The app itself; `openApp` loads it. */
+export function wireApp(options: AppOptions): App {
+  const { settings, clock } = options;
+  const listeners = new Set<OnRunEvent>();
+  // All runs wait for the same token, and for the catalog before they begin: each is told of failed attempts.
+  const onEvent: OnRunEvent = (event) => {
+    if (event.kind !== 'call-retried' && event.kind !== 'throttled') return;
+    for (const listen of listeners) listen(event);
+  };
+  const { maxThrottleWaitMs } = options;
+  const limits = maxThrottleWaitMs === undefined ? {} : { maxThrottleWaitMs };
+  const client = namingOrigin(
+    openApiClient({ api: settings.api, clock, onEvent, limits }),
+    settings.api.baseUrl,
+  );
+  const openSink = shareSinks(clock);
+  const openSource: App['openSource'] = async (
+    connector,
+    signal,
+    { client: asked = client, ...more } = {},
+  ) => {
+    const { definition, address, concurrency, requestsPerSecond } = connector;
+    const checked = checkingType(asked, connector, settings);
+    // Before the source, because the budget belongs to the account and not to the way in which a config names it.
+    const id = await resolveConnector(checked, definition, address, signal);
+    const budget = options.openBudget?.(connector, id) ?? null;
+    const source = await openApiSource(checked, {
+      definition,
+      address: { kind: 'id', id },
+      concurrency,
+      requestsPerSecond,
+      budget,
+      ...more,
+      signal,
+    });
+    return budget === null ? source : closingBudget(source, budget);
+  };
+  return {
+    settings,
+    client,
+    openSource,
+    sync: async (connector, { globs, onEvent, onStatus, run = {}, signal }) => {
+      const { definition } = connector;
+      const { entities } = selectEntities(definition, connector.entities, globs);
+      using _listening = listenWith(listeners, onEvent);
+      await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
+      const sinkId = options.sinkIdOf?.(connector.sink) ?? null;
+      await using shared = await openSink(connector.sink, { signal, sinkId });
+      const { sink } = shared;
+      if (onStatus !== undefined) {
+        const status = statusOf(sink.history, connector.name);
+        onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
+      }
+      using cancel = watchCancel(sink.history);
+      return await syncConnector({
+        identity: {
+          connector: connector.name,
+          baseUrl: options.identityBaseUrl ?? settings.api.baseUrl,
+          connectorId: source.connectorId,
+          definition: definition.name,
+          definitionHash: definition.contentHash,
+          holder: {
+            pid: process.pid,
+            host: hostname(),
+            command: options.command,
+            since: instant(clock.now()),
+            ...(options.work === undefined ? {} : { work: options.work }),
+          },
+        },
+        definition,
+        entities,
+        source,
+        sink,
+        concurrency: connector.concurrency,
+        files: filesOf(connector, source, clock),
+        clock,
+        run: { ...run, guards: settings.guards },
+        onEvent: (event) => {
+          cancel.onEvent(event);
+          onEvent(event);
+        },
+        signal: AbortSignal.any([signal, cancel.signal]),
+      });
+    },
+    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+  };
+}
+
+function filesOf(
+  { name, downloads }: ConnectorSettings,
+  source: ApiSource,
+  clock: Clock,
+): FileOptions | null {
+  if (downloads === null) return null;
+  const { directory, entities, maxBytes } = downloads;
+  const folder = openFileFolder({ directory, connector: name, clock });
+  return { source, folder, entities: new Set(entities), maxBytes };
+}
+
+function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {
+  listeners.add(onEvent);
+  return { [Symbol.dispose]: () => void listeners.delete(onEvent) };
+}
+
+function closingBudget(source: ApiSource, budget: SharedBudget): ApiSource {
+  return {
+    ...source,
+    [Symbol.asyncDispose]: async () => {
+      await source[Symbol.asyncDispose]();
+      await budget[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The client, with failures to reach the API told by its address: the layers below know only paths. */
+function namingOrigin(client: ApiClient, baseUrl: string): ApiClient {
+  const named = async <T>(call: Promise<T>): Promise<T> =>
+    await call.catch((error: unknown) => {
+      throw sayUnreachable(error, baseUrl);
+    });
+  return {
+    ...client,
+    definitions: (name, signal) => named(client.definitions(name, signal)),
+    findConnectors: (filter, signal) => named(client.findConnectors(filter, signal)),
+    connector: (id, signal, asked) => named(client.connector(id, signal, asked)),
+    call: (call, budget, onEvent, signal) => named(client.call(call, budget, onEvent, signal)),
+  };
+}
+
+/** The client, which refuses a connector of another known type by that type's name: the source knows only its id. */
+function checkingType(
+  client: ApiClient,
+  { definition }: ConnectorSettings,
+  settings: LocalSettings,
+): ApiClient {
+  return {
+    ...client,
+    connector: async (id, signal, asked) => {
+      const found = await client.connector(id, signal, asked);
+      const type = found.definitionId?.toLowerCase();
+      const other = [...settings.definitions.values()].find((known) => known.id.toLowerCase() === type);
+      if (other === undefined || other.id === definition.id) return found;
+      throw new SyncError(
+        `connector ${id} is of the type ${other.name} (${other.id}), and the config says ${definition.name} (${definition.id}); correct its definition or id`,
+        { code: 'CONFIG_INVALID', recovery: 'stop' },
+      );
+    },
+  };
+}

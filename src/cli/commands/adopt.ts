@@ -1,0 +1,168 @@
+import type { Command } from 'commander';
+import { openApp, type App } from '../../app/app.ts';
+import { instant } from '../../core/clock.ts';
+import { usage } from '../../core/usage-error.ts';
+import { sampleConnector, type Sample } from '../../app/sample-connector.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import {
+  identityDifferences,
+  IdentityChangedError,
+  type IdentityDifference,
+} from '../../sinks/acquire-errors.ts';
+import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
+import { openExistingHistory, statusOf } from '../../sinks/open-history.ts';
+import { openSink } from '../../sinks/registry.ts';
+import type { AdoptedIdentity } from '../../sinks/repair.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { count } from '../../telemetry/progress-text.ts';
+import { showProgress } from '../../telemetry/show-progress.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { loadConfig } from '../load-config.ts';
+import { textTable } from '../output/text-table.ts';
+
+export function addAdopt(command: Command, enter: Enter): void {
+  command
+    .argument('<connector>', 'a name from the config')
+    .option('--yes', 'accept the new address; without this, only show the comparison')
+    .addHelpText(
+      'after',
+      `
+For a changed api.baseUrl or connector id (https instead of http, another host). Reads a sample through the new address
+(at most 60 calls), compares it with what is stored, and refuses where they disagree. Nothing is deleted or reset.
+Deletes are withheld (exit code 6) until a full sync has found every stored record at the new address.
+
+Exit codes: 0 the sample agrees, 2 it does not; those of a sync where the sample could not be read.
+
+Examples:
+  $ connector-sync adopt newsletter
+  $ connector-sync adopt newsletter --yes
+  $ connector-sync sync newsletter --full`,
+    )
+    .action((name: string, flags: { readonly yes?: boolean }) =>
+      enter((context) => runAdopt(context, name, flags.yes === true)),
+    );
+}
+
+async function runAdopt(context: CommandContext, name: string, isSure: boolean): Promise<ExitCode> {
+  const { terminal, clock, signal, program } = context;
+  const settings = loadConfig(context, 'api');
+  const connector = connectorNamed(settings, name);
+  const stored = storedStatus(connector);
+  await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
+  const identity = await identityOf(app, connector, signal);
+  const differences = identityDifferences(stored, identity);
+  if (differences.some(({ what }) => what === 'definition')) {
+    throw new IdentityChangedError(connector.name, differences);
+  }
+  if (differences.length === 0) {
+    terminal.printJson({ connector: name, isAdopted: false, differences });
+    terminal.print(
+      `${name}: the sink holds this address and connector id already; there is nothing to adopt.`,
+    );
+    return exitCodes.ok;
+  }
+  for (const line of differenceText(name, differences)) terminal.print(line);
+  const rows = stored.entities.reduce((sum, entity) => sum + entity.rows, 0);
+  const sample = rows === 0 ? null : await sampled(app, connector, context);
+  if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
+    return tellUnread(context, name, sample);
+  }
+  for (const line of sampleText(sample)) terminal.print(line);
+  const isAgreed = sample === null || sample.agrees;
+  const isAdopted = isAgreed && isSure;
+  if (isAdopted) await adopt(connector, identity, context);
+  const entities = sample?.entities ?? [];
+  terminal.printJson({ connector: name, isAdopted, isAgreed, differences, rows, entities });
+  if (!isAgreed) {
+    terminal.print(
+      `${name}: not adopted, the new address serves other records. Correct the config, or give the other account another connector name. What is stored stays.`,
+    );
+    return exitCodes.usage;
+  }
+  terminal.print(
+    isAdopted
+      ? `${name}: adopted. Deletes are withheld until "${program} sync ${name} --full" has found every stored record.`
+      : `Nothing was changed. To adopt it: ${program} adopt ${name} --yes`,
+  );
+  return exitCodes.ok;
+}
+
+function storedStatus({ name, sink }: ConnectorSettings): ConnectorStatus {
+  using history = openExistingHistory(sink);
+  const status = history === null ? null : statusOf(history, name);
+  if (status !== null) return status;
+  throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
+}
+
+async function identityOf(
+  app: App,
+  connector: ConnectorSettings,
+  signal: AbortSignal,
+): Promise<AdoptedIdentity> {
+  await using source = await app.openSource(connector, signal);
+  await source.connect(signal);
+  return {
+    connector: connector.name,
+    baseUrl: app.settings.api.baseUrl,
+    connectorId: source.connectorId,
+    definition: connector.definition.name,
+  };
+}
+
+async function sampled(app: App, connector: ConnectorSettings, context: CommandContext): Promise<Sample> {
+  const { terminal, clock, signal } = context;
+  await using progress = showProgress(connector.name, terminal, clock);
+  return await sampleConnector(app, connector, { onEvent: progress.onEvent, signal });
+}
+
+async function adopt(
+  connector: ConnectorSettings,
+  identity: AdoptedIdentity,
+  { clock }: CommandContext,
+): Promise<void> {
+  await using sink = await openSink(connector.sink, { clock });
+  await sink.repair.adopt(identity, instant(clock.now()));
+}
+
+function tellUnread({ terminal }: CommandContext, name: string, { report }: Sample): ExitCode {
+  terminal.printJson({ connector: name, isAdopted: false, report });
+  const why = report.error?.message ?? report.failures[0]?.message ?? report.outcome;
+  terminal.note(`${name}: not adopted, the sample could not be read: ${printable(why)}`);
+  const code = exitCodeOfReport(report);
+  return code === exitCodes.ok ? exitCodes.failed : code;
+}
+
+function differenceText(name: string, differences: readonly IdentityDifference[]): readonly string[] {
+  const rows = differences.map(({ what, stored, given }) => [what, stored, given]);
+  return [`${name}:`, ...textTable(differenceColumns, rows).map((line) => `  ${line}`)];
+}
+
+function sampleText(sample: Sample | null): readonly string[] {
+  if (sample === null) return ['  No row is stored, so there is nothing to compare.'];
+  const rows = sample.entities.map(({ entity, read, equal, changed, added, missing }) => [
+    entity,
+    count(read),
+    count(equal),
+    count(changed),
+    count(added),
+    missing === null ? '' : count(missing),
+  ]);
+  return textTable(sampleColumns, rows).map((line) => `  ${line}`);
+}
+
+const differenceColumns = [
+  { title: 'what', align: 'left' },
+  { title: 'stored', align: 'left' },
+  { title: 'now', align: 'left' },
+] as const;
+
+const sampleColumns = [
+  { title: 'entity', align: 'left' },
+  { title: 'sampled', align: 'right' },
+  { title: 'equal', align: 'right' },
+  { title: 'changed', align: 'right' },
+  { title: 'not stored', align: 'right' },
+  { title: 'look deleted', align: 'right' },
+] as const;

@@ -1,0 +1,123 @@
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { auditEntity, type Audit } from '../../app/audit-entity.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
+import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
+import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
+import type { RunReport } from '../../sinks/run-report.ts';
+import { logRunEvent } from '../../telemetry/log-run-event.ts';
+import { openLog } from '../../telemetry/log.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { count, counted } from '../../telemetry/progress-text.ts';
+import { showProgress } from '../../telemetry/show-progress.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+
+const defaultLimit = 20;
+/** They are held in memory and printed. */
+const mostKeys = 100_000;
+
+export function addAudit(command: Command, enter: Enter): void {
+  command
+    .argument('<connector/entity>', 'such as newsletter/list_members')
+    .option('--limit <n>', 'how many keys to list for each kind of difference', String(defaultLimit))
+    .addHelpText(
+      'after',
+      `
+Costs the calls of a full read of the entity and of its parents; the copy that it is compared with is in a private
+temporary folder, removed at the end. Rows that changed since the last sync differ too.
+
+Exit codes: 0 equal, 3 different or not proven to be read completely; those of a sync where reading failed.
+
+Example:
+  $ connector-sync audit newsletter/list_members`,
+    )
+    .action((target: string, flags: { readonly limit: string }) =>
+      enter((context) => runAudit(context, target, flags.limit)),
+    );
+}
+
+async function runAudit(context: CommandContext, name: string, limitText: string): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api', 'redis');
+  const { connector, entity, table } = entityTarget(settings, name);
+  const limit = parseLimit(limitText);
+  if (!connector.entities.has(entity.name)) {
+    throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
+  }
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
+  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
+  const { clock, terminal, signal } = context;
+  await using app = await openApp({ settings, clock, command: 'connector-sync audit', ...sharing });
+  const audit = await whileShown(context, connector.name, (onEvent) =>
+    auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
+  );
+  const { report, differences, doubts } = audit;
+  if (differences === null) return tellUnread(context, name, report);
+  const isEqual = differences.missing.count + differences.extra.count + differences.changed.count === 0;
+  terminal.printJson({ kind: 'audit', target: name, isEqual, isProven: doubts.length === 0, ...audit });
+  for (const line of auditText(name, audit, differences)) terminal.print(line);
+  if (differences.extra.count > 0) {
+    terminal.print(`  why a stored row is kept: ${context.program} explain ${name} --key ...`);
+  }
+  return isEqual && doubts.length === 0 ? exitCodes.ok : exitCodes.degraded;
+}
+
+function parseLimit(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit <= mostKeys) return limit;
+  throw usage(`--limit: expected a whole number up to ${mostKeys}, got "${text}".`);
+}
+
+async function whileShown(
+  { terminal, clock, env }: CommandContext,
+  connector: ConnectorName,
+  work: (onEvent: OnRunEvent) => Promise<Audit>,
+): Promise<Audit> {
+  const level = logLevel(env);
+  const log =
+    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  await using progress = showProgress(connector, terminal, clock);
+  return await work((event) => {
+    progress.onEvent(event);
+    if (log !== null) logRunEvent(log, connector, event);
+  });
+}
+
+/** A reading that ended early says nothing of what is stored. */
+function tellUnread({ terminal }: CommandContext, name: string, report: RunReport): ExitCode {
+  terminal.printJson({ kind: 'audit', target: name, report, differences: null });
+  const why = report.error?.message ?? report.outcome;
+  terminal.note(`${name}: nothing was compared, because it could not be read completely: ${printable(why)}`);
+  return report.outcome === 'partial' ? exitCodes.degraded : exitCodeOfReport(report);
+}
+
+function auditText(name: string, { report, doubts }: Audit, differences: KeyDifferences): readonly string[] {
+  const { same, missing, extra, changed } = differences;
+  const alike = same + changed.count;
+  return [
+    `${name}: ${counted(alike + missing.count, 'row')} at the API, ${count(alike + extra.count)} stored, ${count(same)} the same (${counted(report.calls, 'call')})`,
+    ...groupText('missing: at the API, not stored', missing),
+    ...groupText('extra: stored, not at the API', extra),
+    ...groupText('changed: stored with different content', changed),
+    ...doubts.map((doubt) => `  ! not certain: ${doubt}`),
+    ...(missing.count + extra.count + changed.count === 0 ? ['  no differences'] : []),
+  ];
+}
+
+function groupText(title: string, { count: rows, first }: KeyGroup): readonly string[] {
+  if (rows === 0) return [];
+  const more = rows - first.length;
+  return [
+    `  ${title}: ${count(rows)}`,
+    ...first.map((key) => `    ${printable(key)}`),
+    ...(more > 0 && first.length > 0 ? [`    and ${count(more)} more`] : []),
+  ];
+}

@@ -1,0 +1,174 @@
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { usage } from '../../core/usage-error.ts';
+import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { openExistingHistory } from '../../sinks/open-history.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
+import { windowText } from '../../engine/run-options.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import type { ConnectorSettings, SettingsWith } from '../../settings/settings.ts';
+import { addCounts, noCounts } from '../../core/records.ts';
+import type { RunReport } from '../../sinks/run-report.ts';
+import { wrapped } from '../output/wrapped.ts';
+import { count, counted } from '../../telemetry/progress-text.ts';
+import { plannedBackfill, requestedEntities, type BackfillRequest } from '../../app/backfill-request.ts';
+import { instantExamples, parseInstant } from './backfill/parse-instant.ts';
+import { queueBackfill } from './backfill/queue-backfill.ts';
+import { runWindows } from '../../app/run-windows.ts';
+import { parseWindowLength, windowLengthExamples } from '../../app/window-length.ts';
+import { windowShown } from './backfill/window-shown.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+
+interface BackfillFlags {
+  readonly select?: readonly string[];
+  readonly since: string;
+  readonly until?: string;
+  readonly window: string;
+  readonly again?: boolean;
+  readonly queue?: boolean;
+}
+
+export function addBackfill(command: Command, enter: Enter): void {
+  command
+    .argument('<connector>', 'its name in the config')
+    .option('--select <glob...>', 'only entities that match (default: all that take a start and an end)')
+    .requiredOption('--since <time>', `start: ${instantExamples}; UTC unless it has an offset`)
+    .option('--until <time>', 'end, not included (default: the start of today, UTC)')
+    .requiredOption(
+      '--window <length>',
+      `time span of one run: ${windowLengthExamples}; mo is a calendar month`,
+    )
+    .option('--again', 'also read windows that are already done')
+    .option('--queue', 'let the worker do it; syncs go first')
+    .addHelpText(
+      'after',
+      `
+Each window is one run. Windows that are done are skipped, and one that was cut short is resumed:
+after a stop, run the same command again.
+
+Examples:
+  $ connector-sync backfill newsletter --select list_members --since 2024-01-01 --until 2025-01-01 --window 1mo
+  $ connector-sync backfill newsletter --since 2024-01-01 --window 7d --queue`,
+    )
+    .action((name: string, flags: BackfillFlags) => enter((context) => runBackfill(context, name, flags)));
+}
+
+async function runBackfill(context: CommandContext, name: string, flags: BackfillFlags): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  logLevel(context.env);
+  const connector = connectorNamed(settings, name);
+  const request: BackfillRequest = {
+    entities: requestedEntities(connector, flags.select ?? []),
+    span: spanOf(flags, context.clock),
+  };
+  const plan = plannedBackfill(connector, request);
+  if (flags.queue === true) {
+    if (flags.again === true) {
+      throw usage('--again and --queue: a worker skips windows that are done; use one of the two flags.');
+    }
+    return await queueBackfill(context, settings, connector, request);
+  }
+  const done = flags.again === true ? new Set<string>() : finishedWindows(connector, plan);
+  const left = plan.windows.filter((window) => !done.has(windowText(window)));
+  const parts = withParts(settings, 'api', 'redis');
+  context.terminal.print(
+    `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
+  );
+  return await runHere(context, parts, { connector, request, plan, done });
+}
+
+async function runHere(
+  context: CommandContext,
+  settings: SettingsWith<'api' | 'redis'>,
+  work: {
+    readonly connector: ConnectorSettings;
+    readonly request: BackfillRequest;
+    readonly plan: BackfillPlan;
+    readonly done: ReadonlySet<string>;
+  },
+): Promise<ExitCode> {
+  const { connector, request, plan, done } = work;
+  const { terminal, clock, signal } = context;
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
+  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
+  await using app = await openApp({ settings, clock, command: 'connector-sync backfill', ...sharing });
+  const ended: RunReport[] = [];
+  try {
+    const { isDone } = await runWindows({
+      plan,
+      done,
+      run: async (window) => {
+        const shown = { connector, backfill: plan.id, entities: request.entities, window };
+        const report = await windowShown(app, shown, context);
+        ended.push(report);
+        return report;
+      },
+      shouldYield: () => Promise.resolve(signal.aborted),
+    });
+    terminal.printJson({ kind: 'backfill', connector: connector.name, backfill: plan.id, isDone });
+    const codes = ended.map(exitCodeOfReport);
+    return gravestExitCode(signal.aborted ? [...codes, exitCodes.interrupted] : codes);
+  } finally {
+    showEnd(context, plan, done, ended);
+  }
+}
+
+function showEnd(
+  { terminal }: CommandContext,
+  plan: BackfillPlan,
+  done: ReadonlySet<string>,
+  ended: readonly RunReport[],
+): void {
+  // Each window has had its line when it ended.
+  if (ended.length > 1) {
+    for (const line of wrapped(totalText(ended), terminal.columns())) terminal.print(line);
+  }
+  const before = plan.windows.filter((window) => done.has(windowText(window))).length;
+  const left = plan.windows.length - before - ended.filter(({ outcome }) => outcome === 'ok').length;
+  if (left > 0) terminal.note(`${counted(left, 'window')} left; run the same command again to resume.`);
+}
+
+function totalText(reports: readonly RunReport[]): string {
+  const { fetched, inserted, updated, unchanged, duplicate } = reports
+    .flatMap(({ entities }) => entities)
+    .reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
+  const numbers = { read: fetched, inserted, updated, unchanged, duplicate };
+  const parts = Object.entries(numbers).map(([what, number]) => `${count(number)} ${what}`);
+  const calls = reports.reduce((sum, report) => sum + report.calls, 0);
+  return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
+}
+
+function finishedWindows(connector: ConnectorSettings, plan: BackfillPlan): ReadonlySet<string> {
+  using history = openExistingHistory(connector.sink);
+  return new Set(history?.finishedWindows(connector.name, plan.id) ?? []);
+}
+
+function spanOf({ since, until, window }: BackfillFlags, clock: Clock): BackfillSpan {
+  const length = parseWindowLength(window);
+  if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
+  return {
+    sinceMs: timeOf('--since', since),
+    untilMs: until === undefined ? startOfDay(clock.now()) : timeOf('--until', until),
+    length,
+  };
+}
+
+function timeOf(option: string, text: string): number {
+  const ms = parseInstant(text);
+  if (ms !== null) return Math.floor(ms / 1000) * 1000;
+  throw usage(`${option}: expected a date or a time, such as ${instantExamples}, got "${text}".`);
+}
+
+/** So that the same command means the same all day, and goes on with what it began; what is newer the syncs bring. */
+function startOfDay(ms: number): number {
+  const dayMs = 24 * 60 * 60 * 1000;
+  return Math.floor(ms / dayMs) * dayMs;
+}

@@ -1,0 +1,124 @@
+import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { isWeakSecret } from '../../core/hide-secrets.ts';
+import { sinksOf } from '../../settings/chosen-connectors.ts';
+import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import { openSink } from '../../sinks/registry.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { count, counted } from '../../telemetry/progress-text.ts';
+import { checkClosedFiles } from './check/check-closed-files.ts';
+import { checkConnectors } from './check/check-connectors.ts';
+import { openCheckProgress } from './check/check-progress.ts';
+import { checkRedis } from './check/check-redis.ts';
+import { attempt, marks, passed, skipped, summarize, type CheckResult } from './check/check-result.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { loadConfig } from '../load-config.ts';
+import { placeOf } from '../../app/locate-sink.ts';
+import { tellWaits } from '../output/tell-waits.ts';
+
+const weakSecret: CheckResult = {
+  what: 'client secret',
+  state: 'warning',
+  detail:
+    'it is short or an ordinary word: easy to guess, and not hidden where it stands in a message as a word; have the service give you a longer one',
+  exitCode: exitCodes.ok,
+};
+const mebibyte = 1024 * 1024;
+const leastFreeMiB = 100;
+/** Of a worker, for each sink, without --concurrency. */
+const defaultRuns = 2;
+
+export function addCheck(command: Command, enter: Enter): void {
+  command
+    .option('--deep', 'read every closed JSONL file and compare its hash, not only its length')
+    .addHelpText('after', '\nExample:\n  $ connector-sync check --config config/connector-sync.yaml')
+    .action((flags: { readonly deep?: boolean }) =>
+      enter((context) => runChecks(context, flags.deep === true)),
+    );
+}
+
+async function runChecks(context: CommandContext, isDeep: boolean): Promise<ExitCode> {
+  // Without a valid config nothing else can be checked: its problems are the whole answer.
+  const settings = loadConfig(context, 'api', 'redis', 'http');
+  const { terminal, signal } = context;
+  const results: CheckResult[] = [];
+  const add = (result: CheckResult): void => {
+    results.push(result);
+    terminal.print(`${marks[result.state]} ${result.what}: ${printable(result.detail)}`);
+  };
+  add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
+  add(passed('definitions', [...settings.definitions.keys()].join(', ')));
+
+  await using app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
+  const credentials = await attempt('credentials', async () => {
+    const catalog = await app.client.definitions(null, signal);
+    return `${settings.api.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
+  });
+  add(credentials);
+  if (isWeakSecret(settings.api.clientSecret.reveal())) add(weakSecret);
+  const connectors = await checkConnectors(app, credentials.state === 'ok', context);
+  for (const result of summarize(connectors, 'connectors')) add(result);
+  add(passed('api connections', connectionsText(settings)));
+  for (const result of await checkSinks(context, settings, isDeep)) add(result);
+  for (const result of await checkRedis(settings, context)) add(result);
+  terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
+  return gravestExitCode(results.map(({ exitCode }) => exitCode));
+}
+
+/** Each call holds a connection, and each connector makes so many at a time; none can take another's. */
+function connectionsText({ connectors, parts }: LocalSettings): string {
+  const all = [...connectors.values()];
+  const perSink = sinksOf(all).map(({ name }) =>
+    all
+      .flatMap(({ sink, concurrency }) => (sink.name === name ? [concurrency] : []))
+      .toSorted((left, right) => right - left)
+      .slice(0, defaultRuns)
+      .reduce((sum, calls) => sum + calls, 0),
+  );
+  const calls = perSink.reduce((sum, one) => sum + one, parts.api.lookups.concurrency);
+  return `a worker opens at most ${count(calls)} at a time, with ${defaultRuns} runs for each sink and ${parts.api.lookups.concurrency} look-ups; open files must allow that`;
+}
+
+async function checkSinks(
+  context: CommandContext,
+  settings: LocalSettings,
+  isDeep: boolean,
+): Promise<readonly CheckResult[]> {
+  const sinks: CheckResult[] = [];
+  const disks: CheckResult[] = [];
+  const files: CheckResult[] = [];
+  using progress = openCheckProgress(context);
+  const all = sinksOf([...settings.connectors.values()]);
+  for (const [index, sink] of all.entries()) {
+    context.signal.throwIfAborted();
+    progress.tell(() => `${count(index)} of ${counted(all.length, 'sink')} checked`);
+    const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
+    sinks.push(opened);
+    const what = `disk of ${sink.name}`;
+    if (opened.state !== 'ok') {
+      disks.push(skipped(what, 'the sink could not be opened'));
+      continue;
+    }
+    disks.push(await attempt(what, () => checkDisk(sink)));
+    files.push(...(await checkClosedFiles(context, settings, sink, isDeep)));
+  }
+  return [...summarize(sinks, 'sinks'), ...summarize(disks, 'disks'), ...files];
+}
+
+async function checkSink(sink: SinkSettings, context: CommandContext): Promise<string> {
+  await using opened = await openSink(sink, context);
+  const known = opened.history.overview().filter(({ identity }) => identity !== null).length;
+  return `${placeOf(sink)} can be written (${counted(known, 'connector')} in it)`;
+}
+
+async function checkDisk(sink: SinkSettings): Promise<string> {
+  const { bavail, bsize } = await statfs(dirname(placeOf(sink)));
+  const freeMiB = Math.floor((bavail * bsize) / mebibyte);
+  if (freeMiB < leastFreeMiB) {
+    throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
+  }
+  return `${count(freeMiB)} MiB free`;
+}

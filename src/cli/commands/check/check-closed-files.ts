@@ -1,0 +1,95 @@
+import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
+import type { ConnectorName } from '../../../core/names.ts';
+import {
+  damageAdvice,
+  damageText,
+  type CheckedFiles,
+  type ClosedFiles,
+  type ContentsProgress,
+} from '../../../sinks/closed-files.ts';
+import { openClosedFiles } from '../../../sinks/open-closed-files.ts';
+import { count, counted } from '../../../telemetry/progress-text.ts';
+import { openCheckProgress } from './check-progress.ts';
+import { failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { exitCodes } from '../../output/exit-codes.ts';
+
+const mostNamed = 20;
+const mebibyte = 1024 * 1024;
+
+/** For each connector of the sink a line (of many that are right one for all), and one for each damaged file. Rejects when the command is interrupted. */
+export async function checkClosedFiles(
+  context: CommandContext,
+  settings: Pick<LocalSettings, 'connectors'>,
+  sink: SinkSettings,
+  isDeep: boolean,
+): Promise<readonly CheckResult[]> {
+  using closed = openClosedFiles(sink);
+  if (closed === null) {
+    return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
+  }
+  const sound: CheckResult[] = [];
+  const damaged: CheckResult[] = [];
+  for (const { name, sink: own } of settings.connectors.values()) {
+    if (own.name !== sink.name) continue;
+    const what = `files of ${name}`;
+    try {
+      const checked = isDeep ? await compareContents(context, closed, name) : closed.lengths(name);
+      const isSound = checked.damaged.length === 0;
+      (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
+    } catch (error) {
+      context.signal.throwIfAborted();
+      damaged.push(failed(what, error));
+    }
+  }
+  return [...summarize(sound, `files of ${sink.name}`), ...damaged];
+}
+
+function resultsOf(
+  what: string,
+  connector: ConnectorName,
+  { files, withoutHash, damaged }: CheckedFiles,
+  program: string,
+  isDeep: boolean,
+): readonly CheckResult[] {
+  const all = counted(files, 'closed file');
+  if (damaged.length === 0) {
+    const unproven =
+      isDeep && withoutHash > 0
+        ? `; of ${count(withoutHash)} only the length: an earlier version closed them and recorded no hash`
+        : '';
+    return [passed(what, `${all}, ${isDeep ? 'content' : 'length'} as stored${unproven}`)];
+  }
+  const bad = (detail: string): CheckResult => ({
+    what,
+    state: 'failed',
+    detail,
+    exitCode: exitCodes.failed,
+  });
+  const more = damaged.length - mostNamed;
+  return [
+    ...damaged.slice(0, mostNamed).map((file) => bad(damageText(file))),
+    bad(
+      `${count(damaged.length)} of ${all} damaged${more > 0 ? ` (${mostNamed} are named)` : ''}. ${damageAdvice(connector, program)}`,
+    ),
+  ];
+}
+
+async function compareContents(
+  context: CommandContext,
+  closed: ClosedFiles,
+  connector: ConnectorName,
+): Promise<CheckedFiles> {
+  using shown = openCheckProgress(context);
+  const onProgress = (progress: ContentsProgress): void =>
+    shown.tell(() => progressText(connector, progress));
+  return await closed.contents(connector, { signal: context.signal, onProgress });
+}
+
+function progressText(
+  connector: ConnectorName,
+  { files, allFiles, bytes, allBytes }: ContentsProgress,
+): string {
+  const read = `${count(Math.floor(bytes / mebibyte))} of ${count(Math.ceil(allBytes / mebibyte))} MiB`;
+  return `${connector}: ${count(files)} of ${counted(allFiles, 'closed file')} compared, ${read}`;
+}

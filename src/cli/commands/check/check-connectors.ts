@@ -1,0 +1,88 @@
+import type { App } from '../../../app/app.ts';
+import { sinksOf } from '../../../settings/chosen-connectors.ts';
+import type { ConnectorSettings } from '../../../settings/settings.ts';
+import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
+import type { ApiClient } from '../../../source/api/open-api-client.ts';
+import { count, counted } from '../../../telemetry/progress-text.ts';
+import { openCheckProgress } from './check-progress.ts';
+import { attempt, skipped, type CheckResult } from './check-result.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { openListingClient } from './listed-connectors.ts';
+import { overviewOf, readOverview, type SinkOverview } from '../../../app/read-overviews.ts';
+
+/** Connectors looked at side by side: most answers come from a list that is there already. */
+const atATime = 8;
+
+/** Whether each connector is what its sink has stored and what the API knows, in the order of the config. */
+export async function checkConnectors(
+  app: App,
+  hasToken: boolean,
+  context: CommandContext,
+): Promise<readonly CheckResult[]> {
+  const { signal } = context;
+  const connectors = [...app.settings.connectors.values()];
+  const stored = readStored(connectors);
+  using progress = openCheckProgress(context);
+  const client = hasToken
+    ? await openListingClient(app, connectors, signal, (lists) =>
+        progress.tell(() => `${counted(lists, 'workspace')} listed`),
+      )
+    : null;
+  const results: CheckResult[] = [];
+  const waiting = connectors.entries();
+  const work = async (): Promise<void> => {
+    // One iterator for all: each takes the next one.
+    for (const [index, connector] of waiting) {
+      signal.throwIfAborted();
+      results[index] = await checkConnector(app, connector, client, stored, signal);
+      progress.tell(() => `${count(index + 1)} of ${counted(connectors.length, 'connector')} checked`);
+    }
+  };
+  await Promise.all(Array.from({ length: atATime }, work));
+  return results;
+}
+
+/** A sink that cannot be read has a line of its own, which says why. */
+function readStored(connectors: readonly ConnectorSettings[]): ReadonlyMap<string, SinkOverview> {
+  const overviews = new Map<string, SinkOverview>();
+  for (const sink of sinksOf(connectors)) {
+    try {
+      overviews.set(sink.name, readOverview(sink));
+    } catch {
+      overviews.set(sink.name, { id: null, connectors: new Map() });
+    }
+  }
+  return overviews;
+}
+
+async function checkConnector(
+  app: App,
+  connector: ConnectorSettings,
+  client: ApiClient | null,
+  stored: ReadonlyMap<string, SinkOverview>,
+  signal: AbortSignal,
+): Promise<CheckResult> {
+  const what = `connector ${connector.name}`;
+  const { address, definition } = connector;
+  /** As a sync would find it: whether the sink holds records of another origin under this name. A null id is not known yet. */
+  const checkIdentity = (id: string | null): void => {
+    const identity = overviewOf(stored, connector)?.identity ?? null;
+    if (identity === null) return;
+    const differences = identityDifferences(identity, {
+      baseUrl: app.settings.api.baseUrl,
+      connectorId: id ?? identity.connectorId,
+      definition: definition.name,
+    });
+    if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
+  };
+  const result = await attempt(what, async () => {
+    checkIdentity(address.kind === 'id' ? address.id : null);
+    if (client === null) return '';
+    await using source = await app.openSource(connector, signal, { client });
+    await source.connect(signal);
+    checkIdentity(source.connectorId);
+    const entities = counted(connector.entities.size, 'entity', 'entities');
+    return `${source.connectorId} answers (${definition.name}, ${entities})`;
+  });
+  return client === null && result.state === 'ok' ? skipped(what, 'no token') : result;
+}

@@ -1,0 +1,78 @@
+import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { count } from '../../../telemetry/progress-text.ts';
+import { errorDocument } from '../../output/report-error.ts';
+
+/** One line of `check`. A warning says what may bite later and changes no exit code. */
+export interface CheckResult {
+  readonly what: string;
+  readonly state: 'ok' | 'warning' | 'failed' | 'skipped';
+  readonly detail: string;
+  readonly exitCode: ExitCode;
+  /** Of a failure: problems of one code are of one kind. */
+  readonly code?: string;
+}
+
+/** Of one kind of problem, and of things that are right, so many are named. */
+const mostNamed = 20;
+
+export const marks = { ok: '✓', warning: '!', failed: '✗', skipped: '-' } as const;
+
+export async function attempt(what: string, check: () => Promise<string>): Promise<CheckResult> {
+  try {
+    return passed(what, await check());
+  } catch (error) {
+    return failed(what, error);
+  }
+}
+
+export function failed(what: string, error: unknown): CheckResult {
+  const { code, message } = errorDocument(error);
+  return { what, state: 'failed', detail: message, exitCode: exitCodeOfError(error), code };
+}
+
+export function skipped(what: string, detail: string): CheckResult {
+  return { what, state: 'skipped', detail, exitCode: exitCodes.ok };
+}
+
+export function passed(what: string, detail: string): CheckResult {
+  return { what, state: 'ok', detail, exitCode: exitCodes.ok };
+}
+
+/**
+ * The results of many like things (`many` names them), so that a person can read them: of what is right a number where there are
+ * many, of each kind of problem the first ones and a count of the rest. Few things are told one by one.
+ */
+export function summarize(results: readonly CheckResult[], many: string): readonly CheckResult[] {
+  if (results.length <= mostNamed) return results;
+  const of = (state: CheckResult['state']): readonly CheckResult[] =>
+    results.filter((result) => result.state === state);
+  const sound = of('ok').length;
+  return [
+    ...(sound === 0 ? [] : [passed(many, `${count(sound)} of ${count(results.length)} are right`)]),
+    ...byKind(of('skipped')).flatMap((kind) => firstOf(kind, many, 'left out')),
+    ...byKind(of('warning')).flatMap((kind) => firstOf(kind, many, 'warnings of this kind')),
+    ...byKind(of('failed')).flatMap((kind) => firstOf(kind, many, 'problems of this kind')),
+  ];
+}
+
+function byKind(results: readonly CheckResult[]): readonly (readonly CheckResult[])[] {
+  const kinds = new Map<string, CheckResult[]>();
+  for (const result of results) {
+    const key = result.code ?? '';
+    const kind = kinds.get(key) ?? [];
+    kinds.set(key, kind);
+    kind.push(result);
+  }
+  return [...kinds.values()];
+}
+
+function firstOf(kind: readonly CheckResult[], many: string, what: string): readonly CheckResult[] {
+  const [first] = kind;
+  const more = kind.length - mostNamed;
+  if (first === undefined || more <= 0) return kind;
+  const code = first.code === undefined ? '' : ` (${first.code})`;
+  return [
+    ...kind.slice(0, mostNamed),
+    { ...first, what: many, detail: `${count(more)} more ${what}${code}` },
+  ];
+}

@@ -1,0 +1,45 @@
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { loadConfig } from '../load-config.ts';
+import { definitionTable } from '../output/definition-table.ts';
+import { tellWaits } from '../output/tell-waits.ts';
+
+export function addDefinitions(command: Command, enter: Enter): void {
+  command
+    .option('--name <text>', 'only names that contain the text (case-insensitive)')
+    .addHelpText('after', '\nExample:\n  $ connector-sync definitions --name mail')
+    .action((flags: { readonly name?: string }) =>
+      enter((context) => runDefinitions(context, flags.name ?? null)),
+    );
+}
+
+async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api');
+  const { terminal, signal } = context;
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync definitions',
+  });
+  const offered = await app.client.definitions(name, signal);
+  const known = [...settings.definitions.values()];
+  const found = offered.map((one) => ({ ...one, definition: definitionOf(one, known)?.name ?? null }));
+  terminal.printJson({ definitions: found });
+  if (found.length === 0) {
+    terminal.print(
+      name === null ? 'The API offers no connector types.' : `No connector type matches "${name}".`,
+    );
+    return exitCodes.ok;
+  }
+  const rows = found.map((one) => [one.name, one.definition ?? '', one.id ?? '', one.supportLevel ?? '']);
+  for (const line of definitionTable(rows, terminal.columns())) terminal.print(line);
+  return exitCodes.ok;
+}
+
+function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {
+  return known.find((one) => one.id.toLowerCase() === id?.toLowerCase());
+}

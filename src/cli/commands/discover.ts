@@ -1,0 +1,124 @@
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { isConnectorName } from '../../core/names.ts';
+import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { findInWorkspaces } from '../find-in-workspaces.ts';
+import { loadConfig } from '../load-config.ts';
+import { connectorTable } from '../output/connector-table.ts';
+import { wrapped } from '../output/wrapped.ts';
+import { tellWaits } from '../output/tell-waits.ts';
+
+interface DiscoverFlags {
+  readonly workspace?: readonly string[];
+}
+
+const defaultWorkspace = 'default';
+
+export function addDiscover(command: Command, enter: Enter): void {
+  command
+    .argument('[connector]', 'a connector of the config, or the name of a definition')
+    .option('--workspace <name...>', 'workspaces to look into (default: the config\'s, else "default")')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ connector-sync discover --workspace default\n  $ connector-sync discover newsletter',
+    )
+    .action((name: string | undefined, flags: DiscoverFlags) =>
+      enter((context) => runDiscover(context, name ?? null, flags)),
+    );
+}
+
+async function runDiscover(
+  context: CommandContext,
+  name: string | null,
+  flags: DiscoverFlags,
+): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api');
+  if (name !== null) return showDefinition(context, definitionOf(settings, name));
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync discover',
+  });
+  const workspaces = flags.workspace ?? workspacesOf(settings);
+  const search = { workspaces, definitionId: null, mayBeGone: false };
+  const found = await findInWorkspaces(app, search, context.signal);
+  const { terminal } = context;
+  terminal.printJson({ connectors: found });
+  if (found.length === 0) terminal.print(`No connectors in workspace ${workspaces.join(', ')}.`);
+  else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+  return exitCodes.ok;
+}
+
+function workspacesOf(settings: LocalSettings): readonly string[] {
+  const named = [...settings.connectors.values()].flatMap(({ address }) =>
+    address.kind === 'workspace' ? [address.workspace] : [],
+  );
+  return named.length === 0 ? [defaultWorkspace] : [...new Set(named)];
+}
+
+function definitionOf(settings: LocalSettings, name: string): Definition {
+  const configured = isConnectorName(name) ? settings.connectors.get(name)?.definition : undefined;
+  return configured ?? settings.definitions.get(name) ?? connectorNamed(settings, name).definition;
+}
+
+function showDefinition({ terminal }: CommandContext, definition: Definition): ExitCode {
+  const entities = [...definition.entities.values()];
+  terminal.printJson({
+    definition: { name: definition.name, title: definition.title, id: definition.id },
+    entities: entities.map(describeEntity),
+  });
+  terminal.print(
+    `${definition.name} (${definition.title}), ${counted(entities.length, 'entity', 'entities')}`,
+  );
+  const lines = entities.flatMap(entityText).flatMap((line) => wrapped(line, terminal.columns()));
+  for (const line of lines) terminal.print(line);
+  return exitCodes.ok;
+}
+
+function describeEntity(entity: Entity): object {
+  const { explode } = entity;
+  return {
+    entity: entity.name,
+    fields: entity.fields,
+    key: entity.key,
+    parents: entity.parents.map(({ entity: parent, params, byDefault }) => ({
+      entity: parent,
+      params,
+      byDefault,
+    })),
+    pagination: entity.pagination.kind,
+    actions: Object.fromEntries([...entity.actions].map(([name, { params }]) => [name, { params }])),
+    ...(explode === null ? {} : { explodes: { field: explode.field, into: explode.into, key: explode.key } }),
+  };
+}
+
+function entityText(entity: Entity): readonly string[] {
+  const fields = [...entity.fields].map(([name, type]) => `${name} ${type}`).join(', ');
+  const actions = [...entity.actions].map(([name, action]) => `  ${name}(${paramsText(action)})`);
+  return [
+    '',
+    `${entity.name}  key ${entity.key.join(', ')}${entity.parents.map(parentText).join('')}`,
+    `  ${fields}`,
+    ...actions,
+    ...(entity.explode === null ? [] : [`  ${entity.explode.field} -> ${entity.explode.into}`]),
+  ];
+}
+
+function parentText({ entity, params, byDefault }: Parent): string {
+  const pairs = [...params].map(([param, field]) => `${param} = ${field}`).join(', ');
+  return `  of ${entity} (${pairs})${byDefault ? '' : ' if chosen'}`;
+}
+
+function paramsText({ params }: Action): string {
+  return [...params]
+    .map(
+      ([name, param]) =>
+        `${name}${param.required ? '' : '?'}: ${param.enum === null ? param.type : param.enum.join('|')}`,
+    )
+    .join(', ');
+}

@@ -1,0 +1,164 @@
+import { createHash } from 'node:crypto';
+import { lstatSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import { parseSize } from '../../settings/parse-unit.ts';
+import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
+import { temporaryName } from '../../sinks/files/temporary-files.ts';
+import { writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
+import type { IncomingFile } from '../../source/source.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { loadConfig } from '../load-config.ts';
+import { readTarget } from '../read-target.ts';
+import { tellWaits } from '../output/tell-waits.ts';
+import type { Terminal } from '../output/terminal.ts';
+
+interface DownloadFlags {
+  readonly param?: readonly string[];
+  readonly output?: string;
+  readonly force?: boolean;
+  readonly maxBytes?: string;
+}
+
+interface Downloaded extends WrittenBytes {
+  readonly name: string | null;
+  readonly contentType: string | null;
+  /** Null: standard output. */
+  readonly file: string | null;
+}
+
+export function addDownload(command: Command, enter: Enter): void {
+  command
+    .argument('<connector/entity>', 'such as library/attachments')
+    .option('-p, --param <name=value...>', 'a declared parameter')
+    .option(
+      '-o, --output <file>',
+      "where to: a file, or - for standard output (default: the file's own name, in this folder)",
+    )
+    .option('--force', 'replace the file of --output if it exists')
+    .option('--max-bytes <size>', 'refuse a larger file: bytes, or a size such as 500MB (default: any size)')
+    .addHelpText(
+      'after',
+      `
+A file is written completely or not at all. Standard output gets the bytes as they come: a transfer that breaks fails and is not retried.
+
+Examples:
+  $ connector-sync download library/attachments --param attachment_id=a1
+  $ connector-sync download library/attachments --param attachment_id=a1 --output - | sha256sum`,
+    )
+    .action((target: string, flags: DownloadFlags) => enter((context) => download(context, target, flags)));
+}
+
+async function download(context: CommandContext, target: string, flags: DownloadFlags): Promise<ExitCode> {
+  const { terminal, signal, cwd } = context;
+  const settings = loadConfig(context, 'api');
+  const { connector, entity, params } = readTarget(settings, 'download', target, flags.param ?? []);
+  const maxBytes = maxBytesOf(flags);
+  const receive =
+    flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force === true);
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync download',
+  });
+  await using source = await app.openSource(connector, signal);
+  const done = await source.download({ entity: entity.name, params, size: null, maxBytes }, receive, signal);
+  const { file, bytes, sha256 } = done;
+  const said = `${counted(bytes, 'byte')}  sha256 ${sha256}`;
+  if (file === null) {
+    terminal.note(`${printable(done.name ?? 'file')}  ${said}`);
+    return exitCodes.ok;
+  }
+  terminal.printJson(done);
+  terminal.print(`${printable(file)}  ${said}`);
+  return exitCodes.ok;
+}
+
+function maxBytesOf({ maxBytes }: DownloadFlags): number {
+  if (maxBytes === undefined) return Number.MAX_SAFE_INTEGER;
+  const bytes = /^\d+$/.test(maxBytes) ? Number(maxBytes) : parseSize(maxBytes);
+  if (bytes !== null && Number.isSafeInteger(bytes) && bytes > 0) return bytes;
+  throw usage(`--max-bytes: expected bytes, or a size such as 500MB, got "${maxBytes}".`);
+}
+
+/** Throws USAGE before any call where it is known that the file may not be written. */
+function toFile(
+  output: string | null,
+  cwd: string,
+  isForced: boolean,
+): (file: IncomingFile) => Promise<Downloaded> {
+  if (output !== null) checkFree(resolve(cwd, output), isForced);
+  // The service would say which one.
+  else if (isForced) throw usage('--force needs --output: name the file that may be replaced.');
+  return async ({ name, contentType, bytes }) => {
+    const file = resolve(cwd, output ?? safeBase(name ?? ''));
+    checkFree(file, isForced);
+    const folder = dirname(file);
+    const checked = checkedAtEnd(bytes, () => checkFree(file, isForced));
+    const explain = (error: unknown): unknown => unwritable(file, error);
+    const place = { folder, name: basename(file), temporary: temporaryName(keyDigits(file)) };
+    return { name, contentType, file, ...(await writeWholeFile({ ...place, bytes: checked, explain })) };
+  };
+}
+
+function checkFree(file: string, isForced: boolean): void {
+  const stats = lstatSync(file, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  if (!stats.isFile()) {
+    throw usage(`${file} was expected to be a file, not a link, folder or device. Name another one.`);
+  }
+  if (!isForced) {
+    throw usage(
+      `${file} already exists; not overwritten. Name another file with --output, or replace it with --force.`,
+    );
+  }
+}
+
+/** Somebody may have made the file while its bytes came in. */
+async function* checkedAtEnd(
+  bytes: AsyncIterable<Uint8Array>,
+  check: () => void,
+): AsyncGenerator<Uint8Array> {
+  yield* bytes;
+  check();
+}
+
+function unwritable(file: string, error: unknown): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
+  return new SyncError(
+    `${join(dirname(file), basename(file))} cannot be written (${String(error.code)}). Free space there, or name another place with --output.`,
+    { code: 'USAGE', recovery: 'stop', context: { file }, cause: error },
+  );
+}
+
+/** What has been written there cannot be taken back: once bytes have gone out, there is no second attempt. */
+function toStdout(terminal: Terminal): (file: IncomingFile) => Promise<Downloaded> {
+  if (terminal.columns() !== null) {
+    throw usage(
+      'File contents are not shown on a terminal. Pipe them into a program, or name a file with --output.',
+    );
+  }
+  let sent = 0;
+  return async ({ name, contentType, bytes }) => {
+    if (sent > 0) {
+      throw new SyncError(
+        `The file was cut after ${sent} bytes, which were already written to standard output. Discard them and try again; with --output <file> the download is retried.`,
+        { code: 'FILE_INVALID', recovery: 'stop' },
+      );
+    }
+    const hash = createHash('sha256');
+    for await (const chunk of bytes) {
+      hash.update(chunk);
+      sent += chunk.byteLength;
+      // Whoever read has had enough, or the disk behind it: the terminal knows which.
+      if (!(await terminal.printBytes(chunk))) break;
+    }
+    return { name, contentType, file: null, bytes: sent, sha256: hash.digest('hex') };
+  };
+}

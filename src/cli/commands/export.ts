@@ -1,0 +1,139 @@
+import type { Command } from 'commander';
+import { resolve } from 'node:path';
+import type { EntityTable } from '../../core/records.ts';
+import { usage } from '../../core/usage-error.ts';
+import { csvFormat } from '../../export/csv-format.ts';
+import { exportEnd, nothingStored, type ExportEnd, type Written } from '../../export/export-end.ts';
+import { jsonlFormat } from '../../export/jsonl-format.ts';
+import type { RecordFormat } from '../../export/record-format.ts';
+import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
+import type { RecordReader } from '../../sinks/record-reader.ts';
+import { openExistingRecords } from '../../sinks/registry.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { openOutputFile } from './export/open-output-file.ts';
+import { writeRecords } from './export/write-records.ts';
+import { jsonText } from '../output/json-text.ts';
+import { loadConfig } from '../load-config.ts';
+import { writePrivateFile } from '../output/write-files.ts';
+
+interface ExportFlags {
+  readonly sinceSeq: string;
+  readonly format: string;
+  readonly output?: string;
+  readonly nextFile?: string;
+  readonly safeForSpreadsheets?: boolean;
+}
+
+export function addExport(command: Command, enter: Enter): void {
+  command
+    .argument('<connector/entity>', 'such as newsletter/list_members')
+    .option('--since-seq <n>', 'only changes after this number; 0: everything', '0')
+    .option('--format <format>', 'jsonl or csv', 'jsonl')
+    .option('--output <file>', 'a file instead of standard output; written completely or not at all')
+    .option('--next-file <file>', 'write the number for the next export here, as JSON')
+    .option(
+      '--safe-for-spreadsheets',
+      "CSV: put a ' before texts that a spreadsheet would run as formulas; it changes them, so not for programs",
+    )
+    .addHelpText(
+      'after',
+      `
+Records come in the order of _seq, each once, in its newest state; _op is upsert or delete. It is a consistent snapshot,
+even during a sync. The last line on standard error gives the --since-seq for the next time.
+
+Examples:
+  $ connector-sync export newsletter/list_members > members.jsonl
+  $ connector-sync export newsletter/list_members --since-seq 48211 --format csv --output changes.csv --next-file next.json`,
+    )
+    .action((target: string, flags: ExportFlags) => enter((context) => runExport(context, target, flags)));
+}
+
+async function runExport(context: CommandContext, name: string, flags: ExportFlags): Promise<ExitCode> {
+  const target = entityTarget(loadConfig(context), name);
+  const since = sinceOf(flags);
+  const formatOf = formatNamed(flags);
+  const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
+  using reader = openExistingRecords(target.connector.sink);
+  checkSince(reader, target, since);
+  const table = reader?.table(target.connector.name, target.table.entity) ?? null;
+  const format = formatOf(table ?? target.table);
+  const records = table === null ? [] : (reader?.changes(target.connector.name, table, since) ?? []);
+  const written = await writeTo(context, file, (write) =>
+    writeRecords(format, records, write, context.signal),
+  );
+  // Whoever went away in the middle asks for the same again.
+  if (written === null) return exitCodes.ok;
+  await tellEnd(context, { target, reader, since, written, isOnStdout: file === null, flags });
+  return exitCodes.ok;
+}
+
+async function writeTo(
+  { terminal }: CommandContext,
+  file: string | null,
+  work: (write: (text: string) => Promise<boolean>) => Promise<Written | null>,
+): Promise<Written | null> {
+  if (file === null) return await work((text) => terminal.printRecords(text));
+  await using output = await openOutputFile(file);
+  const written = await work(async (text) => {
+    await output.write(text);
+    return true;
+  });
+  if (written !== null) await output.keep();
+  return written;
+}
+
+/** Only when the records are where they should be: a number that is ahead of them would lose some. */
+async function tellEnd(
+  { terminal, cwd }: CommandContext,
+  told: {
+    readonly target: EntityTarget;
+    readonly reader: RecordReader | null;
+    readonly since: number;
+    readonly written: Written;
+    readonly isOnStdout: boolean;
+    readonly flags: ExportFlags;
+  },
+): Promise<void> {
+  const { target, reader, since, written, isOnStdout, flags } = told;
+  if (isOnStdout && terminal.hasLostOutput()) return;
+  const end = reader === null ? nothingStored(target, since) : exportEnd(target, reader, since, written);
+  if (flags.nextFile !== undefined) {
+    await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
+  }
+  if (!isOnStdout) terminal.printJson(end);
+  terminal.note(terminal.isJson ? jsonText(end) : exportEndText(end));
+}
+
+function sinceOf({ sinceSeq }: ExportFlags): number {
+  const since = Number(sinceSeq);
+  if (/^\d+$/.test(sinceSeq) && Number.isSafeInteger(since)) return since;
+  throw usage(`--since-seq: expected a whole number from 0, got "${sinceSeq}".`);
+}
+
+function formatNamed({ format, safeForSpreadsheets }: ExportFlags): (table: EntityTable) => RecordFormat {
+  const isSafeForSpreadsheets = safeForSpreadsheets === true;
+  if (format === 'csv') return (table) => csvFormat(table, { isSafeForSpreadsheets });
+  if (format !== 'jsonl') throw usage(`--format: expected jsonl or csv, got "${format}".`);
+  if (isSafeForSpreadsheets) {
+    throw usage('--safe-for-spreadsheets is for --format csv: spreadsheets run formulas in CSV files only.');
+  }
+  return jsonlFormat;
+}
+
+/** A number that this sink never gave: everything up to it would be taken for known. */
+function checkSince(reader: RecordReader | null, { name, connector }: EntityTarget, since: number): void {
+  const newest = reader?.newestSeq ?? 0;
+  if (since <= newest) return;
+  throw usage(
+    `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,
+  );
+}
+
+function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf }: ExportEnd): string {
+  const what = `${connector}/${entity}: ${counted(upserts, 'row')}, ${counted(deletes, 'delete')}`;
+  const age = asOf === null ? 'never read completely yet' : `fresh up to ${asOf}`;
+  const last = run === null ? 'no successful sync yet' : `last successful sync ${run.run}`;
+  return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
+}

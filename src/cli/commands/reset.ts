@@ -1,0 +1,113 @@
+import type { Command } from 'commander';
+import { usage } from '../../core/usage-error.ts';
+import { connectorNamed } from '../../settings/chosen-connectors.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
+import { ledgerFile, openExistingHistory, statusOf } from '../../sinks/open-history.ts';
+import { instant } from '../../core/clock.ts';
+import type { EntityStatus } from '../../sinks/ledger-reader.ts';
+import { isSinkThere } from '../../sinks/ledger/open-database.ts';
+import { openSink } from '../../sinks/registry.ts';
+import type { ResetScope } from '../../sinks/repair.ts';
+import { count, counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { loadConfig } from '../load-config.ts';
+import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
+import { textTable } from '../output/text-table.ts';
+
+interface ResetFlags {
+  readonly data?: boolean;
+  readonly yes?: boolean;
+}
+
+interface Target {
+  readonly name: string;
+  readonly connector: ConnectorSettings;
+  readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
+}
+
+export function addReset(command: Command, enter: Enter): void {
+  command
+    .argument('<connector[/entity]>', 'such as newsletter or newsletter/list_members')
+    .option('--data', 'drop the stored records too; consumers must reload')
+    .option('--yes', 'do it; without this, only show what would be removed')
+    .addHelpText(
+      'after',
+      `
+The next sync then reads it in full. Nothing else in the sink changes, and nothing at the API.
+
+Examples:
+  $ connector-sync reset newsletter/list_members          what would be discarded?
+  $ connector-sync reset newsletter/list_members --yes
+  $ connector-sync reset newsletter --data --yes          as if it had never been synced`,
+    )
+    .action((target: string, flags: ResetFlags) => enter((context) => runReset(context, target, flags)));
+}
+
+async function runReset(context: CommandContext, name: string, flags: ResetFlags): Promise<ExitCode> {
+  const { terminal, clock } = context;
+  const target = targetOf(loadConfig(context), name);
+  const { connector, scope } = target;
+  if (!isSinkThere(ledgerFile(connector.sink))) throw usage(nothingText(target));
+  const withData = flags.data === true;
+  if (flags.yes !== true) return showWhatWouldGo(context, target, withData);
+  await using sink = await openSink(connector.sink, context);
+  const went = await sink.repair.reset(connector.name, { ...scope, withData, now: instant(clock.now()) });
+  terminal.printJson({ target: name, isDone: true, withData, ...went });
+  const dropped = withData ? ` and ${counted(went.rows, 'row')} dropped` : '; its rows are kept';
+  terminal.print(
+    `${name}: progress of ${counted(went.partitions, 'listing')} discarded${dropped}. The next sync reads it in full.`,
+  );
+  return exitCodes.ok;
+}
+
+function targetOf(settings: LocalSettings, name: string): Target {
+  if (!name.includes('/')) {
+    return { name, connector: connectorNamed(settings, name), scope: { entity: null, tables: [] } };
+  }
+  const { connector, entity, isExploded } = entityTarget(settings, name);
+  if (isExploded) {
+    throw usage(
+      `${name} is made from the records of ${entity.name}; reset ${connector.name}/${entity.name} instead.`,
+    );
+  }
+  const { table, explodedTable } = entity;
+  const tables = explodedTable === null ? [table] : [table, explodedTable];
+  return { name, connector, scope: { entity: entity.name, tables } };
+}
+
+/** Looking was what was asked for: exit code 0. */
+function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, withData: boolean): ExitCode {
+  const entities = goingEntities(target);
+  if (entities.length === 0) throw usage(nothingText(target));
+  const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;
+  terminal.printJson({ target: target.name, isDone: false, withData, entities, command });
+  terminal.print(
+    `${target.name} in sink ${target.connector.sink.name}: this progress would be discarded${withData ? ', and all rows dropped' : '; rows are kept'}`,
+  );
+  const rows = entities.map(({ entity, partitions, rows: live, deleted }) => [
+    entity,
+    count(partitions),
+    withData ? count(live + deleted) : '',
+  ]);
+  for (const line of textTable(columns, rows)) terminal.print(`  ${line}`);
+  terminal.print(`Nothing was changed. To do it: ${command}`);
+  return exitCodes.ok;
+}
+
+function goingEntities({ connector, scope }: Target): readonly EntityStatus[] {
+  using history = openExistingHistory(connector.sink);
+  const stored = history === null ? null : statusOf(history, connector.name);
+  const names = new Set(scope.tables.map(({ entity }) => entity));
+  return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
+}
+
+function nothingText({ name, connector }: Target): string {
+  return `Sink ${connector.sink.name} has no data of ${name}, so there is nothing to reset.`;
+}
+
+const columns = [
+  { title: 'entity', align: 'left' },
+  { title: 'listings', align: 'right' },
+  { title: 'rows', align: 'right' },
+] as const;

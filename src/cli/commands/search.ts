@@ -1,0 +1,125 @@
+import type { Command } from 'commander';
+import type { JsonValue } from '../../core/json.ts';
+import { usage } from '../../core/usage-error.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import { entityTarget } from '../../settings/entity-target.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { counted, duration } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { jsonText } from '../output/json-text.ts';
+import { loadConfig } from '../load-config.ts';
+import { answerTable } from './search/answer-table.ts';
+import { askedFields } from './search/asked-fields.ts';
+import { openLocalSearcher } from './search/open-local-searcher.ts';
+import { openRemoteSearcher } from './search/open-remote-searcher.ts';
+import { readQuery, type QueryFlags } from './search/read-query.ts';
+import type { FoundPage } from './search/searcher.ts';
+import { writeAllPages } from './search/write-all-pages.ts';
+import { wrapped } from '../output/wrapped.ts';
+
+interface SearchFlags extends QueryFlags {
+  readonly format?: string;
+  readonly remote?: boolean;
+  readonly all?: boolean;
+}
+
+type Format = 'table' | 'json' | 'jsonl';
+
+const rowsOfTable = 20;
+const recordsOfPage = 1_000;
+
+export function addSearch(command: Command, enter: Enter): void {
+  command
+    .argument('<connector/entity>', 'such as newsletter/campaigns')
+    .option('--filter <json>', 'which records; @file reads a file, - standard input (default: all of them)')
+    .option('--sort <fields>', 'such as send_time:desc,id (default: by rank, else in the order they came)')
+    .option('--limit <n>', `how many at most, up to 1000 (default: ${rowsOfTable} in a table, else 1000)`)
+    .option('--cursor <text>', 'the next page of the same search')
+    .option('--fields <paths>', 'only these, such as id,settings.title')
+    .option('--format <format>', 'table, json or jsonl (default: table)')
+    .option('--remote', "search the API's indexed store instead of the local sink")
+    .option('--all', 'all pages, a record per line as JSON; --limit is the page size')
+    .addHelpText(
+      'after',
+      `
+Operators: eq neq gt gte lt lte in like keyword fuzzy contains any, joined by and, or, not: {"operator": {"field": value}}.
+docs/search.md has the language. Searching writes nothing and works during a sync. The local sink must be SQLite.
+
+Examples:
+  $ connector-sync search newsletter/campaigns --filter '{"eq": {"status": "sent"}}' --sort send_time:desc
+  $ connector-sync search newsletter/list_members --filter '{"like": {"email_address": "%@example.com"}}' --fields id,email_address
+  $ connector-sync search wiki/pages --filter @filter.json --all > pages.jsonl`,
+    )
+    .action((target: string, flags: SearchFlags) => enter((context) => runSearch(context, target, flags)));
+}
+
+async function runSearch(context: CommandContext, name: string, flags: SearchFlags): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  const target = entityTarget(settings, name);
+  const format = formatOf(flags, context);
+  const limit = format === 'table' ? rowsOfTable : recordsOfPage;
+  const params = await readQuery(context, target.entity, flags, limit);
+  await using searcher =
+    flags.remote === true
+      ? await openRemoteSearcher(context, withParts(settings, 'api'), target)
+      : openLocalSearcher(context, target);
+  if (flags.all === true) return await writeAllPages(context, searcher, params);
+  const page = await searcher.search(params);
+  await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));
+  tellMore(context, page);
+  return exitCodes.ok;
+}
+
+function formatOf({ format, all }: SearchFlags, { terminal }: CommandContext): Format {
+  const otherwise = all === true ? 'jsonl' : terminal.isJson ? 'json' : 'table';
+  const chosen = format ?? otherwise;
+  if (chosen !== 'table' && chosen !== 'json' && chosen !== 'jsonl') {
+    throw usage(`--format: expected table, json or jsonl, got "${chosen}".`);
+  }
+  if (all === true && chosen !== 'jsonl') throw usage(`--all writes jsonl, not ${chosen}.`);
+  if (terminal.isJson && chosen === 'table') throw usage('--json goes with --format json or jsonl.');
+  return chosen;
+}
+
+/** What was asked for, in that order; else what a record is known by, and what it was sorted and chosen by. */
+function firstColumns(
+  { key, explode }: Entity,
+  { fields }: SearchFlags,
+  query: JsonValue,
+): readonly string[] {
+  if (fields === undefined) return [...(explode?.key ?? key), ...askedFields(query)];
+  return fields.split(',').flatMap((path) => [path.trim(), path.trim().split('.')[0] ?? '']);
+}
+
+/** Records are copied to the letter; a table is for people. */
+async function show(
+  { terminal }: CommandContext,
+  page: FoundPage,
+  format: Format,
+  first: readonly string[],
+): Promise<void> {
+  const { records, hasMore, cursor, tookMs } = page;
+  if (format === 'json') {
+    const meta = { has_more: hasMore, cursor, took_ms: tookMs };
+    await terminal.printRecords(`${jsonText({ data: records, meta })}\n`);
+  } else if (format === 'jsonl') {
+    await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
+  } else if (records.length > 0) {
+    const { lines, omitted } = answerTable(records, terminal.columns(), first);
+    for (const line of lines) terminal.print(line);
+    const left = `no room for: ${omitted.map(printable).join(', ')}`;
+    if (omitted.length > 0) {
+      for (const line of wrapped(`${left}, see --fields or --format jsonl`, terminal.columns())) {
+        terminal.note(line);
+      }
+    }
+  }
+}
+
+function tellMore({ terminal }: CommandContext, { records, hasMore, cursor, tookMs }: FoundPage): void {
+  const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
+  const more = !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
+  terminal.note(`${counted(records.length, 'record')}${took}${more}`);
+}

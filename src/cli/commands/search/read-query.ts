@@ -1,0 +1,105 @@
+import { readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
+import { usage } from '../../../core/usage-error.ts';
+import type { Entity } from '../../../definitions/definition.ts';
+import { parseJsonText } from '../../../source/api/json-text.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { readInput } from '../../read-input.ts';
+
+export interface QueryFlags {
+  readonly filter?: string;
+  readonly sort?: string;
+  readonly limit?: string;
+  readonly cursor?: string;
+  readonly fields?: string;
+}
+
+const maxBytes = 1024 * 1024;
+const mostRecords = 1_000;
+
+/**
+ * The parameters of a search as the API takes them. What they mean is read where the search runs; here only what is no JSON,
+ * no number and no list is refused, with USAGE.
+ */
+export async function readQuery(
+  context: CommandContext,
+  entity: Entity,
+  flags: QueryFlags,
+  defaultLimit: number,
+): Promise<JsonObject> {
+  const { filter, sort, limit, cursor, fields } = flags;
+  return {
+    query: {
+      ...(filter === undefined ? {} : { filter: await readFilter(context, filter) }),
+      ...(sort === undefined ? {} : { sort: readSort(sort) }),
+    },
+    // Always sent: services disagree about what it is when it is left out.
+    limit: limit === undefined ? defaultLimit : readLimit(limit),
+    ...(cursor === undefined ? {} : { cursor }),
+    ...(fields === undefined
+      ? {}
+      : { fields: listOf(fields, '--fields').map((name) => pathOf(entity, name)) }),
+  };
+}
+
+/** JSON, `@file`, or `-` for standard input. */
+async function readFilter(context: CommandContext, given: string): Promise<JsonValue> {
+  const text =
+    given === '-'
+      ? await readInput(context.input(), maxBytes, context.signal)
+      : given.startsWith('@')
+        ? await textOf(resolve(context.cwd, given.slice(1)))
+        : given;
+  let filter: JsonValue;
+  try {
+    filter = parseJsonText(text);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw usage(`--filter: expected JSON such as {"eq": {"status": "sent"}}, got invalid JSON: ${why}`);
+  }
+  if (!isJsonObject(filter)) throw usage('--filter: expected a JSON object, got other JSON.');
+  return filter;
+}
+
+async function textOf(file: string): Promise<string> {
+  try {
+    const { size } = await stat(file);
+    if (size > maxBytes) throw usage(`--filter: expected at most ${maxBytes} bytes, ${file} has ${size}.`);
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw usage(`--filter: ${file} cannot be read: ${error.message}.`);
+  }
+}
+
+/** `send_time:desc,id`: ascending where nothing is said. */
+function readSort(text: string): JsonValue {
+  return listOf(text, '--sort').map((part) => {
+    const [, name = part, direction = 'asc'] = /^(.+):(asc|desc)$/.exec(part) ?? [];
+    if (/:[^.]*$/.test(name)) throw usage(`--sort: expected <field>:asc or <field>:desc, got "${part}".`);
+    // A null prototype keeps a field called `__proto__` what it is: a name.
+    const key = Object.create(null) as Record<string, string>;
+    key[name] = direction;
+    return key;
+  });
+}
+
+function readLimit(text: string): number {
+  const limit = Number(text);
+  if (/^\d+$/.test(text) && limit >= 1 && limit <= mostRecords) return limit;
+  throw usage(`--limit: expected a whole number from 1 to ${mostRecords}, got "${text}".`);
+}
+
+/** As an array of names, in which a dot is no separator any more. */
+function pathOf({ searchable, fields }: Entity, name: string): readonly string[] {
+  return searchable.has(name) || fields.has(name) ? [name] : name.split('.');
+}
+
+function listOf(text: string, flag: string): readonly string[] {
+  const parts = text.split(',').map((part) => part.trim());
+  if (parts.some((part) => part === '')) {
+    throw usage(`${flag}: expected names separated by commas, got "${text}".`);
+  }
+  return parts;
+}

@@ -1,0 +1,197 @@
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
+import { maxSampleRevision } from '../../sample/revision-time.ts';
+import type { Service } from '../../service/start-service.ts';
+import { loadServiceKey } from '../../service/state/service-key.ts';
+import { isLoopbackAddress } from '../../source/api/guard-address.ts';
+import { openLog } from '../../telemetry/log.ts';
+import { openApplications } from './applications/open-applications.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { logLevel } from '../environment.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { announcement } from './serve/announcement.ts';
+import { chooseApplication } from './serve/choose-application.ts';
+import { readServeFlags, type ServeChoices, type ServeFlags } from './serve/serve-flags.ts';
+import { defaultDataFolder, servedWorkspace } from './serve/served-accounts.ts';
+
+export function addServe(command: Command, enter: Enter): void {
+  command
+    .option('--host <address>', 'address to bind', '127.0.0.1')
+    .option('--port <n>', '0 for any free port', '8787')
+    .option('--allow-host <name...>', 'names that clients reach it by, besides --host and the loopback names')
+    .option('--trust-proxy <address...>', 'proxies whose X-Forwarded-Proto is trusted: addresses or networks')
+    .option('--data <folder>', 'folder for its state and indexed stores', defaultDataFolder)
+    .option('--size <size>', 'size of the sample accounts: tiny or small', 'small')
+    .option('--members <n>', 'instead: one mailing list with this many members')
+    .option('--seed <n>', 'the same seed makes the same records', '1')
+    .option('--revision <n>', `days of changes in the records, 0 to ${maxSampleRevision}`, '0')
+    .option('--refresh <duration>', 'how often the indexed stores are refreshed', '1h')
+    .option('--no-index', 'no indexed stores: list and get work, search does not')
+    .option('--rate-limit <n>', 'requests per second for each token', '1000')
+    .option('--token-lifetime <duration>', 'lifetime of application tokens, at least 15m', '15m')
+    .option('--tls-cert <file>', 'serve HTTPS with this certificate (PEM, intermediate ones included)')
+    .option('--tls-key <file>', 'the private key of that certificate (PEM)')
+    .addHelpText(
+      'after',
+      `
+Credentials: $CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET; without them, the first start on a
+data folder generates new ones and prints them once. "connector-sync applications" manages more.
+
+Credentials of connectors are encrypted with the key in $CONNECTOR_SYNC_SERVICE_KEY (32 bytes, base64 or hex), else with
+service.key in the data folder, which the first start creates.
+
+Requests are logged on stderr, one JSON line each, with LOG_LEVEL=info.
+
+Each day of --revision adds, changes or deletes about one record in a hundred. To see a sync find that: serve, sync,
+stop the service, serve with the next revision and the same port and seed, sync again.
+
+Examples:
+  $ connector-sync serve --port 8787 --members 100000
+  $ connector-sync serve --revision 1`,
+    )
+    .action((flags: ServeFlags) => enter((context) => runServe(context, flags)));
+}
+
+/** Told to stop is how a server ends: exit code 0. */
+async function runServe(context: CommandContext, flags: ServeFlags): Promise<ExitCode> {
+  const { terminal, signal } = context;
+  const choices = readServeFlags(flags);
+  const folder = resolve(context.cwd, flags.data);
+  warnOfPlainText(context, choices);
+  const application = await chooseApplication(context, folder);
+  await using service = await start(context, choices, folder, application);
+  // The one place that prints a secret, once, because it was made up here and nobody could know it otherwise.
+  const secretText = application.kind === 'made-up' ? application.clientSecret.reveal() : null;
+  terminal.printJson({
+    url: service.url,
+    reference: `${service.url}/docs`,
+    openapi: `${service.url}/openapi.json`,
+    workspace: servedWorkspace,
+    connectors: service.connectors,
+    revision: choices.revision,
+    data: folder,
+    clientId: application.clientId,
+    ...(secretText === null ? {} : { clientSecret: secretText }),
+  });
+  const { program } = context;
+  for (const line of announcement({ service, choices, data: flags.data, application, program })) {
+    terminal.print(line);
+  }
+  if (application.kind === 'given') context.scrubber.register(application.clientSecret);
+  await aborted(signal);
+  return exitCodes.ok;
+}
+
+function warnOfPlainText({ terminal }: CommandContext, { host, tls }: ServeChoices): void {
+  const isLoopback = host === 'localhost' || (isIP(host) !== 0 && isLoopbackAddress(host));
+  if (tls !== null || isLoopback) return;
+  terminal.note(
+    `WARNING: ${host} can be reached from other machines, and this service speaks plain HTTP: client secrets, tokens and ` +
+      'records cross the network readable. Put a proxy with TLS in front, or give --tls-cert and --tls-key.',
+  );
+}
+
+async function start(
+  { env, terminal, clock, cwd }: CommandContext,
+  choices: ServeChoices,
+  folder: string,
+  application: Awaited<ReturnType<typeof chooseApplication>>,
+): Promise<Service> {
+  const { host, port } = choices;
+  // Loaded only where something is served: a server's code would slow the start of every other command.
+  const { serveSamples } = await import('./serve/serve-samples.ts');
+  const level = logLevel(env);
+  const log =
+    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  return await serveSamples({
+    host,
+    port,
+    data: folder,
+    key: loadServiceKey(folder, env['CONNECTOR_SYNC_SERVICE_KEY']),
+    ...(application.kind === 'there'
+      ? {}
+      : { clientId: application.clientId, clientSecret: application.clientSecret.reveal() }),
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: choices.accounts,
+    otherwise: choices.otherwise,
+    isIndexed: choices.isIndexed,
+    refreshEveryMs: choices.refreshEveryMs,
+    tokenTtlSeconds: choices.tokenSeconds,
+    allowedHosts: choices.allowedHosts,
+    trustedProxies: choices.trustedProxies,
+    limits: { requestsPerSecond: choices.requestsPerSecond },
+    tls: choices.tls === null ? null : readTls(choices.tls, cwd),
+    onFailure: (error) => terminal.note(failureText(error)),
+    onRequest: (entry) => log?.info(entry, 'request'),
+  }).catch(async (error: unknown) => {
+    if (application.kind === 'made-up') await forget(application.clientId, folder, clock);
+    throw tlsRefused(portTaken(error, choices), choices);
+  });
+}
+
+function readTls(
+  { cert, key }: NonNullable<ServeChoices['tls']>,
+  cwd: string,
+): { readonly cert: string; readonly key: string } {
+  const read = (flag: string, file: string): string => {
+    try {
+      return readFileSync(resolve(cwd, file), 'utf8');
+    } catch (error) {
+      throw usage(
+        `${flag}: ${file} cannot be read (${error instanceof Error ? error.message : String(error)}).`,
+      );
+    }
+  };
+  return { cert: read('--tls-cert', cert), key: read('--tls-key', key) };
+}
+
+/** OpenSSL's reasons name no content of the files. */
+function tlsRefused(error: unknown, { tls }: ServeChoices): unknown {
+  const isOfTls =
+    error instanceof Error && 'code' in error && /^ERR_(OSSL|TLS|SSL|CRYPTO)/.test(String(error.code));
+  if (tls === null || !isOfTls) return error;
+  return usage(
+    `Expected in ${tls.cert} a certificate and in ${tls.key} its private key without a passphrase, both PEM: ${error.message}`,
+  );
+}
+
+/** Nobody was shown its secret, so the next start makes up another one. */
+async function forget(clientId: string, folder: string, clock: Clock): Promise<void> {
+  try {
+    using applications = await openApplications(folder, clock, { isMade: false });
+    applications?.delete(clientId);
+  } catch {
+    // What kept the service from starting keeps this from working too, and is what will be told.
+  }
+}
+
+/** The text of an error that nobody foresaw may quote a record: only where it came from is told. */
+function failureText(error: unknown): string {
+  if (error instanceof SyncError) return `A request failed: ${error.code}: ${error.message}`;
+  const frames = error instanceof Error ? (error.stack ?? '').match(/^ +at .*$/gm) : null;
+  return [
+    'A request failed unexpectedly:',
+    error instanceof Error ? error.name : 'no error',
+    ...(frames ?? []),
+  ].join('\n');
+}
+
+function portTaken(error: unknown, { host, port }: ServeChoices): unknown {
+  if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) return error;
+  return usage(
+    `Port ${port} of ${host} is in use by another program. Choose another with --port, or 0 for any free one.`,
+  );
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolvePromise) => {
+    if (signal.aborted) resolvePromise();
+    signal.addEventListener('abort', () => resolvePromise(), { once: true });
+  });
+}

@@ -1,0 +1,78 @@
+import type { Service } from '../../../service/start-service.ts';
+import { maxSampleRevision } from '../../../sample/revision-time.ts';
+import { formatDuration } from '../../../settings/parse-unit.ts';
+import { shellWord } from '../../program-name.ts';
+import type { ChosenApplication } from './choose-application.ts';
+import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';
+import type { ServeChoices } from './serve-flags.ts';
+
+export interface Announced {
+  readonly service: Pick<Service, 'url' | 'connectors'>;
+  readonly choices: Pick<ServeChoices, 'revision' | 'isIndexed' | 'refreshEveryMs'>;
+  /** As it was written. */
+  readonly data: string;
+  readonly application: ChosenApplication;
+  /** How a person calls this program. */
+  readonly program: string;
+}
+
+/** What a person who has just started the service wants to know. */
+export function announcement(announced: Announced): readonly string[] {
+  const { service, choices, data, application } = announced;
+  const { revision } = choices;
+  return [
+    `Serving the Connector Execution API at ${service.url}`,
+    `  reference:   ${service.url}/docs`,
+    `  OpenAPI:     ${service.url}/openapi.json`,
+    `  workspace:   ${servedWorkspace}`,
+    `  connectors:  ${connectorsText(service.connectors)} (revision ${revision})`,
+    `  data:        ${data}`,
+    `  search:      ${indexText(choices)}`,
+    ...credentialsText(announced),
+    '',
+    'A config for it:',
+    '  api:',
+    `    baseUrl: ${service.url}`,
+    `    clientId: ${JSON.stringify(application.clientId)}`,
+    '    clientSecret: "${CONNECTOR_API_CLIENT_SECRET}"',
+    '  sinks: { main: { type: sqlite, path: ./data/sample.db } }',
+    '  connectors:',
+    ...configLines(),
+    '',
+    ...(revision < maxSampleRevision
+      ? [
+          `Ctrl-C stops it. --revision ${revision + 1} serves the accounts a day later: some records new, changed or deleted.`,
+        ]
+      : ['Ctrl-C stops it.']),
+  ];
+}
+
+const shown = 8;
+
+function connectorsText(ids: readonly string[]): string {
+  const more = ids.length - shown;
+  return [...ids.slice(0, shown), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
+}
+
+function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {
+  return isIndexed ? `indexed stores, refreshed every ${formatDuration(refreshEveryMs)}` : 'off (--no-index)';
+}
+
+function credentialsText({ application, data, program }: Announced): readonly string[] {
+  switch (application.kind) {
+    case 'given':
+      return ['  credentials: from CONNECTOR_SYNC_CLIENT_ID and CONNECTOR_SYNC_CLIENT_SECRET'];
+    case 'made-up':
+      return [
+        '  credentials: generated now; the secret is shown this once:',
+        `    client id      ${application.clientId}`,
+        `    client secret  ${application.clientSecret.reveal()}`,
+      ];
+    case 'there':
+      return [
+        `  credentials: client id ${application.clientId}; its secret was shown once, when it was created.`,
+        '    Lost it? Make another one:',
+        `    ${program} applications create${data === defaultDataFolder ? '' : ` --data ${shellWord(data)}`}`,
+      ];
+  }
+}

@@ -1,0 +1,111 @@
+import { isIP } from 'node:net';
+import { usage } from '../../../core/usage-error.ts';
+import type { SampleSize } from '../../../sample/sample-account.ts';
+import { maxSampleRevision } from '../../../sample/revision-time.ts';
+import { shortestTokenSeconds } from '../../../service/state/token-lifetimes.ts';
+import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
+import { wholeNumber } from '../../whole-number.ts';
+import type { SampleServiceOptions } from './serve-samples.ts';
+import { servedAccounts } from './served-accounts.ts';
+
+/** As they came from the command line. */
+export interface ServeFlags {
+  readonly host: string;
+  readonly port: string;
+  readonly allowHost?: readonly string[];
+  readonly trustProxy?: readonly string[];
+  readonly data: string;
+  readonly size: string;
+  readonly members?: string;
+  readonly seed: string;
+  readonly revision: string;
+  readonly refresh: string;
+  readonly index: boolean;
+  readonly rateLimit: string;
+  readonly tokenLifetime: string;
+  readonly tlsCert?: string;
+  readonly tlsKey?: string;
+}
+
+export interface ServeChoices {
+  readonly host: string;
+  readonly port: number;
+  readonly allowedHosts: readonly string[];
+  readonly trustedProxies: readonly string[];
+  readonly accounts: SampleServiceOptions['accounts'];
+  /** Of the connectors that clients make. */
+  readonly otherwise: SampleServiceOptions['otherwise'];
+  readonly revision: number;
+  readonly isIndexed: boolean;
+  readonly refreshEveryMs: number;
+  readonly requestsPerSecond: number;
+  readonly tokenSeconds: number;
+  /** Paths of PEM files; null: HTTP. */
+  readonly tls: { readonly cert: string; readonly key: string } | null;
+}
+
+const maxLifetimeMs = 7 * 86_400_000;
+/** What a timer can wait for. */
+const maxRefreshMs = 24 * 86_400_000;
+
+/** Throws USAGE that names the flag. */
+export function readServeFlags(flags: ServeFlags): ServeChoices {
+  const size = sizeOf(flags);
+  const seed = wholeNumber('--seed', flags.seed, Number.MAX_SAFE_INTEGER);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const requestsPerSecond = wholeNumber('--rate-limit', flags.rateLimit, 1_000_000);
+  if (requestsPerSecond === 0) {
+    throw usage('--rate-limit: expected a whole number from 1 to 1000000, got "0".');
+  }
+  const shortestMs = shortestTokenSeconds * 1000;
+  if (flags.data === '') throw usage('--data: expected the path of a folder, got "".');
+  return {
+    host: flags.host,
+    port: wholeNumber('--port', flags.port, 65_535),
+    allowedHosts: (flags.allowHost ?? []).map(hostName),
+    trustedProxies: (flags.trustProxy ?? []).map(proxyAddress),
+    accounts: servedAccounts({ size, seed, revision }),
+    otherwise: { size, seed, revision },
+    revision,
+    isIndexed: flags.index,
+    refreshEveryMs: durationOf('--refresh', flags.refresh, 1000, maxRefreshMs),
+    requestsPerSecond,
+    tls: tlsOf(flags),
+    tokenSeconds: durationOf('--token-lifetime', flags.tokenLifetime, shortestMs, maxLifetimeMs) / 1000,
+  };
+}
+
+function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoices['tls'] {
+  if ((cert === '') !== (key === '')) {
+    throw usage('Expected both --tls-cert and --tls-key, or neither; got one.');
+  }
+  return cert === '' ? null : { cert, key };
+}
+
+/** As it stands in a Host header, without a port. */
+function hostName(text: string): string {
+  if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
+  throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
+}
+
+function proxyAddress(text: string): string {
+  const [address = '', bits] = text.split('/');
+  const version = isIP(address);
+  const isNetwork =
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 4 ? 32 : 128));
+  if (version !== 0 && isNetwork && text.split('/').length <= 2) return text;
+  throw usage(`--trust-proxy: expected an address or a network such as 10.0.0.0/8, got "${text}".`);
+}
+
+function durationOf(flag: string, text: string, minMs: number, maxMs: number): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw usage(`${flag}: expected a duration such as ${durationExamples}, got "${text}".`);
+  if (ms >= minMs && ms <= maxMs) return ms;
+  throw usage(`${flag}: expected ${formatDuration(minMs)} to ${formatDuration(maxMs)}, got "${text}".`);
+}
+
+function sizeOf({ size, members }: ServeFlags): SampleSize {
+  if (members !== undefined) return { members: wholeNumber('--members', members, 1_000_000) };
+  if (size !== 'tiny' && size !== 'small') throw usage(`--size: expected tiny or small, got "${size}".`);
+  return size;
+}

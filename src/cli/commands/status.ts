@@ -1,0 +1,88 @@
+import type { Command } from 'commander';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import { openClosedFiles } from '../../sinks/open-closed-files.ts';
+import { openExistingHistory } from '../../sinks/open-history.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
+import { loadConfig } from '../load-config.ts';
+import { overviewOf, readOverviews, type SinkOverview } from '../../app/read-overviews.ts';
+import { failureLimit, statusText, type ShownStatus } from '../output/status-text.ts';
+
+const quarantineLimit = 3;
+
+const examples = `
+Examples:
+  $ connector-sync status newsletter
+  $ connector-sync status 'customer-*' --failing      those whose newest run failed or left something out
+  $ connector-sync status --stale --limit 0           everything older than its freshWithin`;
+
+export function addStatus(command: Command, enter: Enter): void {
+  addListFlags(
+    command.argument('[connector...]', 'names from the config, * stands for any text (default: all)'),
+  )
+    .addHelpText('after', examples)
+    .action((names: readonly string[], flags: ListFlags) =>
+      enter((context) => runStatus(context, names, flags)),
+    );
+}
+
+async function runStatus(
+  context: CommandContext,
+  names: readonly string[],
+  flags: ListFlags,
+): Promise<ExitCode> {
+  const connectors = chosenConnectors(loadConfig(context), names);
+  const overviews = readOverviews(connectors);
+  const page = pageOf(connectors, overviews, flags, context.clock.now());
+  const shown = readStatuses(page.connectors, overviews);
+  const { program, terminal } = context;
+  terminal.printJson({
+    connectors: shown.map(({ connector, status, quarantine, paused, ...troubles }) => ({
+      connector: connector.name,
+      sink: connector.sink.name,
+      paused: paused === null ? null : { since: paused.since, reason: paused.reason },
+      status,
+      ...troubles,
+      // Without the records: they may be large, and personal.
+      quarantine: quarantine.map(({ record: _record, ...row }) => row),
+    })),
+    total: page.total,
+    counts: page.counts,
+  });
+  const lines = shown.flatMap((one) => statusText(one, program, terminal.columns()));
+  for (const line of lines) terminal.print(line);
+  for (const line of pageRemarks(page, flags)) terminal.note(line);
+  return shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok;
+}
+
+/** In the order of the connectors; each sink of them is read in one pass. */
+function readStatuses(
+  connectors: readonly ConnectorSettings[],
+  overviews: ReadonlyMap<string, SinkOverview>,
+): readonly ShownStatus[] {
+  const shown = new Map<ConnectorSettings, ShownStatus>();
+  const sinks = new Map(connectors.map(({ sink }) => [sink.name, sink]));
+  for (const sink of sinks.values()) {
+    const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
+    using history = openExistingHistory(sink);
+    using closed = openClosedFiles(sink);
+    const statuses = history?.connectors(ofSink.map(({ name }) => name)) ?? [];
+    const statusByName = new Map(statuses.map((status) => [status.connector, status]));
+    for (const connector of ofSink) {
+      const { name } = connector;
+      shown.set(connector, {
+        connector,
+        status: statusByName.get(name) ?? null,
+        paused: overviewOf(overviews, connector)?.paused ?? null,
+        failures: history?.failures(name, failureLimit) ?? [],
+        fileFailures: history?.fileFailures(name, failureLimit) ?? [],
+        quarantine: history?.quarantine(name, quarantineLimit) ?? [],
+        damagedFiles: closed?.lengths(name).damaged ?? [],
+      });
+    }
+  }
+  return connectors.flatMap((connector) => shown.get(connector) ?? []);
+}

@@ -1,0 +1,127 @@
+import type { Command } from 'commander';
+import { openApp, type EntityGlobs } from '../../app/app.ts';
+import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
+import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
+import { withParts } from '../../settings/load-settings.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+import { narrowConnectors } from './sync/narrow-connectors.ts';
+import { readOverview } from '../../app/read-overviews.ts';
+import { askedRuns, type RunFlags } from './sync/run-flags.ts';
+import { showPlans, type ChosenConnector } from './sync/show-plans.ts';
+import { shareWork, type AskedWork } from '../../app/shared-work.ts';
+import { syncAll } from './sync/sync-all.ts';
+
+interface SyncFlags extends Partial<EntityGlobs>, RunFlags {
+  readonly dryRun?: boolean;
+}
+
+const examples = `
+Examples:
+  $ connector-sync sync                                  every connector, one after another
+  $ connector-sync sync newsletter wiki                  these two
+  $ connector-sync sync newsletter --select 'list*'      entities by name, with the parents they are found through
+  $ connector-sync sync newsletter --exclude email_activity
+  $ connector-sync sync --dry-run                        what would be read, and about how many calls it takes
+  $ connector-sync sync --full newsletter                everything again from scratch; also finds deletes
+  $ connector-sync sync --max-calls 500 --budget 10m     part of the work; the next sync resumes
+
+A limit of time or calls is for all connectors of the command together: the connector that was read longest ago goes
+first. A run that the limit ends is "partial", which is not a failure (exit code 0).
+--max-calls counts calls for records, repeated ones included, but not those for tokens and for looking up connectors.
+
+Several connectors: after an interruption (at most half an hour ago) the same command resumes the connector that it was in
+and does not read again those that it had finished. Of several commands with the same flags at the same time each takes
+what is free, waits for the others, and ends with 0 when all of it was done. A single busy connector is exit code 5.
+
+Deletes: a row that a full read does not find is marked as deleted. More than the limits of the config (guards) are kept
+instead, with exit code 6; --allow-deletes deletes them.`;
+
+export function addSync(command: Command, enter: Enter): void {
+  command
+    .argument('[connector...]', 'names from the config (default: all)')
+    .option('--select <glob...>', 'only entities that match')
+    .option('--exclude <glob...>', 'leave out entities that match, and what is found through them')
+    .option('--full', 'read everything again from scratch, ignoring saved progress')
+    .option('--allow-deletes', 'delete rows even beyond the limits of the config (guards)')
+    .option('--budget <duration>', 'stop after this time, for all connectors together: 90s, 10m, 1h30m')
+    .option('--max-calls <n>', 'stop after this many calls for records, for all connectors together')
+    .option('--dry-run', 'print the plan with an estimate of calls, read nothing')
+    .addHelpText('after', examples)
+    .action((names: readonly string[], flags: SyncFlags) =>
+      enter((context) => runSync(context, names, flags)),
+    );
+}
+
+async function runSync(
+  context: CommandContext,
+  names: readonly string[],
+  flags: SyncFlags,
+): Promise<ExitCode> {
+  const local = loadConfig(context);
+  // Before anything is read: a mistake in it would otherwise be told once for each connector.
+  logLevel(context.env);
+  const all = narrowConnectors(chosenConnectors(local, names), {
+    select: flags.select ?? [],
+    exclude: flags.exclude ?? [],
+  });
+  const chosen = all.flatMap(({ connector, globs }): ChosenConnector[] => {
+    if (globs !== null) return [{ connector, globs }];
+    context.terminal.note(`${connector.name}: skipped, no selected entity`);
+    return [];
+  });
+  const asked = askedRuns(flags, context.clock);
+  const command = 'connector-sync sync';
+  if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
+  const settings = withParts(local, 'api', 'redis');
+  await using budgets = await openConfiguredBudgets(settings, {
+    clock: context.clock,
+    note: (line) => context.terminal.note(line),
+  });
+  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
+  const shared =
+    chosen.length < 2
+      ? null
+      : shareWork(
+          chosen.map(({ connector }) => connector),
+          askedWork(flags),
+          context.clock,
+        );
+  const work = shared === null ? {} : { work: shared.work };
+  await using app = await openApp({ settings, clock: context.clock, command, ...sharing, ...work });
+  const ordered = asked.isBudgeted ? longestAgoFirst(chosen) : chosen;
+  const codes = await syncAll({ app, asked, shared, context }, ordered);
+  if (!context.signal.aborted) return gravestExitCode(codes);
+  context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
+  return gravestExitCode([...codes, exitCodes.interrupted]);
+}
+
+function askedWork({ select = [], exclude = [], full = false, allowDeletes = false }: SyncFlags): AskedWork {
+  return { select, exclude, full, allowDeletes };
+}
+
+/** With a budget, the last of them may get no turn: it shall not be the same one every time. */
+function longestAgoFirst(chosen: readonly ChosenConnector[]): readonly ChosenConnector[] {
+  const startedAt = lastStarts(chosen.map(({ connector }) => connector));
+  const lastStart = ({ connector }: ChosenConnector): string => startedAt.get(connector) ?? '';
+  return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));
+}
+
+function lastStarts(connectors: readonly ConnectorSettings[]): ReadonlyMap<ConnectorSettings, string> {
+  const startedAt = new Map<ConnectorSettings, string>();
+  for (const sink of sinksOf(connectors)) {
+    try {
+      const overview = readOverview(sink);
+      for (const connector of connectors) {
+        const known = connector.sink === sink ? overview.connectors.get(connector.name) : undefined;
+        if (known !== undefined) startedAt.set(connector, known.lastRun?.startedAt ?? '');
+      }
+    } catch {
+      // A sink that cannot be read is met again by the run, which says what is wrong with it.
+    }
+  }
+  return startedAt;
+}

@@ -1,0 +1,68 @@
+import type { Clock } from '../../../core/clock.ts';
+import type { OnRunEvent } from '../../../core/events.ts';
+import { usage } from '../../../core/usage-error.ts';
+import type { RunOptions } from '../../../engine/run-options.ts';
+import { durationExamples, parseDuration } from '../../../settings/parse-unit.ts';
+import type { RunReport } from '../../../sinks/run-report.ts';
+
+/** What a person may say of the runs of one command, as it came from the command line. */
+export interface RunFlags {
+  readonly full?: boolean;
+  readonly allowDeletes?: boolean;
+  readonly budget?: string;
+  readonly maxCalls?: string;
+}
+
+type AskedRun = Pick<RunOptions, 'isFull' | 'allowDeletes' | 'budgetMs' | 'maxCalls'>;
+
+/** What several runs, one after another, may take together. */
+export interface AskedRuns {
+  readonly isBudgeted: boolean;
+  /** What the next run is asked for; null when the time or the calls are used up. */
+  next(): AskedRun | null;
+  /** Hears the events of a run: the calls of one that brings no report are counted by them. */
+  readonly onEvent: OnRunEvent;
+  /** Ends the account of a run; without a report it could not begin, or its end could not be stored. */
+  ended(report: RunReport | null): void;
+}
+
+/** Time counts from now on. Throws USAGE for values that mean nothing. */
+export function askedRuns(flags: RunFlags, clock: Clock): AskedRuns {
+  const budgetMs = flags.budget === undefined ? null : parseBudget(flags.budget);
+  const maxCalls = flags.maxCalls === undefined ? null : parseMaxCalls(flags.maxCalls);
+  const { full: isFull = false, allowDeletes = false } = flags;
+  const endMs = budgetMs === null ? null : clock.now() + budgetMs;
+  let callsUsed = 0;
+  let callsSeen = 0;
+
+  return {
+    isBudgeted: budgetMs !== null || maxCalls !== null,
+    next: () => {
+      const msLeft = endMs === null ? null : endMs - clock.now();
+      const callsLeft = maxCalls === null ? null : maxCalls - callsUsed;
+      if ((msLeft !== null && msLeft <= 0) || (callsLeft !== null && callsLeft <= 0)) return null;
+      return { isFull, allowDeletes, budgetMs: msLeft, maxCalls: callsLeft };
+    },
+    onEvent: (event) => {
+      if (event.kind === 'call-ended' && event.entity !== null) callsSeen += 1;
+    },
+    ended: (report) => {
+      callsUsed += report?.calls ?? callsSeen;
+      callsSeen = 0;
+    },
+  };
+}
+
+function parseBudget(text: string): number {
+  const ms = parseDuration(text);
+  if (ms === null) throw usage(`--budget: expected a duration such as ${durationExamples}, got "${text}".`);
+  return ms;
+}
+
+function parseMaxCalls(text: string): number {
+  const calls = Number(text);
+  if (!/^\d+$/.test(text) || !Number.isSafeInteger(calls) || calls < 1) {
+    throw usage(`--max-calls: expected a whole number from 1, got "${text}".`);
+  }
+  return calls;
+}

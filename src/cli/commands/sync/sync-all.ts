@@ -1,0 +1,151 @@
+import type { App } from '../../../app/app.ts';
+import { instant, type Clock } from '../../../core/clock.ts';
+import { ThrottledError } from '../../../core/errors.ts';
+import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
+import { duration } from '../../../telemetry/progress-text.ts';
+import type { CommandContext } from '../../command-context.ts';
+import { exitCodeOfError, exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { errorDocument } from '../../output/report-error.ts';
+import { endText } from '../../output/run-end-text.ts';
+import type { AskedRuns } from './run-flags.ts';
+import type { ChosenConnector } from './show-plans.ts';
+import { syncShown } from '../../sync-shown.ts';
+import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
+
+export interface SyncAllOptions {
+  readonly app: App;
+  readonly asked: AskedRuns;
+  /** Null where a single connector is asked for. */
+  readonly shared: SharedWork | null;
+  readonly context: CommandContext;
+}
+
+const lookEveryMs = 1000;
+/** A process that was killed on another machine leaves a run that never ends. */
+const tryEveryMs = 5 * 60_000;
+/** Then the connector is busy, as it is for a command that does not wait. */
+const longestWaitMs = 6 * 3_600_000;
+
+/**
+ * Syncs one connector after another: first those in which the same command was interrupted; last, and after waiting, those that
+ * other processes hold. What another command has done of the same work is not done again. Gives a code for each that it came to.
+ */
+export async function syncAll(
+  options: SyncAllOptions,
+  chosen: readonly ChosenConnector[],
+): Promise<readonly ExitCode[]> {
+  const { shared, context } = options;
+  const isFirst = ({ connector }: ChosenConnector): boolean =>
+    shared?.interrupted.has(connector.name) === true;
+  const codes: ExitCode[] = [];
+  const held: ChosenConnector[] = [];
+  for (const one of [...chosen.filter(isFirst), ...chosen.filter((other) => !isFirst(other))]) {
+    if (context.signal.aborted) return codes;
+    const end = await syncOne(options, one);
+    if (!(end instanceof ConnectorBusyError)) codes.push(end);
+    else {
+      held.push(one);
+      tellHeld(context, one, end);
+    }
+  }
+  for (const one of held) {
+    if (context.signal.aborted) return codes;
+    codes.push(await syncWhenFree(options, one));
+  }
+  return codes;
+}
+
+/** Another process may do the connector's part meanwhile; where it does not, this one does it when it is free. */
+async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Promise<ExitCode> {
+  const { shared, context } = options;
+  const { clock, signal } = context;
+  const endMs = clock.now() + longestWaitMs;
+  for (let triedMs = clock.now(); ;) {
+    try {
+      await clock.sleep(lookEveryMs, signal);
+    } catch {
+      return exitCodes.interrupted; // Only the signal ends a sleep early.
+    }
+    if (shared?.isRunning(one.connector) === true && clock.now() - triedMs < tryEveryMs) continue;
+    triedMs = clock.now();
+    const end = await syncOne(options, one);
+    if (!(end instanceof ConnectorBusyError)) return end;
+    if (clock.now() >= endMs) return tellError(context, one, end);
+  }
+}
+
+/** A connector whose run cannot even begin does not keep the others from theirs. Of several, one that is busy is given back. */
+async function syncOne(
+  { app, asked, shared, context }: SyncAllOptions,
+  one: ChosenConnector,
+): Promise<ExitCode | ConnectorBusyError> {
+  const { connector, globs } = one;
+  const { terminal, signal } = context;
+  const done = shared?.done(connector) ?? null;
+  if (done !== null) return tellDone(context, one, done);
+  const run = asked.next();
+  if (run === null) {
+    terminal.printJson({ kind: 'run-skipped', connector: connector.name, because: 'budget' });
+    terminal.print(`${connector.name}: not started: budget used up`);
+    return exitCodes.ok;
+  }
+  try {
+    const report = await syncShown(app, connector, globs, context, { run, onEvent: asked.onEvent });
+    asked.ended(report);
+    if (report.outcome === 'interrupted' && !signal.aborted) {
+      terminal.note(`${connector.name}: cancelled on request; what is stored stays, the next run resumes.`);
+    }
+    return exitCodeOfReport(report);
+  } catch (error) {
+    asked.ended(null);
+    // Before a run has begun an interrupt surfaces as whatever call it broke off.
+    if (signal.aborted) return exitCodes.interrupted;
+    if (shared !== null && error instanceof ConnectorBusyError) return error;
+    return tellError(context, one, error);
+  }
+}
+
+function tellDone(
+  { terminal, program }: CommandContext,
+  { connector }: ChosenConnector,
+  done: DoneRun,
+): ExitCode {
+  const { because, report, pid } = done;
+  const { name } = connector;
+  const { run, outcome, startedAt, finishedAt } = report;
+  terminal.printJson({ kind: 'run-skipped', connector: name, because, run, outcome, pid });
+  const took = duration(Date.parse(finishedAt) - Date.parse(startedAt));
+  terminal.print(
+    because === 'done-by-another-sync'
+      ? `${name}: done by another sync (pid ${pid}), ${endText(report, took)}  run ${run}`
+      : `${name}: finished at ${finishedAt}, before the interruption; "${program} sync ${name}" reads it again`,
+  );
+  return exitCodeOfReport(report);
+}
+
+function tellHeld(
+  { terminal }: CommandContext,
+  { connector }: ChosenConnector,
+  { holder }: ConnectorBusyError,
+): void {
+  const { name } = connector;
+  const by = holder === null ? 'another process' : `process ${holder.pid} (${holder.command})`;
+  terminal.printJson({ kind: 'run-waiting', connector: name, holder });
+  terminal.print(`${name}: being read by ${by}; waiting for it after the other connectors`);
+}
+
+function tellError(
+  { terminal, clock }: CommandContext,
+  { connector }: ChosenConnector,
+  error: unknown,
+): ExitCode {
+  const document = errorDocument(error);
+  terminal.printJson({ kind: 'run-error', connector: connector.name, error: document });
+  if (!terminal.isJson) terminal.note(`${connector.name}: ${document.message}${pauseText(error, clock)}`);
+  return exitCodeOfError(error);
+}
+
+function pauseText(error: unknown, clock: Clock): string {
+  if (!(error instanceof ThrottledError)) return '';
+  return `; the API asked to wait until ${instant(clock.now() + error.retryAfterMs)}, run it again then`;
+}

@@ -1,0 +1,126 @@
+import type { Command } from 'commander';
+import { SyncError, type ErrorCode } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
+import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
+import { connectorsMatching } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import { openLog, type Log } from '../../telemetry/log.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { exitCodeOfError, exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { logLevel } from '../environment.ts';
+import { loadConfig } from '../load-config.ts';
+import { errorDocument } from '../output/report-error.ts';
+
+interface WorkerFlags {
+  readonly connectors?: readonly string[];
+  readonly concurrency: string;
+  readonly maxRuns?: string;
+  readonly http?: string;
+}
+
+const mostRuns = 64;
+const mostRunsOfAll = 1000;
+/** What a person asked for in the wrong way; everything else may come while nobody looks. */
+const forPeople: ReadonlySet<ErrorCode> = new Set(['USAGE', 'CONFIG_INVALID', 'DEFINITION_INVALID'] as const);
+
+const help = `
+Redis is where redis.url of the config says, else at redis://127.0.0.1:6379. Several workers may share it, each on a
+machine that has the sink files of its connectors. SIGTERM or Ctrl-C: runs finish their page and go back to the queue,
+exit code 0 within 25 s; a second one quits now. Log lines are JSON; LOG_LEVEL=debug shows every page.
+
+--http serves /healthz, /readyz and /metrics (Prometheus), and /board where the config has http.token.
+
+Examples:
+  $ connector-sync worker
+  $ connector-sync worker --http 9400                      on this machine alone
+  $ connector-sync worker --http :9400 --concurrency 4     in a container
+  $ connector-sync worker --connectors 'news*' wiki        only these; another worker runs the others`;
+
+export function addWorker(command: Command, enter: Enter): void {
+  command
+    .option('--connectors <glob...>', 'run only connectors that match')
+    .option('--concurrency <n>', 'runs at a time for each sink', '2')
+    .option('--max-runs <n>', 'runs at a time over all sinks: bounds the memory (default: 32)')
+    .option('--http <[host]:port>', 'serve health checks and metrics there; a bare port binds to loopback')
+    .addHelpText('after', help)
+    .action((flags: WorkerFlags) => enter((context) => runWorker(context, flags), { isLogged: true }));
+}
+
+/** Told to stop is how a worker ends: exit code 0. */
+async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<ExitCode> {
+  const { terminal, env } = context;
+  const log = await openLog({
+    level: logLevel(env) ?? 'info',
+    write: (line) => terminal.note(line.trimEnd()),
+  });
+  try {
+    await workUntilStopped(context, flags, log);
+    return exitCodes.ok;
+  } catch (error) {
+    if (error instanceof SyncError && forPeople.has(error.code)) throw error;
+    // Into the log, not beside it: who collects the log reads JSON lines.
+    const document = errorDocument(error);
+    terminal.printJson({ error: document });
+    log.fatal({ err: error }, document.message);
+    return exitCodeOfError(error);
+  }
+}
+
+async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
+  const { clock, signal } = context;
+  const settings = loadConfig(context, 'api', 'redis', 'http');
+  const served = connectorsMatching(settings, flags.connectors ?? []);
+  const names = new Set(served.map(({ name }) => name));
+  const concurrency = runsOf('--concurrency', flags.concurrency, mostRuns);
+  const maxRuns =
+    flags.maxRuns === undefined ? {} : { maxRuns: runsOf('--max-runs', flags.maxRuns, mostRunsOfAll) };
+  const listen = listenAddressOf(flags);
+  warnUnscheduled(served, log);
+  // Loaded only here: no other command needs all of it, and it would double their start.
+  const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');
+  const runs = await startScheduledRuns({
+    settings,
+    log,
+    clock,
+    command: 'connector-sync worker',
+    serves: (name) => names.has(name),
+    concurrency,
+    ...maxRuns,
+    listen,
+  });
+  try {
+    await Promise.race([runs.ended, aborted(signal)]);
+  } finally {
+    await runs.stop();
+    log.info({}, 'worker stopped');
+  }
+}
+
+function runsOf(option: string, text: string, most: number): number {
+  const runs = Number(text);
+  if (/^\d+$/.test(text) && runs >= 1 && runs <= most) return runs;
+  throw usage(`${option}: expected a whole number from 1 to ${most}, got "${text}".`);
+}
+
+function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
+  if (http === undefined) return null;
+  try {
+    return parseListenAddress(http);
+  } catch (error) {
+    throw error instanceof SyncError ? usage(`--http: ${error.message}`) : error;
+  }
+}
+
+function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
+  const unscheduled = served.flatMap(({ name, schedule }) => (schedule === null ? [name] : []));
+  if (unscheduled.length > 0) {
+    log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}

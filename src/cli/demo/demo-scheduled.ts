@@ -1,0 +1,154 @@
+import { randomBytes } from 'node:crypto';
+import { join, relative, resolve } from 'node:path';
+import { instant } from '../../core/clock.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { WorkerEvent } from '../../jobs/worker-event.ts';
+import { maxSampleRevision } from '../../sample/revision-time.ts';
+import type { Settings } from '../../settings/settings.ts';
+import { duration } from '../../telemetry/progress-text.ts';
+import { openLog } from '../../telemetry/log.ts';
+import { timeOfDay } from '../output/about-time.ts';
+import type { CommandContext } from '../command-context.ts';
+import { demoBaseUrl, demoDatabase } from './demo-config.ts';
+import { demoSettings } from './demo-settings.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { findRedis } from '../find-redis.ts';
+import { logLevel } from '../environment.ts';
+import { shellWord } from '../program-name.ts';
+import { endText } from '../output/run-end-text.ts';
+import { startDemoService } from './start-demo-service.ts';
+import { wholeNumber } from '../whole-number.ts';
+import type { EndedRun } from '../../app/worker-runs.ts';
+
+const cron = '*/5 * * * * *';
+const runsOfEach = 3;
+
+/** A worker as any other, in front of a person: ends by itself after three runs of each connector, or with Ctrl-C. */
+export async function runScheduledDemo(
+  context: CommandContext,
+  flags: { readonly directory: string; readonly port: string; readonly revision: string },
+): Promise<ExitCode> {
+  const { terminal, env, cwd } = context;
+  const level = logLevel(env) ?? 'error';
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const directory = resolve(cwd, flags.directory);
+  const secret = randomBytes(18).toString('base64url');
+  const prefix = `connector-sync-demo-${randomBytes(4).toString('hex')}`;
+  terminal.note('Starting a local API with sample data ...');
+  await using service = await startDemoService(flags.port, secret, revision);
+  terminal.note('Looking for Redis ...');
+  await using redis = await findRedis({ env, prefix });
+  const schedule = { cron, prefix };
+  const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });
+  for (const line of introduction(settings, service.url, redis.origin)) terminal.print(line);
+  const ended = await watchRuns(context, settings, level);
+  terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });
+  for (const line of nextSteps(context, relative(cwd, directory))) terminal.print(line);
+  const codes = ended.map(({ report }) => exitCodeOfReport(report));
+  return gravestExitCode(context.signal.aborted ? [...codes, exitCodes.interrupted] : codes);
+}
+
+/** Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt. */
+async function watchRuns(
+  context: CommandContext,
+  settings: Settings,
+  level: string,
+): Promise<readonly EndedRun[]> {
+  const { terminal, clock, signal } = context;
+  const ended: EndedRun[] = [];
+  const running = new Set<ConnectorName>();
+  const seenEnough = new AbortController();
+  const width = Math.max(...[...settings.connectors.keys()].map((name) => name.length));
+  const tell = (name: ConnectorName, text: string): void =>
+    terminal.print(`${timeOfDay(clock.now())}  ${name.padEnd(width)}  ${text}`);
+  const endIfEnough = (): void => {
+    if (running.size === 0 && hasEnough(settings, ended)) seenEnough.abort();
+  };
+  const observe = (event: WorkerEvent): void => {
+    if (event.kind === 'tick') {
+      terminal.printJson({ kind: 'tick', time: instant(clock.now()), connector: event.connector });
+      tell(event.connector, 'schedule fired');
+    }
+    if (event.kind === 'job-started') running.add(event.connector);
+    if (event.kind === 'job-ended') running.delete(event.connector);
+    endIfEnough();
+  };
+  terminal.note('Starting the worker ...');
+  const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');
+  const runs = await startScheduledRuns({
+    settings,
+    log: await openLog({ level, write: (line) => terminal.note(line.trimEnd()) }),
+    clock,
+    command: 'connector-sync demo',
+    identityBaseUrl: demoBaseUrl,
+    observe,
+    onRunEnd: (run) => {
+      // What is broken off because enough was seen is no part of the show.
+      if (seenEnough.signal.aborted || signal.aborted) return;
+      ended.push(run);
+      terminal.printJson(endDocument(run));
+      tell(run.connector.name, runText(run));
+      endIfEnough();
+    },
+  });
+  try {
+    await Promise.race([runs.ended, aborted(AbortSignal.any([signal, seenEnough.signal]))]);
+  } finally {
+    await runs.stop();
+  }
+  return ended;
+}
+
+function hasEnough({ connectors }: Settings, ended: readonly EndedRun[]): boolean {
+  return [...connectors.keys()].every(
+    (name) => ended.filter(({ connector }) => connector.name === name).length >= runsOfEach,
+  );
+}
+
+function runText({ report, next }: EndedRun): string {
+  const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);
+  return `${endText(report, duration(ms))}${next === null ? '' : ` (next ${timeOfDay(next)})`}`;
+}
+
+function endDocument({ connector, report, next }: EndedRun): object {
+  return {
+    kind: 'run-report',
+    connector: connector.name,
+    report,
+    next: next === null ? null : instant(next),
+  };
+}
+
+function introduction(settings: Settings, url: string, redis: string): readonly string[] {
+  return [
+    `A local API with sample accounts serves at ${url}`,
+    `Queues are in Redis and removed at the end: ${redis}`,
+    `A worker syncs ${[...settings.connectors.keys()].join(' and ')} every five seconds (${cron}),`,
+    `until each has run ${runsOfEach} times. Times are UTC; Ctrl-C stops it sooner.`,
+    '',
+  ];
+}
+
+function nextSteps({ program }: CommandContext, directory: string): readonly string[] {
+  const config = shellWord(join(directory, 'connector-sync.yaml'));
+  return [
+    '',
+    'Next:',
+    '  List these runs:',
+    `    ${program} runs --config ${config}`,
+    '  Show what they stored:',
+    `    ${program} status --config ${config}`,
+    '  List next and last runs (none next here: the worker of this demo has ended):',
+    `    ${program} schedule list --config ${config}`,
+    '  For your own connectors, write a config, then start a worker:',
+    `    ${program} init`,
+    `    ${program} worker`,
+  ];
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    if (signal.aborted) done();
+    signal.addEventListener('abort', () => done(), { once: true });
+  });
+}

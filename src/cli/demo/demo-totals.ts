@@ -1,0 +1,59 @@
+import type { LedgerReader } from '../../sinks/ledger-reader.ts';
+import type { RunReport } from '../../sinks/run-report.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import { rowsWritten } from '../output/run-report-text.ts';
+
+/** More than the ledger keeps. */
+const mostRuns = 1000;
+
+/** What the demo's runs took and wrote, beside what reading everything for the first time took. */
+export function totalsText(
+  reports: readonly RunReport[],
+  first: readonly RunReport[],
+  ms: number,
+): readonly string[] {
+  const [now, then] = [costsOf(reports), costsOf(first)];
+  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
+  const deleted = reports
+    .flatMap(({ entities }) => entities)
+    .reduce((sum, entity) => sum + entity.deleted, 0);
+  const verdict =
+    written + deleted === 0
+      ? '0 rows written, because nothing has changed since the last run'
+      : `${counted(written, 'row')} written${deleted === 0 ? '' : `, ${count(deleted)} marked as deleted`}`;
+  return [
+    `${counted(now.records, 'record')} read in ${counted(now.calls, 'call')} over HTTP,`,
+    `${verdict}, in ${duration(ms)} from start to end.`,
+    'Pages overlap on purpose, so that no record slips between two of them: a record',
+    'that came twice counts as duplicate. _extra keeps values that have no column.',
+    'A listing is one list that the API was asked for, such as the members of one',
+    'mailing list; complete: yes means that each one asked for was read to its end.',
+    ...(first.length === 0
+      ? []
+      : [
+          `The first run read ${counted(then.records, 'record')} in ${counted(then.calls, 'call')}. Where the API can tell`,
+          'what has changed, this run asked for changes only (so says the column complete);',
+          'deletes there show at the next complete read. What lies below unchanged wiki',
+          'pages was left out; the rest was read and compared. Where the API can say so,',
+          'it is asked for each record that seems deleted.',
+        ]),
+  ];
+}
+
+function costsOf(reports: readonly RunReport[]): { readonly records: number; readonly calls: number } {
+  const entities = reports.flatMap((report) => report.entities);
+  return {
+    records: entities.reduce((sum, { counts }) => sum + counts.fetched, 0),
+    calls: reports.reduce((sum, report) => sum + report.calls, 0),
+  };
+}
+
+/** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
+export function firstReports(history: LedgerReader, reports: readonly RunReport[]): readonly RunReport[] {
+  const first = reports.flatMap(({ connector }) => {
+    const oldest = history.runs({ connector, kind: 'sync', limit: mostRuns }).at(-1);
+    return oldest?.state === 'ok' && oldest.report !== null ? [oldest.report] : [];
+  });
+  const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
+  return isEarlier && first.length === reports.length ? first : [];
+}

@@ -1,0 +1,177 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { join, relative, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { openApp } from '../../app/app.ts';
+import { openExistingHistory } from '../../sinks/open-history.ts';
+import type { ColumnValue } from '../../core/records.ts';
+import type { Service } from '../../service/start-service.ts';
+import { maxSampleRevision } from '../../sample/revision-time.ts';
+import type { RunReport } from '../../sinks/run-report.ts';
+import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { demoBaseUrl, demoDatabase } from './demo-config.ts';
+import { demoQueries, type DemoQuery } from './demo-queries.ts';
+import { runScheduledDemo } from './demo-scheduled.ts';
+import { demoSettings } from './demo-settings.ts';
+import { firstReports, totalsText } from './demo-totals.ts';
+import { localRedisUrl } from '../find-redis.ts';
+import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { logLevel } from '../environment.ts';
+import { shellWord } from '../program-name.ts';
+import { startDemoService } from './start-demo-service.ts';
+import { syncShown } from '../sync-shown.ts';
+import { rowsWritten } from '../output/run-report-text.ts';
+import { textTable } from '../output/text-table.ts';
+import { wholeNumber } from '../whole-number.ts';
+
+interface DemoFlags {
+  readonly directory: string;
+  readonly port: string;
+  readonly revision: string;
+  readonly scheduled?: boolean;
+}
+
+interface DemoRuns {
+  readonly reports: readonly RunReport[];
+  /** What reading everything for the first time took; empty where this was the first time. */
+  readonly first: readonly RunReport[];
+}
+
+interface DemoAnswer extends DemoQuery {
+  readonly rows: readonly Readonly<Record<string, ColumnValue>>[];
+}
+
+export function addDemo(command: Command, enter: Enter): void {
+  command
+    .option('--directory <path>', 'where the database goes', './connector-sync-demo')
+    .option('--port <n>', 'port of the local API; 0 for any free port', '0')
+    .option('--revision <n>', `days of changes in the accounts, 0 to ${maxSampleRevision}`, '0')
+    .option('--scheduled', 'instead: a worker that syncs every five seconds, three times; needs a Redis')
+    .addHelpText(
+      'after',
+      `
+Examples:
+  $ connector-sync demo && connector-sync demo   the second run has nothing to write
+  $ connector-sync demo --revision 1             a day later: what is new, changed or deleted since
+  $ connector-sync demo --scheduled              schedules fire and runs appear
+
+The Redis of --scheduled: $REDIS_URL or ${localRedisUrl} where one answers, else a redis-server of the PATH that
+is started for it and ended with it.`,
+    )
+    .action((flags: DemoFlags) =>
+      enter(
+        (context) => (flags.scheduled === true ? runScheduledDemo(context, flags) : runDemo(context, flags)),
+        { isWatching: flags.scheduled === true },
+      ),
+    );
+}
+
+async function runDemo(context: CommandContext, flags: DemoFlags): Promise<ExitCode> {
+  const { terminal, clock } = context;
+  logLevel(context.env);
+  const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
+  const startedMs = clock.now();
+  const directory = resolve(context.cwd, flags.directory);
+  const secret = randomBytes(18).toString('base64url');
+  const isFirst = !existsSync(join(directory, demoDatabase));
+  terminal.note('Starting a local API with sample data ...');
+  await using service = await startDemoService(flags.port, secret, revision);
+  terminal.print(
+    `The local API runs at ${service.url} with sample data\nfor ${counted(service.connectors.length, 'connector')}${revision === 0 ? '' : `, changed as in ${counted(revision, 'day')} of use`}. ${isFirst ? 'Reading all of it' : 'Reading what has changed'}:\n`,
+  );
+  const { reports, first } = await syncAll(context, directory, service, secret);
+  if (context.signal.aborted) {
+    terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
+    return exitCodes.interrupted;
+  }
+  const database = join(directory, demoDatabase);
+  const answers = demoQueries.map(({ question, sql }) => ({
+    question,
+    sql,
+    rows: querySqliteSink(database, sql),
+  }));
+  const written = reports.reduce((sum, report) => sum + rowsWritten(report), 0);
+  const ms = clock.now() - startedMs;
+  terminal.printJson({ kind: 'demo', database, written, ms, answers });
+  const lines = [
+    ...totalsText(reports, first, ms),
+    ...answers.flatMap(answerText),
+    ...nextSteps(context, relative(context.cwd, database), relative(context.cwd, directory), revision),
+  ];
+  for (const line of lines) terminal.print(line);
+  return gravestExitCode(reports.map(exitCodeOfReport));
+}
+
+async function syncAll(
+  context: CommandContext,
+  directory: string,
+  service: Service,
+  secret: string,
+): Promise<DemoRuns> {
+  const settings = await demoSettings(context, {
+    directory,
+    service,
+    secret,
+    schedule: null,
+    redisUrl: null,
+  });
+  await using app = await openApp({
+    settings,
+    clock: context.clock,
+    command: 'connector-sync demo',
+    identityBaseUrl: demoBaseUrl,
+  });
+  const reports: RunReport[] = [];
+  for (const connector of settings.connectors.values()) {
+    if (context.signal.aborted) break;
+    context.terminal.note(`Reading ${connector.name} ...`);
+    reports.push(await syncShown(app, connector, { select: [], exclude: [] }, context));
+    context.terminal.print('');
+  }
+  const [sink] = Array.from(settings.connectors.values(), (connector) => connector.sink);
+  using history = sink === undefined ? null : openExistingHistory(sink);
+  return { reports, first: history === null ? [] : firstReports(history, reports) };
+}
+
+function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {
+  const titles = Object.keys(rows[0] ?? {});
+  const columns = titles.map(
+    (title) =>
+      ({ title, align: rows.some((row) => typeof row[title] === 'string') ? 'left' : 'right' }) as const,
+  );
+  const cells = rows.map((row) => titles.map((title) => String(row[title] ?? '')));
+  return [
+    '',
+    question,
+    ...sql.split('\n').map((line) => `  ${line}`),
+    '',
+    ...textTable(columns, cells).map((line) => `    ${line}`),
+  ];
+}
+
+/** What it is for above each command: side by side they would not fit a narrow terminal. */
+function nextSteps(
+  { program }: CommandContext,
+  database: string,
+  directory: string,
+  revision: number,
+): readonly string[] {
+  const config = shellWord(join(directory, 'connector-sync.yaml'));
+  const demo =
+    directory === 'connector-sync-demo'
+      ? `${program} demo`
+      : `${program} demo --directory ${shellWord(directory)}`;
+  const again = revision === 0 ? demo : `${demo} --revision ${revision}`;
+  const steps = [
+    ['Each entity is a table:', `sqlite3 ${shellWord(database)} .tables`],
+    ['Show what is stored, and when all of it was last read:', `${program} status --config ${config}`],
+    ['Run it again: nothing has changed, so nothing is written:', again],
+    ...(revision < maxSampleRevision
+      ? [['A day later: some records are new, changed or deleted:', `${demo} --revision ${revision + 1}`]]
+      : []),
+    ['Write a config for your own connectors:', `${program} init`],
+  ];
+  return ['', 'Next:', ...steps.flatMap(([why, command]) => [`  ${why}`, `    ${command}`])];
+}

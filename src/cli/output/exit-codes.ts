@@ -1,0 +1,79 @@
+import { SyncError, type ErrorCode } from '../../core/errors.ts';
+import type { EntityReport, RunReport } from '../../sinks/run-report.ts';
+
+/** What scripts and schedulers learn without reading a word. Documented: never renumber. */
+export const exitCodes = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  degraded: 3,
+  authentication: 4,
+  busy: 5,
+  /** Deletes were withheld by a guard. */
+  guard: 6,
+  /** Interrupted after a checkpoint. */
+  interrupted: 130,
+} as const;
+
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** Worst first: what a person must mend, then what is broken, then what may wait. */
+const gravest: readonly ExitCode[] = [2, 4, 1, 6, 5, 3, 130];
+
+/** The one code of several connectors. */
+export function gravestExitCode(codes: readonly ExitCode[]): ExitCode {
+  return gravest.find((code) => codes.includes(code)) ?? exitCodes.ok;
+}
+
+export function exitCodeOfReport(report: EndedReport): ExitCode {
+  const hasWithheld = report.entities.some(({ withheld }) => withheld > 0);
+  return gravestExitCode([exitCodeOfOutcome(report), hasWithheld ? exitCodes.guard : exitCodes.ok]);
+}
+
+type EndedReport = Pick<RunReport, 'outcome' | 'error' | 'resumeAt'> & {
+  readonly entities: readonly Pick<EntityReport, 'withheld'>[];
+};
+
+function exitCodeOfOutcome(report: Omit<EndedReport, 'entities'>): ExitCode {
+  switch (report.outcome) {
+    case 'ok':
+      return exitCodes.ok;
+    case 'partial':
+      // What a budget ended was asked for; what the service put off is still missing.
+      return report.resumeAt === null ? exitCodes.ok : exitCodes.degraded;
+    case 'degraded':
+      return exitCodes.degraded;
+    case 'interrupted':
+      return exitCodes.interrupted;
+    case 'failed':
+      return report.error === null ? exitCodes.failed : exitCodeOfErrorCode(report.error.code);
+  }
+}
+
+export function exitCodeOfError(error: unknown): ExitCode {
+  return error instanceof SyncError ? exitCodeOfErrorCode(error.code) : exitCodes.failed;
+}
+
+function exitCodeOfErrorCode(code: ErrorCode): ExitCode {
+  return codeByError[code] ?? exitCodes.failed;
+}
+
+/** What a person must mend, or may repeat; every other error is a failure. */
+const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
+  USAGE: exitCodes.usage,
+  CONFIG_INVALID: exitCodes.usage,
+  DEFINITION_INVALID: exitCodes.usage,
+  IDENTITY_CHANGED: exitCodes.usage,
+  // The config names a workspace where it would have to name an id.
+  CONNECTOR_AMBIGUOUS: exitCodes.usage,
+  // The config names a place that belongs to something else.
+  SINK_INCOMPATIBLE: exitCodes.usage,
+  // The query, as a person or a program wrote it.
+  SEARCH_INVALID: exitCodes.usage,
+  AUTH_FAILED: exitCodes.authentication,
+  CONNECTOR_BUSY: exitCodes.busy,
+  // What the service put off before a run could begin is missing as it is where it ends one.
+  THROTTLED: exitCodes.degraded,
+  CANCELLED: exitCodes.interrupted,
+  INTERRUPTED: exitCodes.interrupted,
+};

@@ -1,0 +1,31 @@
+import type { JsonValue } from '../../core/json.ts';
+import { wholeJson } from '../../engine/prepare/canonical-json.ts';
+
+/**
+ * One line of JSON for machines: integers keep all their digits, maps become objects, sets arrays, and members that are
+ * undefined are left out. What is not data (functions, class instances with a `toJSON`) is as `JSON.stringify` has it.
+ */
+export function jsonText(value: unknown): string {
+  return wholeJson(plain(value));
+}
+
+function plain(value: unknown): JsonValue {
+  if (value instanceof Map) return plain(Object.fromEntries(value));
+  if (value instanceof Set) return plain([...value]);
+  if (Array.isArray(value)) return value.map(plain);
+  if (typeof value === 'string' || typeof value === 'boolean' || typeof value === 'bigint') return value;
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null;
+  return typeof value === 'object' && value !== null ? plainObject(value) : null;
+}
+
+function plainObject(value: object): JsonValue {
+  if ('toJSON' in value) {
+    const shown: unknown = JSON.parse(JSON.stringify(value));
+    return plain(shown);
+  }
+  const members = Object.entries(value).filter(([, member]) => member !== undefined);
+  // A null prototype keeps a member called `__proto__` what it is: data.
+  const copy = Object.create(null) as Record<string, JsonValue>;
+  for (const [name, member] of members) copy[name] = plain(member);
+  return copy;
+}

@@ -1,0 +1,213 @@
+import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
+import type { EntityReport, FailureReport, RunReport } from '../../sinks/run-report.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import { jsonText } from './json-text.ts';
+import { deleteLines } from './deletes-text.ts';
+import { fittingTable } from './fitting-table.ts';
+import type { TableColumn } from './text-table.ts';
+import { wrapped } from './wrapped.ts';
+
+const shownFailures = 10;
+const indent = '  ';
+
+/**
+ * The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. Deleted rows
+ * are those that were not read.
+ */
+const columns: readonly TableColumn[] = [
+  { title: 'entity', align: 'left' },
+  { title: 'read', align: 'right' },
+  { title: 'inserted', align: 'right' },
+  { title: 'updated', align: 'right' },
+  { title: 'unchanged', align: 'right' },
+  { title: 'duplicate', align: 'right' },
+  { title: 'deleted', align: 'right' },
+  { title: 'pages', align: 'right' },
+  { title: 'listings', align: 'right' },
+  { title: 'complete', align: 'left' },
+  { title: 'notes', align: 'left' },
+];
+
+export interface RunTextStyle {
+  /** How this program is called, for commands in the text. */
+  readonly program?: string;
+  /** Also the names of the proofs that listings were read completely. */
+  readonly isVerbose?: boolean;
+}
+
+/** A run for people: one line, a table by entity, how to continue, what failed. The table is as wide as it gets where `width` is null. */
+export function runReportText(
+  report: RunReport,
+  width: number | null,
+  { program = 'connector-sync', isVerbose = false }: RunTextStyle = {},
+): readonly string[] {
+  const total = report.entities.reduce((sum, { counts }) => addCounts(sum, counts), noCounts);
+  const pages = report.entities.reduce((sum, entity) => sum + entity.pages, 0);
+  const deleted = report.entities.reduce((sum, entity) => sum + entity.deleted, 0);
+  const rows = [
+    ...report.entities.map((entity) => entityRow(entity, report, isVerbose)),
+    ['total', ...numbers(total, deleted, pages), '', '', ''],
+  ];
+  return [
+    heading(report),
+    ...fittingTable(columns, rows, width === null ? null : width - indent.length).map(
+      (line) => `${indent}${line}`,
+    ),
+    ...wrapped(`${indent}${costs(report)}`, width),
+    ...fileLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
+    ...(report.resumeAt === null
+      ? []
+      : [`${indent}! the API asked to wait until ${report.resumeAt}; run it again then`]),
+    ...leftLines(report).flatMap((line) => wrapped(`${indent}${line}`, width)),
+    ...deleteLines(report, program).map((line) => `${indent}${line}`),
+    ...failureLines(report),
+  ];
+}
+
+/** Rows that the run wrote: inserted and updated. */
+export function rowsWritten(report: RunReport): number {
+  return report.entities.reduce((sum, { counts }) => sum + counts.inserted + counts.updated, 0);
+}
+
+function heading(report: RunReport): string {
+  const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);
+  const resumed = report.continues === null ? '' : `, resumed ${report.continues}; finished parts skipped`;
+  const error = report.error === null ? '' : ` (${report.error.code}: ${printable(report.error.message)})`;
+  return `${report.connector}: ${report.outcome} in ${duration(ms)}${error}  run ${report.run}${resumed}`;
+}
+
+/** Calls wait beside each other, so their waits may add up to more than the run took. */
+function costs({ calls, retries, waitedMs, bytes }: RunReport): string {
+  return [
+    counted(calls, 'call'),
+    counted(retries, 'retry', 'retries'),
+    ...(waitedMs > 0 ? [`rate-limit wait ${duration(waitedMs)} over all calls`] : []),
+    `${count(Math.round(bytes / 1024))} KiB received`,
+  ].join(', ');
+}
+
+function entityRow(entity: EntityReport, report: RunReport, isVerbose: boolean): readonly string[] {
+  const { counts, pages, proofs } = entity;
+  const kinds = Object.entries(proofs).filter(([, listings]) => listings > 0);
+  const listings = kinds.reduce((sum, [, ended]) => sum + ended, 0);
+  const isQuiet = wasQuiet(entity, report);
+  // Rows made of an entity's elements have no pages and no listings of their own.
+  const hasListings = isListed(entity);
+  const complete = isQuiet || !hasListings ? '' : completeness(entity, report);
+  return [
+    entity.entity,
+    ...numbers(counts, entity.deleted, pages).map((text, index) => (index === 6 && pages === 0 ? '' : text)),
+    listings === 0 ? '' : count(listings),
+    isVerbose && kinds.length > 0 ? `${complete} (${kinds.map(([kind]) => kind).join(', ')})` : complete,
+    isQuiet ? 'nothing new to read' : hasListings ? notes(entity) : notesOfElements(entity, report),
+  ];
+}
+
+/** The gravest of what is known of an entity's listings. */
+function completeness(entity: EntityReport, report: RunReport): string {
+  if (isUnfinished(entity, report)) return 'not yet';
+  if (entity.unordered > 0) return 'not proven';
+  return entity.incremental > 0 ? 'changes only' : 'yes';
+}
+
+/** Parents come first: what an unfinished one would still have led to is not known. */
+function isUnfinished(entity: EntityReport, report: RunReport): boolean {
+  const hasWork = ({ entity: name, setAside }: EntityReport): boolean =>
+    setAside > 0 || report.left.some((part) => part.entity === name);
+  const isEnded = report.outcome === 'ok' || report.outcome === 'degraded';
+  if (report.kind === 'sync' && isEnded) return hasWork(entity) || !entity.isWhole;
+  return report.entities.slice(0, report.entities.indexOf(entity) + 1).some(hasWork);
+}
+
+/** A run that came to its end and had no reason to ask for the entity, not even for what is found through its parents. */
+function wasQuiet({ counts, pages, setAside, entity }: EntityReport, report: RunReport): boolean {
+  return (
+    report.kind === 'sync' &&
+    report.outcome === 'ok' &&
+    report.continues === null &&
+    counts.fetched + pages + setAside === 0 &&
+    report.left.every((part) => part.entity !== entity)
+  );
+}
+
+function numbers(
+  { fetched, inserted, updated, unchanged, duplicate }: PageCounts,
+  deleted: number,
+  pages: number,
+): readonly string[] {
+  return [fetched, inserted, updated, unchanged, duplicate, deleted, pages].map(count);
+}
+
+function notes({ counts, ...entity }: EntityReport): string {
+  const { extraFields } = entity;
+  const facts: readonly (readonly [number, string])[] = [
+    [entity.setAside, 'failed'],
+    [entity.withdrawn, 'missed an existing record, to be read again'],
+    [entity.unordered, 'without a stable order'],
+    [counts.quarantined, 'quarantined'],
+    [counts.filtered, 'filtered'],
+    // Of each record each field that has no column: not how many fields there are, which `schema diff` shows.
+    [extraFields, `${extraFields === 1 ? 'value' : 'values'} kept in _extra`],
+    [entity.depthLimited, 'below the depth limit'],
+    [entity.foreign, 'already stored under another parent'],
+  ];
+  const noted = facts.flatMap(([number, what]) => (number > 0 ? [`${count(number)} ${what}`] : []));
+  return [...changesOnly(entity), ...noted].join(', ');
+}
+
+/** Where all were read so, the column `complete` has said it. */
+function changesOnly({
+  incremental,
+  proofs,
+}: Pick<EntityReport, 'incremental' | 'proofs'>): readonly string[] {
+  const listings = Object.values(proofs).reduce((sum, ended) => sum + ended, 0);
+  return incremental > 0 && incremental < listings
+    ? [`${count(listings - incremental)} of ${counted(listings, 'listing')} in full`]
+    : [];
+}
+
+/** Whether it has pages and listings of its own. */
+function isListed({ proofs, pages, setAside }: EntityReport): boolean {
+  return Object.values(proofs).reduce((sum, ended) => sum + ended, 0) + pages + setAside > 0;
+}
+
+/** The entity whose records they were taken out of stands before them. */
+function notesOfElements(entity: EntityReport, { entities }: RunReport): string {
+  const source = entities.slice(0, entities.indexOf(entity)).findLast(isListed);
+  return entity.counts.fetched === 0 || source === undefined
+    ? notes(entity)
+    : [`taken out of ${source.entity}`, notes(entity)].filter(Boolean).join(', ');
+}
+
+function fileLines({ files }: RunReport): readonly string[] {
+  return files
+    .filter(({ stored, failed, left }) => stored + failed + left > 0)
+    .map(({ entity, stored, bytes, failed, left }) => {
+      const parts = [
+        `${counted(stored, 'file')} stored (${count(Math.round(bytes / 1024))} KiB)`,
+        ...(failed > 0 ? [`${count(failed)} failed`] : []),
+        ...(left > failed ? [`${count(left - failed)} left for the next run`] : []),
+      ];
+      return `${entity}: ${parts.join(', ')}`;
+    });
+}
+
+function leftLines({ left }: RunReport): readonly string[] {
+  if (left.length === 0) return [];
+  const parts = left.map(({ entity, partitions }) => `${entity} (${counted(partitions, 'listing')})`);
+  return [`left for the next run: ${parts.join(', ')}`];
+}
+
+function failureLines(report: RunReport): readonly string[] {
+  const shown = report.failures.slice(0, shownFailures);
+  const omitted = report.failures.length + report.failuresOmitted - shown.length;
+  return [
+    ...shown.map((failure) => `  ! ${failureText(failure)}`),
+    ...(omitted > 0 ? [`  ! and ${count(omitted)} more`] : []),
+  ];
+}
+
+function failureText({ entity, params, code, message }: FailureReport): string {
+  return `${entity} ${printable(jsonText(params))}: ${code}: ${printable(message)}`;
+}

@@ -1,0 +1,148 @@
+import { damageAdvice, damageText, type DamagedFile } from '../../sinks/closed-files.ts';
+import { ledgerFile } from '../../sinks/open-history.ts';
+import type { ConnectorSettings } from '../../settings/settings.ts';
+import type {
+  ConnectorStatus,
+  FailedFile,
+  PartitionFailure,
+  QuarantineRow,
+} from '../../sinks/ledger-reader.ts';
+import type { Pause } from '../../sinks/sink.ts';
+import { printable } from '../../telemetry/printable.ts';
+import { count, counted } from '../../telemetry/progress-text.ts';
+import { toTheMinute } from './about-time.ts';
+import { jsonText } from './json-text.ts';
+import { withheldLines } from './deletes-text.ts';
+import { fittingTable } from './fitting-table.ts';
+import { wrapped } from './wrapped.ts';
+
+export interface ShownStatus {
+  readonly connector: ConnectorSettings;
+  /** Null: nothing was ever synced. */
+  readonly status: ConnectorStatus | null;
+  readonly paused: Pause | null;
+  readonly failures: readonly PartitionFailure[];
+  readonly fileFailures: readonly FailedFile[];
+  /** The newest ones. */
+  readonly quarantine: readonly QuarantineRow[];
+  readonly damagedFiles: readonly DamagedFile[];
+}
+
+/** Of each kind of failure of a connector, so many are named. */
+export const failureLimit = 20;
+
+/** What is known of one connector, for a person. */
+export function statusText(shown: ShownStatus, program: string, width: number | null): readonly string[] {
+  const { connector, status, failures } = shown;
+  const sink = `sink ${connector.sink.name}`;
+  if (status === null) {
+    const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
+    return [nothing, ...pauseText(shown)];
+  }
+  const { lastRun } = status;
+  const last =
+    lastRun === null
+      ? 'no run yet'
+      : `last run ${lastRun.state}, ${lastRun.finishedAt === null ? `started ${lastRun.startedAt}` : `ended ${lastRun.finishedAt}`} (run ${lastRun.run})`;
+  const rows = status.entities.map((entity) => [
+    entity.entity,
+    count(entity.rows),
+    entity.deleted === 0 ? '' : count(entity.deleted),
+    entity.missing === 0 ? '' : count(entity.missing),
+    entity.partitions === 0 ? '' : count(entity.partitions),
+    entity.partitions === 0 ? '' : count(entity.due),
+    entity.quarantined === 0 ? '' : count(entity.quarantined),
+    // Rows exploded out of another entity's records have no walks of their own.
+    entity.lastCompleteReadAt === null
+      ? entity.partitions === 0
+        ? ''
+        : 'never'
+      : toTheMinute(entity.lastCompleteReadAt),
+  ]);
+  return [
+    ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
+    ...pauseText(shown),
+    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
+    ...failures.map(
+      ({ entity, params, failure }) =>
+        `  ! ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
+    ),
+    ...damageLines(shown, program),
+    ...filesText(shown, status),
+    ...missingText(status, program),
+    ...quarantineText(shown, status),
+  ];
+}
+
+function damageLines({ connector, damagedFiles }: ShownStatus, program: string): readonly string[] {
+  if (damagedFiles.length === 0) return [];
+  const more = damagedFiles.length - failureLimit;
+  return [
+    ...damagedFiles.slice(0, failureLimit).map((file) => `  ! ${printable(damageText(file))}`),
+    ...(more > 0 ? [`  ! and ${counted(more, 'more damaged file')}`] : []),
+    `  ${damageAdvice(connector.name, program)}`,
+  ];
+}
+
+/** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
+function filesText({ connector, fileFailures }: ShownStatus, status: ConnectorStatus): readonly string[] {
+  const lines = status.entities.flatMap(({ entity, files }) => {
+    const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
+    if (files === null || (files.stored === 0 && !isFetched)) return [];
+    const { stored, bytes, wanted, failed } = files;
+    const parts = [
+      `${counted(stored, 'file')} (${count(Math.round(bytes / 1024))} KiB)`,
+      ...(wanted > 0 ? [`${count(wanted)} to be fetched`] : []),
+      ...(failed > 0 ? [`${count(failed)} of them failed`] : []),
+    ];
+    return [`  ${entity}: ${parts.join(', ')}`];
+  });
+  return [
+    ...lines,
+    ...fileFailures.map(
+      ({ entity, params, failure }) =>
+        `  ! file of ${entity} ${printable(jsonText(params))}: ${failure.code}: ${printable(failure.message)} (${failure.at})`,
+    ),
+  ];
+}
+
+/** A row that is missing is still among the rows. What the last run withheld is told as it told it. */
+function missingText(status: ConnectorStatus, program: string): readonly string[] {
+  const stillMissing = new Map(status.entities.map(({ entity, missing }) => [entity, missing]));
+  const withheld = (status.lastRun?.report?.entities ?? []).filter(
+    ({ entity, withheld: rows }) => rows > 0 && (stillMissing.get(entity) ?? 0) > 0,
+  );
+  const told = withheld.reduce((sum, { withheld: rows }) => sum + rows, 0);
+  const others = Math.max(0, [...stillMissing.values()].reduce((sum, missing) => sum + missing, 0) - told);
+  return [
+    ...withheldLines(status.connector, withheld, program).map((line) => `  ${line}`),
+    ...(others === 0
+      ? []
+      : [`  ${counted(others, 'row')} may be deleted at the source: kept until a later run is certain`]),
+  ];
+}
+
+function pauseText({ paused }: ShownStatus): readonly string[] {
+  return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
+}
+
+function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
+  const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
+  if (all === 0) return [];
+  const place = `the table _sync_quarantine of ${printable(ledgerFile(connector.sink))}`;
+  return [
+    `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
+    ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),
+  ];
+}
+
+const columns = [
+  { title: 'entity', align: 'left' },
+  { title: 'rows', align: 'right' },
+  { title: 'deleted', align: 'right' },
+  { title: 'look deleted', align: 'right' },
+  { title: 'listings', align: 'right' },
+  { title: 'left to read', align: 'right' },
+  { title: 'quarantined', align: 'right' },
+  { title: 'last complete read', align: 'left' },
+] as const;

@@ -1,0 +1,145 @@
+import { setImmediate } from 'node:timers/promises';
+import type { ProgressScreen } from '../../telemetry/show-progress.ts';
+import type { Scrubber } from '../../telemetry/scrubber.ts';
+import { jsonText } from './json-text.ts';
+
+/** The parts of `process.stdout` that are used. */
+export interface Output {
+  /** `false`: it takes no more for now, until `drain`. */
+  write(chunk: string | Uint8Array): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  once?(event: 'drain', listener: () => void): unknown;
+  readonly isTTY?: boolean;
+  readonly columns?: number;
+  readonly rows?: number;
+}
+
+/** The only way to a person's or a program's eyes; every text but a copy of stored records passes the scrubber. */
+export interface Terminal extends ProgressScreen {
+  /** A result for people, on stdout; nothing with `--json`. Ends the line. */
+  print(line: string): void;
+  /** A result for machines, one line of JSON on stdout, only with `--json`. */
+  printJson(value: unknown): void;
+  /**
+   * Stored records on stdout, whatever `--json` says, to the letter: a copy with holes in it would be no copy. On a screen what
+   * could steer it is made visible instead. Resolves when there is room for more; false: nobody reads any more.
+   */
+  printRecords(text: string): Promise<boolean>;
+  /** The bytes of a file on stdout, as they are. Resolves as `printRecords` does. */
+  printBytes(bytes: Uint8Array): Promise<boolean>;
+  /** What happens and what went wrong, on stderr. */
+  note(line: string): void;
+  readonly isJson: boolean;
+  /** How wide a line of results may be; null where nobody looks at a screen. */
+  columns(): number | null;
+  /** True once standard output refused what it was given (a full disk, say); a reader that has gone away is no loss. */
+  hasLostOutput(): boolean;
+}
+
+export interface TerminalOptions {
+  readonly stdout: Output;
+  readonly stderr: Output;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly scrubber: Scrubber;
+  readonly isJson: boolean;
+}
+
+const defaultColumns = 80;
+
+export function openTerminal({ stdout, stderr, env, scrubber, isJson }: TerminalOptions): Terminal {
+  let drawn = 0;
+  let isLost = false;
+  const err = writer(stderr, () => undefined);
+  const toErr = (text: string): void => err.write(scrubber.scrub(text));
+  const out = writer(stdout, (error) => {
+    isLost = true;
+    toErr(`Standard output cannot be written: ${error.message}\n`);
+  });
+  const toOut = (text: string): void => out.write(scrubber.scrub(text));
+  // Up over the lines drawn before, then clear to the end of the screen.
+  const eraser = (): string => (drawn > 0 ? `\u001b[${drawn}A\r\u001b[0J` : '');
+  const erase = (): void => {
+    if (drawn > 0) toErr(eraser());
+    drawn = 0;
+  };
+  const isLive = stderr.isTTY === true && env['TERM'] !== 'dumb' && !isJson;
+  return {
+    isJson,
+    columns: () => (stdout.isTTY === true ? (stdout.columns ?? defaultColumns) : null),
+    hasLostOutput: () => isLost,
+    print: (line) => {
+      if (isJson) return;
+      erase();
+      toOut(`${line}\n`);
+    },
+    printJson: (value) => {
+      if (isJson) toOut(`${jsonText(value)}\n`);
+    },
+    printRecords: (text) => out.writeAll(stdout.isTTY === true ? inert(text) : text),
+    printBytes: (bytes) => out.writeAll(bytes),
+    note: (line) => {
+      erase();
+      toErr(`${line}\n`);
+    },
+    addLine: (line) => toErr(`${line}\n`),
+    redraw: (lines) => {
+      // One write: in two, the empty screen in between is seen as flicker.
+      const shown = within(lines, stderr.rows ?? Infinity);
+      const text = eraser() + shown.map((line) => `${line}\n`).join('');
+      if (text !== '') toErr(text);
+      drawn = shown.length;
+    },
+    style: isLive
+      ? () => ({ columns: stderr.columns ?? defaultColumns, hasColor: (env['NO_COLOR'] ?? '') === '' })
+      : null,
+  };
+}
+
+/** The first line and the last ones: the cursor does not climb back to what has scrolled off the screen. */
+function within(lines: readonly string[], rows: number): readonly string[] {
+  const room = Math.max(2, rows - 1);
+  return lines.length <= room ? lines : [...lines.slice(0, 1), ...lines.slice(1 - room)];
+}
+
+interface Writer {
+  write(text: string): void;
+  /** Resolves when there is room for more, to false when nothing more will be taken. */
+  writeAll(chunk: string | Uint8Array): Promise<boolean>;
+}
+
+/** After its first error an output gets nothing more. A reader that has gone away (`| head`) is none to speak of. */
+function writer(output: Output, onLost: (error: Error) => void): Writer {
+  let isGone = false;
+  let onRoom = (): void => undefined;
+  output.on('error', (error) => {
+    if (isGone) return;
+    isGone = true;
+    if (!('code' in error && error.code === 'EPIPE')) onLost(error);
+    onRoom();
+  });
+  return {
+    write: (text) => {
+      if (!isGone) output.write(text);
+    },
+    writeAll: async (chunk) => {
+      if (!isGone && output.write(chunk) === false && output.once !== undefined) {
+        await new Promise<void>((resolve) => {
+          onRoom = resolve;
+          output.once?.('drain', () => resolve());
+        });
+      }
+      // An output's error comes a turn after the write that met it.
+      await setImmediate();
+      return !isGone;
+    },
+  };
+}
+
+/** Line ends and tabs stay; other controls, and what changes the reading order, are written as escapes. */
+function inert(text: string): string {
+  return text.replace(
+    // oxlint-disable-next-line no-control-regex
+    /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
