@@ -33,7 +33,7 @@ export function wireApp(options: AppOptions): App {
     openApiClient({ api: settings.api, clock, onEvent, limits }),
     settings.api.baseUrl,
   );
-  const openSink = shareSinks(clock);
+  const openSink = shareSinks(clock, settings.sinks.size);
   const openSource: App['openSource'] = async (
     connector,
     signal,

@@ -8,7 +8,8 @@ import type { SinkPlace } from './sink-options.ts';
 /** Opens what a sink says of its runs, read only; works while another process writes. Throws when there is no sink yet. */
 export function openHistory(options: SinkPlace): LedgerReader & Disposable {
   const file = ledgerFile(options);
-  const db = openReadonlyDatabase({ file, kind: options.type });
+  // A worker keeps one of these open for each sink: with SQLite's own 16 MiB, a hundred of them would take a gigabyte.
+  const db = openReadonlyDatabase({ file, kind: options.type, cacheKiB: 2048 });
   return { ...openLedgerReader(db, file), [Symbol.dispose]: () => void db.close() };
 }
 

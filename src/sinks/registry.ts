@@ -15,12 +15,18 @@ import { openSqliteSink } from './sqlite/sqlite-sink.ts';
 /**
  * Opens a sink for writing, and makes it where there is none. The caller disposes it. `signal` ends every wait for the
  * write lock, of the opened sink too. `sinkId`: the sink that must be there already; none is made then.
+ * `cacheKiB`: of memory for what was read, at most; 32 MiB unless said.
  * Throws `SyncError` SINK_INCOMPATIBLE (a file of something else, or of a newer version), SINK_FULL, SINK_FAILED; SINK_MOVED where
  * another sink than `sinkId` is there, or none.
  */
 export async function openSink(
   options: SinkOptions,
-  deps: { readonly clock: Clock; readonly signal?: AbortSignal; readonly sinkId?: string },
+  deps: {
+    readonly clock: Clock;
+    readonly signal?: AbortSignal;
+    readonly sinkId?: string;
+    readonly cacheKiB?: number;
+  },
 ): Promise<Sink> {
   const { durability, lockTimeoutMs } = options;
   const how = { ...deps, durability, ...(lockTimeoutMs === undefined ? {} : { lockTimeoutMs }) };

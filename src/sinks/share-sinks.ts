@@ -15,6 +15,11 @@ export type OpenSharedSink = (
   deps: { readonly signal: AbortSignal; readonly sinkId: string | null },
 ) => Promise<SharedSink>;
 
+/** For all sinks together; each gets a part, which with many of them is the least. */
+const cachesKiB = 128 * 1024;
+const mostCacheKiB = 32 * 1024;
+const leastCacheKiB = 4 * 1024;
+
 interface OpenedSink {
   readonly opening: Promise<Sink>;
   /** The file that was opened; null until it is. */
@@ -27,16 +32,18 @@ interface OpenedSink {
 /**
  * Opens each sink once for all runs of a process that use it at the same time. SQLite reads the whole schema each time a file is
  * opened: with the tables of 1,000 connectors that takes 100 ms, and each open file has a cache of its own.
+ * `sinks`: how many there may be, which share the memory for what was read.
  * `open` throws what `openSink` throws. A wait for the write lock ends when the signals of all users are aborted.
  */
-export function shareSinks(clock: Clock): OpenSharedSink {
+export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
+  const cacheKiB = Math.min(mostCacheKiB, Math.max(leastCacheKiB, Math.floor(cachesKiB / sinks)));
   const openedByName = new Map<string, OpenedSink>();
   const forget = (name: string, opened: OpenedSink): void => {
     if (openedByName.get(name) === opened) openedByName.delete(name);
   };
   const begin = (options: SinkOptions, sinkId: string | null): OpenedSink => {
     const waits = new AbortController();
-    const deps = { clock, signal: waits.signal, ...(sinkId === null ? {} : { sinkId }) };
+    const deps = { clock, cacheKiB, signal: waits.signal, ...(sinkId === null ? {} : { sinkId }) };
     const opened: OpenedSink = { opening: openSink(options, deps), file: null, users: new Set(), waits };
     openedByName.set(options.name, opened);
     return opened;

@@ -30,7 +30,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
   const file = (): string => path.join(folder, type === 'sqlite' ? 'test.db' : 'lake/_ledger.db');
 
   it('is opened once, and closed with the last of them', async () => {
-    const open = shareSinks(systemClock);
+    const open = shareSinks(systemClock, 1);
     const deps = { signal: never, sinkId: null };
     const [first, second] = await Promise.all([open(options(), deps), open(options(), deps)]);
     const third = await open(options(), deps);
@@ -46,7 +46,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
   });
 
   it('is opened anew by the next run when another file is at its place', async () => {
-    const open = shareSinks(systemClock);
+    const open = shareSinks(systemClock, 1);
     await using first = await open(options(), { signal: never, sinkId: null });
     renameSync(file(), `${file()}.away`);
     for (const beside of ['-wal', '-shm']) rmSync(`${file()}${beside}`, { force: true });
@@ -58,7 +58,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
   });
 
   it('ends its wait for the write lock when all runs that use it are told to end, not before', async () => {
-    const open = shareSinks(systemClock);
+    const open = shareSinks(systemClock, 1);
     const [one, other] = [new AbortController(), new AbortController()];
     await using first = await open(options(), { signal: one.signal, sinkId: null });
     await using second = await open(options(), { signal: other.signal, sinkId: null });
@@ -79,7 +79,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
   });
 
   it('that cannot be opened is told to each of them, and opened again by the next', async () => {
-    const open = shareSinks(systemClock);
+    const open = shareSinks(systemClock, 1);
     const deps = { signal: never, sinkId: 'some-other-id' };
     const both = await Promise.allSettled([open(options(), deps), open(options(), deps)]);
     expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);

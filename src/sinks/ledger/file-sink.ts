@@ -53,6 +53,7 @@ export interface FileSinkWaits {
   readonly signal?: AbortSignal;
   /** As for `DatabaseOptions`. */
   readonly sinkId?: string;
+  readonly cacheKiB?: number;
 }
 
 /** A sink whose records land in files: the ledger over a SQLite file, around a record store. */

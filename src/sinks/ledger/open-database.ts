@@ -19,6 +19,8 @@ export interface DatabaseOptions {
   readonly now: Instant;
   /** How long SQLite waits for locks, blocking the process. */
   readonly busyMs?: number;
+  /** Of SQLite's page cache, at most. */
+  readonly cacheKiB?: number;
   /** The sink that must be there already: none is made, and SINK_MOVED is thrown for another one. */
   readonly sinkId?: string;
 }
@@ -27,7 +29,7 @@ const pageBytes = 16_384;
 const walBytes = 64 * 1024 * 1024;
 const busyMs = 5_000;
 /** Twice as much made no first load faster and kept the program above 250 MiB. */
-const cacheKiB = 32 * 1024;
+const mostCacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
 const oldestSqlite = [3, 51, 3] as const;
 
@@ -75,6 +77,7 @@ export function openReadonlyDatabase(
       throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
     }
     db.pragma('trusted_schema = OFF');
+    if (options.cacheKiB !== undefined) db.pragma(`cache_size = -${options.cacheKiB}`);
   });
 }
 
@@ -157,7 +160,11 @@ function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions,
 
 function setPragmas(
   db: Database.Database,
-  { durability, ...options }: Pick<DatabaseOptions, 'durability' | 'busyMs'>,
+  {
+    durability,
+    cacheKiB = mostCacheKiB,
+    ...options
+  }: Pick<DatabaseOptions, 'durability' | 'busyMs' | 'cacheKiB'>,
 ): void {
   switchToWal(db, options.busyMs ?? busyMs);
   db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
