@@ -139,9 +139,7 @@ describe('the architecture', () => {
 });
 
 describe('the docs', () => {
-  const documents = ['README.md', ...filesBelow('docs', '.md')].filter((path) =>
-    existsSync(join(root, path)),
-  );
+  const documents = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', ...filesBelow('docs', '.md')];
 
   it.each(documents)('%s names only paths that exist', (document) => {
     const text = readFileSync(join(root, document), 'utf8');

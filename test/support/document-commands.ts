@@ -14,6 +14,9 @@ export const documents: readonly string[] = [
   ...readdirSync('docs')
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name}`),
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
 ];
 
 export interface UnrunCommand {
