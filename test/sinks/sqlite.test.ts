@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
+import type { Transition } from '../../src/sinks/ledger/partitions/states.ts';
+import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
 import { describeSink } from '../contracts/sink-contract.ts';
 import {
   member,
@@ -14,7 +16,18 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 import { migrating } from './support/migrating.ts';
+import { seenTransitions } from './support/observed-transitions.ts';
 import { byKey, columnValue } from './support/stored-record.ts';
+
+/** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
+vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOriginal) => {
+  const original = await importOriginal<typeof Transitions>();
+  const { observedTransitions } = await import('./support/observed-transitions.ts');
+  const table = original.transitions as unknown as Readonly<Record<string, Transition>>;
+  const prepareTransitions = (db: Database.Database) =>
+    observedTransitions(db, original.prepareTransitions(db), table);
+  return { ...original, prepareTransitions };
+});
 
 const ledgerFile = (folder: string): string => join(folder, 'warehouse.db');
 
@@ -200,4 +213,12 @@ describe('SQLite tables', () => {
     );
     expect((await sink.nextPartitions(lease, 3)).map(({ rank }) => rank)).toEqual([2, 2, 2]);
   });
+});
+
+/** A source that asks for quiet is a test of the engine, lost rows are one of JSONL files. */
+const elsewhere = ['putFirstBack', 'distrust'];
+
+it('has led partitions through every transition by now', async () => {
+  const { transitions } = await import('../../src/sinks/ledger/partitions/transitions.ts');
+  expect(Object.keys(transitions).filter((name) => !seenTransitions.has(name))).toEqual(elsewhere);
 });
