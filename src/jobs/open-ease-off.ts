@@ -1,4 +1,4 @@
-import type { ServedQueue } from './serve-queue.ts';
+import type { ServedQueue } from './serve-queues.ts';
 import type { Clock } from '../core/clock.ts';
 import { errorKind } from './gate-errors.ts';
 

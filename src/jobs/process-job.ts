@@ -2,7 +2,7 @@ import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { parseConnectorJob, type ConnectorJob } from './connector-job.ts';
-import type { JobContext } from './job-context.ts';
+import type { JobContext } from './worker-context.ts';
 import { startsInARow } from './report-progress.ts';
 import { runJob } from './run-job.ts';
 import type { Settlement } from './settle-run.ts';
@@ -75,18 +75,18 @@ async function settle(
   const later = (ms: number): Settlement => ({ kind: 'delay', untilMs: clock.now() + ms, end: 'busy' });
   if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
     const askedMs = Math.max(job.timestamp, (work.kind === 'sync' ? work.due : null) ?? 0);
-    if (clock.now() - askedMs < unknownForMs) return later(context.busyDelayMs);
+    if (clock.now() - askedMs < unknownForMs) return later(context.timings.busyDelayMs);
     return { kind: 'complete', outcome: 'unknown' };
   }
-  if (!context.serves(connector)) return later(context.busyDelayMs);
+  if (!context.serves(connector)) return later(context.timings.busyDelayMs);
   // Its queue is held within seconds; until then its jobs must not begin a run.
-  if (context.ledger.lost(context.sinkName) !== null) return later(context.busyDelayMs);
-  if (running.has(connector)) return later(context.busyDelayMs);
+  if (context.ledger.lost(context.sinkName) !== null) return later(context.timings.busyDelayMs);
+  if (running.has(connector)) return later(context.timings.busyDelayMs);
   running.add(connector);
   try {
     using slot = await context.slots.take({
       priority: job.priority,
-      patienceMs: context.slotPatienceMs,
+      patienceMs: context.timings.slotPatienceMs,
       signal: AbortSignal.any([signal, stopping]),
     });
     if (slot === null) {
@@ -106,7 +106,7 @@ async function settle(
     }
     if (starts > 0) {
       // One after the other: what died beside a job that ends its process shall not be taken for one.
-      if (context.suspects.size > 0) return later(context.busyDelayMs);
+      if (context.suspects.size > 0) return later(context.timings.busyDelayMs);
       context.suspects.add(connector);
     }
     return await runJob(context, job, work, signal);

@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { Job } from 'bullmq';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { addSync } from './add-job.ts';
 import { parseTickJob } from './connector-job.ts';
-import { jitterOffset } from './jitter-offset.ts';
 import type { JobLog } from './job-log.ts';
 import { refusalOf } from './open-ease-off.ts';
 import type { QueueSet } from './open-queue-set.ts';
@@ -127,4 +127,10 @@ async function untilTaken(
 /** When the scheduler meant it: it makes each job ahead, delayed until then. A retry changes the job's delay, not its options. */
 function dueTime(job: Job): number {
   return job.timestamp + (job.opts.delay ?? 0);
+}
+
+/** The part of [0, jitterMs) by which this connector starts after its due time: always the same for the same name. */
+export function jitterOffset(connector: ConnectorName, jitterMs: number): number {
+  const share = createHash('sha256').update(connector).digest().readUInt32BE(0) / 2 ** 32;
+  return Math.floor(share * jitterMs);
 }

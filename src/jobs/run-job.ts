@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorJob } from './connector-job.ts';
-import type { JobContext } from './job-context.ts';
+import type { JobContext } from './worker-context.ts';
 import { backfillKey } from './queue-names.ts';
 import { reportProgress } from './report-progress.ts';
 import type { RunRequest } from './run-connector.ts';
@@ -19,7 +19,8 @@ export async function runJob(
   work: ConnectorJob,
   signal: AbortSignal,
 ): Promise<Settlement> {
-  const { clock, stopping, busyDelayMs } = context;
+  const { clock, stopping } = context;
+  const { busyDelayMs } = context.timings;
   const askedMs = (work.kind === 'sync' ? work.due : null) ?? job.timestamp;
   const progress = reportProgress(job, context);
   await progress.begin();

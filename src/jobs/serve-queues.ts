@@ -1,10 +1,21 @@
+import { Worker, type Job, type Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { ConnectorName } from '../core/names.ts';
 import type { EaseOff } from './open-ease-off.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createTickProcessor } from './process-tick.ts';
-import { serveQueue, type ServedQueue } from './serve-queue.ts';
+import { lockLost } from './run-job.ts';
+import type { WatchedQueue } from './watch-progress.ts';
 import type { WorkerContext } from './worker-context.ts';
+import type { WorkerTimings } from './worker-timings.ts';
+
+export interface ServedQueue {
+  readonly worker: Worker;
+  readonly watched: WatchedQueue;
+  /** Held, it takes no more jobs; what runs goes on. */
+  hold(isHeld: boolean): Promise<void>;
+  readonly isHeld: () => boolean;
+}
 
 /** The ticks, then the jobs of each sink. `redis` waits for an answer as long as it takes. */
 export function serveQueues(
@@ -12,7 +23,7 @@ export function serveQueues(
   { redis, onLockLost }: { readonly redis: Redis; readonly onLockLost: () => void },
 ): readonly ServedQueue[] {
   const { queues, timings, concurrency, onError } = context;
-  const { retryDelayMs, busyDelayMs, slotPatienceMs } = timings;
+  const { retryDelayMs } = timings;
   const suspects = new Set<ConnectorName>();
   const shared = { redis, prefix: queues.prefix, timings, onError, onLockLost };
   return [
@@ -29,8 +40,6 @@ export function serveQueues(
         sinkName: sink.name,
         queue,
         suspects,
-        busyDelayMs,
-        slotPatienceMs,
       });
       return serveQueue(queue, processor, { ...shared, concurrency, maxStartedAttempts: null });
     }),
@@ -50,4 +59,71 @@ export async function holdUnserved(
     const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
     await one?.hold(!isServed(sink.name));
   }
+}
+
+interface ServeOptions {
+  /** Waits for Redis as long as it takes. */
+  readonly redis: Redis;
+  readonly prefix: string;
+  readonly timings: WorkerTimings;
+  readonly concurrency: number;
+  /** A job that ended its process so often is failed unseen; null: the processor sees to that. */
+  readonly maxStartedAttempts: number | null;
+  readonly onError: (error: Error) => void;
+  readonly onLockLost: () => void;
+}
+
+/** Takes a queue's jobs once `worker.run()` is called. */
+function serveQueue(
+  queue: Queue,
+  processor: (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown>,
+  options: ServeOptions,
+): ServedQueue {
+  const { redis, prefix, timings, concurrency, maxStartedAttempts, onError, onLockLost } = options;
+  let taken = 0;
+  let isHeld = false;
+  let active = 0;
+  // Three parameters, declared: the queue passes a signal only to a function of that length.
+  const counted = async (
+    job: Job,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> => {
+    taken += 1;
+    active += 1;
+    try {
+      return await processor(job, token, signal);
+    } finally {
+      active -= 1;
+    }
+  };
+  const worker = new Worker(queue.name, counted, {
+    connection: redis,
+    prefix,
+    autorun: false,
+    concurrency,
+    lockDuration: timings.lockMs,
+    stalledInterval: timings.stalledMs,
+    drainDelay: timings.drainDelayS,
+    // A job that met several deploys or crashes while it made progress is no poison; what is, is counted by starts.
+    maxStalledCount: 1000,
+    ...(maxStartedAttempts === null ? {} : { maxStartedAttempts }),
+  });
+  worker.on('error', onError);
+  // Without its lock another worker may start the same run: this one must stop writing soon.
+  worker.on('lockRenewalFailed', (jobIds) => {
+    for (const id of jobIds) worker.cancelJob(id, lockLost);
+    onLockLost();
+  });
+  return {
+    worker,
+    watched: { queue, isFree: () => !isHeld && active < concurrency, taken: () => taken },
+    hold: async (hold) => {
+      if (hold === isHeld) return;
+      isHeld = hold;
+      if (hold) await worker.pause(true);
+      else await worker.resume();
+    },
+    isHeld: () => isHeld,
+  };
 }

@@ -1,3 +1,4 @@
+import type { Queue } from 'bullmq';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
@@ -34,4 +35,13 @@ export interface WorkerContext {
   readonly queues: QueueSet;
   /** Aborted when the worker is told to stop. */
   readonly stopping: AbortSignal;
+}
+
+/** What the jobs of one sink's queue need besides. */
+export interface JobContext extends WorkerContext {
+  readonly sinkName: string;
+  /** The sink's queue, over a connection that fails soon. */
+  readonly queue: Queue;
+  /** Running connectors that took their process with them the last time and have stored no page since. */
+  readonly suspects: Set<ConnectorName>;
 }

@@ -6,7 +6,7 @@ import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { createJobProcessor } from '../../src/jobs/process-job.ts';
 import { addSync } from '../../src/jobs/add-job.ts';
-import type { JobContext } from '../../src/jobs/job-context.ts';
+import type { JobContext } from '../../src/jobs/worker-context.ts';
 import type { RunConnector } from '../../src/jobs/run-connector.ts';
 import {
   collect,
