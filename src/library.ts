@@ -12,9 +12,8 @@ import { chosenConnectors } from './settings/chosen-connectors.ts';
 import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
-import { openExistingHistory, statusOf } from './sinks/open-history.ts';
 import type { RecordReader } from './sinks/record-reader.ts';
-import { openExistingRecords } from './sinks/registry.ts';
+import { openExistingHistory, openExistingRecords, statusOf } from './sinks/registry.ts';
 import type { RunReport } from './sinks/run-report.ts';
 import type {
   App,
@@ -105,9 +104,9 @@ export async function readChanges(
     throw usage(`since: expected a whole number from 0, got ${since}.`);
   }
   const found = entityTarget(settingsIn(app), target);
-  const reader = openExistingRecords(found.connector.sink);
+  const reader = await openExistingRecords(found.connector.sink);
   try {
-    const newest = reader?.newestSeq ?? 0;
+    const newest = (await reader?.newestSeq(found.connector.name)) ?? 0;
     if (since > newest) {
       throw usage(
         `since ${since}: the sink has given numbers up to ${newest} only, so this one is of another sink. Load ${target} again from 0.`,
@@ -116,7 +115,7 @@ export async function readChanges(
     const end =
       reader === null
         ? nothingStored(found, since)
-        : exportEnd(found, reader, since, { upserts: 0, deletes: 0 });
+        : await exportEnd(found, reader, since, { upserts: 0, deletes: 0 });
     const { sink, nextSeq, asOf, entities } = end;
     return {
       sink,
@@ -124,21 +123,22 @@ export async function readChanges(
       asOf,
       entities,
       [Symbol.asyncIterator]: () => changesOf(reader, found, since, signal),
-      [Symbol.asyncDispose]: async () => reader?.[Symbol.dispose](),
+      [Symbol.asyncDispose]: async () => await reader?.[Symbol.asyncDispose](),
     };
   } catch (error) {
-    reader?.[Symbol.dispose]();
+    await reader?.[Symbol.asyncDispose]();
     throw error;
   }
 }
 
 /** What the sinks hold of each connector, as `connector-sync status` shows it. Rejects as `readChanges` does. */
 export async function status(app: App): Promise<readonly ConnectorStatus[]> {
-  return chosenConnectors(settingsIn(app), []).map(({ name, sink }) => {
-    using history = openExistingHistory(sink);
-    const stored = history === null ? null : statusOf(history, name);
+  const statuses: ConnectorStatus[] = [];
+  for (const { name, sink } of chosenConnectors(settingsIn(app), [])) {
+    await using history = await openExistingHistory(sink);
+    const stored = history === null ? null : await statusOf(history, name);
     const last = stored?.lastRun ?? null;
-    return {
+    statuses.push({
       connector: name,
       lastRun:
         last === null
@@ -152,8 +152,9 @@ export async function status(app: App): Promise<readonly ConnectorStatus[]> {
         due,
         quarantined,
       })),
-    };
-  });
+    });
+  }
+  return statuses;
 }
 
 function readFile(config: string, env: NonNullable<OpenOptions['env']>): LocalSettings {
@@ -226,14 +227,16 @@ async function* changesOf(
   since: number,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Change, void, undefined> {
-  const table = reader?.table(connector.name, declared.entity) ?? null;
+  const table = (await reader?.table(connector.name, declared.entity)) ?? null;
   if (reader === null || table === null) return;
   const format = jsonlFormat(table);
-  for (const record of reader.changes(connector.name, table, since)) {
-    signal?.throwIfAborted();
-    const { seq, changedAt, isDeleted } = record;
-    // `as`: the text of a record is a JSON object, in the shape that `export` gives it.
-    const fields = JSON.parse(format.text(record)) as Record<string, unknown>;
-    yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record: fields };
+  for await (const records of reader.changes(connector.name, table, since)) {
+    for (const record of records) {
+      signal?.throwIfAborted();
+      const { seq, changedAt, isDeleted } = record;
+      // `as`: the text of a record is a JSON object, in the shape that `export` gives it.
+      const fields = JSON.parse(format.text(record)) as Record<string, unknown>;
+      yield { kind: isDeleted ? 'delete' : 'upsert', seq, changedAt, record: fields };
+    }
   }
 }

@@ -193,7 +193,7 @@ describe('the image', () => {
     expect(args.join(' ')).toContain(`http://127.0.0.1:${port}/`);
     const monitor = await startMonitor({
       listen: { host: '127.0.0.1', port: 0 },
-      health: { worker: () => Promise.reject(new Error('Redis is away')), sinks: () => [] },
+      health: { worker: () => Promise.reject(new Error('Redis is away')), sinks: () => Promise.resolve([]) },
       metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
       board: null,
       log: { info: () => {}, warn: () => {}, error: () => {} },

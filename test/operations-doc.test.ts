@@ -72,7 +72,10 @@ describe('docs/operations.md', () => {
   it('names pages that the worker serves', async () => {
     await using monitor = await startMonitor({
       listen: { host: '127.0.0.1', port: 0 },
-      health: { worker: () => Promise.resolve({ isReady: true, problems: [] }), sinks: () => [] },
+      health: {
+        worker: () => Promise.resolve({ isReady: true, problems: [] }),
+        sinks: () => Promise.resolve([]),
+      },
       metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
       board: null,
       log: { info: () => {}, warn: () => {}, error: () => {} },

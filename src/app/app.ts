@@ -7,11 +7,11 @@ import type { RunOptions } from '../engine/run-options.ts';
 import { selectEntities, type Selection } from '../engine/select-entities.ts';
 import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
-import { openExistingHistory, statusOf } from '../sinks/open-history.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { HolderWork } from '../sinks/sink.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSource, ApiSourceOptions } from '../source/api/open-api-source.ts';
+import { openExistingHistory, statusOf } from '../sinks/registry.ts';
 
 export interface AppOptions {
   readonly settings: SettingsWith<'api'>;
@@ -78,11 +78,15 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 /** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
-export function planSync(connector: ConnectorSettings, globs: EntityGlobs, isFull: boolean): PlannedSync {
+export async function planSync(
+  connector: ConnectorSettings,
+  globs: EntityGlobs,
+  isFull: boolean,
+): Promise<PlannedSync> {
   const { definition } = connector;
   const selection = selectEntities(definition, connector.entities, globs);
-  using history = openExistingHistory(connector.sink);
-  const status = history === null ? null : statusOf(history, connector.name);
+  await using history = await openExistingHistory(connector.sink);
+  const status = history === null ? null : await statusOf(history, connector.name);
   const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
   return { ...selection, estimates };
 }

@@ -8,8 +8,8 @@ import type { EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
-import { openKeys } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
+import { accessSink } from '../sinks/registry.ts';
 
 export interface AuditRequest {
   readonly connector: ConnectorSettings;
@@ -39,7 +39,7 @@ export interface Audit {
 export async function auditEntity(app: App, request: AuditRequest): Promise<Audit> {
   const { connector, entity, table, limit, onEvent, signal } = request;
   // First, so that no call is spent where there is nothing to compare with.
-  openKeys(connector.sink)[Symbol.dispose]();
+  await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
   using folder = await privateFolder();
   const sink: SinkSettings = {
     type: 'sqlite',
@@ -56,12 +56,16 @@ export async function auditEntity(app: App, request: AuditRequest): Promise<Audi
   if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
     return { report, differences: null, doubts: [] };
   }
-  using upstream = openKeys(sink);
-  using stored = openKeys(connector.sink);
-  const differences = compareKeys(upstream.keys(connector.name, table), stored.keys(connector.name, table), {
-    scratchFile: join(folder.path, 'compared.db'),
-    limit,
-  });
+  await using upstream = await accessSink(sink).openKeys();
+  await using stored = await accessSink(connector.sink).openKeys();
+  const differences = await compareKeys(
+    upstream.keys(connector.name, table),
+    stored.keys(connector.name, table),
+    {
+      scratchFile: join(folder.path, 'compared.db'),
+      limit,
+    },
+  );
   return { report, differences, doubts: doubtsOf(report) };
 }
 

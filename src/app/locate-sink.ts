@@ -1,10 +1,9 @@
-import { openExistingHistory } from '../sinks/open-history.ts';
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ServedSink } from '../jobs/served-sink.ts';
 import type { SinkSettings } from '../settings/settings.ts';
-import { openSink } from '../sinks/registry.ts';
+import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 
 /** Where a sink of the config is: on this machine, where a worker told Redis that it is, or nowhere that anybody knows of. */
 export type LocatedSink =
@@ -14,8 +13,8 @@ export type LocatedSink =
 
 /** Makes no sink. Without queues only this machine is looked at. */
 export async function locateSink(sink: SinkSettings, queues: Queues | null): Promise<LocatedSink> {
-  using history = openExistingHistory(sink);
-  if (history !== null) return { kind: 'here', id: history.sinkId() };
+  await using history = await openExistingHistory(sink);
+  if (history !== null) return { kind: 'here', id: history.sinkId };
   const registered = await queues?.registeredSink(sink.name);
   return registered === null || registered === undefined
     ? { kind: 'nowhere' }
@@ -24,18 +23,13 @@ export async function locateSink(sink: SinkSettings, queues: Queues | null): Pro
 
 /** The sink of this machine, which is made where there is none: as a worker would have it. */
 export async function servedSink(sink: SinkSettings, clock: Clock): Promise<ServedSink> {
-  return { name: sink.name, id: await sinkId(sink, clock), place: placeOf(sink) };
+  return { name: sink.name, id: await sinkId(sink, clock), place: accessSink(sink).place };
 }
 
 /** The id of a sink, which is made where there is none. Throws what `openSink` throws. */
 export async function sinkId(settings: SinkSettings, clock: Clock): Promise<string> {
   await using sink = await openSink(settings, { clock });
   return sink.id;
-}
-
-/** The absolute path under which a person finds it. */
-export function placeOf(sink: SinkSettings): string {
-  return sink.type === 'sqlite' ? sink.path : sink.directory;
 }
 
 /** USAGE: what was asked for can be done only where the sink's files are. */

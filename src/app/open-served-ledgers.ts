@@ -4,11 +4,12 @@ import type { ServedSink } from '../jobs/served-sink.ts';
 import type { WorkerLedger } from '../jobs/worker-ledger.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { openServedLedger, type ServedLedger } from './open-served-ledger.ts';
+import { accessSink } from '../sinks/registry.ts';
+import type { ServedLedger } from '../sinks/sink-access.ts';
 import type { SinkOverview } from './read-overviews.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
-export interface ServedLedgers extends Disposable {
+export interface ServedLedgers extends AsyncDisposable {
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   /** The id of a sink; null where it is not served. */
@@ -18,8 +19,8 @@ export interface ServedLedgers extends Disposable {
    * have their turn every 200 ms. Rejects where one cannot be read.
    */
   overviews(): Promise<ReadonlyMap<string, SinkOverview>>;
-  /** What keeps each sink from being read, asked now; of files that are not at their place, `ledger` speaks. */
-  problems(): readonly { readonly name: string; readonly problem: string | null }[];
+  /** What keeps each sink from being read, asked now; of sinks that are not at their place, `ledger` speaks. */
+  problems(): Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
 }
 
 /** Opens each sink once, which makes it where there is none, and keeps its ledger open for reading. Throws what `openSink` throws. */
@@ -28,29 +29,38 @@ export async function openServedLedgers(
   clock: Clock,
 ): Promise<ServedLedgers> {
   const bySink = new Map<string, ServedLedger>();
-  const close = (): void => bySink.forEach((ledger) => ledger[Symbol.dispose]());
+  const close = async (): Promise<void> => {
+    for (const ledger of bySink.values()) await ledger[Symbol.asyncDispose]();
+  };
   try {
-    for (const sink of sinksOf(connectors)) bySink.set(sink.name, await openServedLedger(sink, clock));
+    for (const sink of sinksOf(connectors)) {
+      bySink.set(sink.name, await accessSink(sink).openServed({ ...sink, clock }));
+    }
   } catch (error) {
-    close();
+    await close();
     throw error;
   }
   const byName = new Map(connectors.map((connector) => [connector.name, connector]));
   const found = (name: ConnectorName): ServedLedger | undefined =>
     bySink.get(byName.get(name)?.sink.name ?? '');
   return {
-    sinks: [...bySink.values()].map(({ sink }) => sink),
+    sinks: sinksOf(connectors).map((sink) => ({
+      name: sink.name,
+      id: bySink.get(sink.name)?.sinkId ?? '',
+      place: accessSink(sink).place,
+    })),
     ledger: {
-      pause: (name) => found(name)?.pause(name) ?? null,
-      lastRun: (name) => found(name)?.lastRun(name) ?? null,
+      pause: async (name) => (await found(name)?.pause(name)) ?? null,
+      paused: async (sink) => (await bySink.get(sink)?.paused()) ?? new Set(),
+      lastRun: async (name) => (await found(name)?.lastRun(name)) ?? null,
       freshUntil: (name) => freshUntil(byName.get(name), found(name)),
-      lost: (sink) => bySink.get(sink)?.lost() ?? null,
+      lost: async (sink) => (await bySink.get(sink)?.lost()) ?? null,
     },
     overviews: async () => {
       const overviews = new Map<string, SinkOverview>();
       let sinceMs = performance.now();
       for (const [name, ledger] of bySink) {
-        overviews.set(name, ledger.overview());
+        overviews.set(name, { id: ledger.sinkId, connectors: await ledger.overview() });
         // Not after each sink: in a busy worker a turn of all others may take as long as the sinks together.
         if (performance.now() - sinceMs > turnMs) {
           await otherTurn();
@@ -59,21 +69,22 @@ export async function openServedLedgers(
       }
       return overviews;
     },
-    sinkIdOf: ({ name }) => bySink.get(name)?.sink.id ?? null,
-    problems: () => [...bySink].map(([name, ledger]) => ({ name, problem: ledger.problem() })),
-    [Symbol.dispose]: close,
+    sinkIdOf: ({ name }) => bySink.get(name)?.sinkId ?? null,
+    problems: () =>
+      Promise.all([...bySink].map(async ([name, ledger]) => ({ name, problem: await ledger.problem() }))),
+    [Symbol.asyncDispose]: close,
   };
 }
 
-function freshUntil(
+async function freshUntil(
   connector: ConnectorSettings | undefined,
   ledger: ServedLedger | undefined,
-): number | null {
+): Promise<number | null> {
   const limits = [...(connector?.entities ?? [])].flatMap(([entity, { freshWithinMs }]) =>
     freshWithinMs === null ? [] : [{ entity, freshWithinMs }],
   );
   if (connector === undefined || ledger === undefined || limits.length === 0) return null;
-  const asOf = new Map(ledger.freshness(connector.name).map((known) => [known.entity, known.asOf]));
+  const asOf = new Map((await ledger.freshness(connector.name)).map((known) => [known.entity, known.asOf]));
   return Math.min(
     ...limits.map(({ entity, freshWithinMs }) => {
       const readAt = asOf.get(entity) ?? null;

@@ -1,7 +1,8 @@
 import type { ConnectorName } from '../core/names.ts';
+import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import type { ConnectorOverview, LedgerReader } from '../sinks/ledger-reader.ts';
-import { openExistingHistory } from '../sinks/open-history.ts';
+import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 
 /** How the connectors of one sink stand, by the sink's own account. */
 export interface SinkOverview {
@@ -11,20 +12,22 @@ export interface SinkOverview {
 }
 
 /** Each sink of these connectors is opened once and read in one pass. By the sink's name. Throws where one cannot be read. */
-export function readOverviews(connectors: readonly ConnectorSettings[]): ReadonlyMap<string, SinkOverview> {
-  const sinks = new Map(connectors.map(({ sink }) => [sink.name, sink]));
-  return new Map([...sinks].map(([name, sink]) => [name, readOverview(sink)]));
+export async function readOverviews(
+  connectors: readonly ConnectorSettings[],
+): Promise<ReadonlyMap<string, SinkOverview>> {
+  const overviews = new Map<string, SinkOverview>();
+  for (const sink of sinksOf(connectors)) overviews.set(sink.name, await readOverview(sink));
+  return overviews;
 }
 
-export function readOverview(sink: SinkSettings): SinkOverview {
-  using history = openExistingHistory(sink);
-  if (history === null) return { id: null, connectors: new Map() };
-  return toOverview(history);
-}
-
-export function toOverview(history: LedgerReader): SinkOverview {
-  const connectors = new Map(history.overview().map((overview) => [overview.connector, overview]));
-  return { id: history.sinkId(), connectors };
+export async function readOverview(sink: SinkSettings): Promise<SinkOverview> {
+  await using history = await openExistingHistory(sink);
+  return history === null
+    ? { id: null, connectors: new Map() }
+    : {
+        id: history.sinkId,
+        connectors: new Map((await history.overview()).map((one) => [one.connector, one])),
+      };
 }
 
 /** Null where nothing was ever stored of the connector, nor was it paused. */

@@ -5,8 +5,8 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys } from '../sinks/compare-keys.ts';
-import { openKeys } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
+import { accessSink } from '../sinks/registry.ts';
 
 /** Calls for records: enough for some pages of most entities. */
 const sampleCalls = 60;
@@ -59,20 +59,21 @@ export async function sampleConnector(
       signal,
     },
   );
-  using served = openKeys(sink);
-  using stored = openKeys(connector.sink);
-  const entities = [...connector.entities.keys()].flatMap((name): SampledEntity[] => {
+  await using served = await accessSink(sink).openKeys();
+  await using stored = await accessSink(connector.sink).openKeys();
+  const entities: SampledEntity[] = [];
+  for (const name of connector.entities.keys()) {
     const table = connector.definition.entities.get(name)?.table;
-    if (table === undefined) return [];
+    if (table === undefined) continue;
     const scratchFile = join(folder.path, `${name}.db`);
-    const found = compareKeys(served.keys(connector.name, table), stored.keys(connector.name, table), {
+    const found = await compareKeys(served.keys(connector.name, table), stored.keys(connector.name, table), {
       scratchFile,
       limit: 0,
     });
     const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
     const missing = report.outcome === 'ok' ? found.extra.count : null;
-    return [{ entity: name, read: equal + changed + added, equal, changed, added, missing }];
-  });
+    entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
+  }
   const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
   return { report, entities: compared, agrees: isSame(compared) };
 }

@@ -5,9 +5,9 @@ import { instant, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
-import { openExistingHistory, statusOf } from '../sinks/open-history.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { Holder, HolderWork } from '../sinks/sink.ts';
+import { openExistingHistory, statusOf } from '../sinks/registry.ts';
 
 /** What a sync of several connectors has in common with others, as their ledgers tell it. */
 export interface SharedWork {
@@ -16,9 +16,9 @@ export interface SharedWork {
   /** Connectors in which the same command was interrupted: they come first. */
   readonly interrupted: ReadonlySet<ConnectorName>;
   /** The run that has done this connector's part already; null: none has. */
-  done(connector: ConnectorSettings): DoneRun | null;
+  done(connector: ConnectorSettings): Promise<DoneRun | null>;
   /** True while the run that holds the connector may go on. */
-  isRunning(connector: ConnectorSettings): boolean;
+  isRunning(connector: ConnectorSettings): Promise<boolean>;
 }
 
 export interface DoneRun {
@@ -39,16 +39,17 @@ const resumeWithinMs = 30 * 60_000;
  * The newest interrupted command that asked for the same of one of these connectors is resumed, where that was at most half an
  * hour ago. Other commands that ask for the same share the work from now on.
  */
-export function shareWork(
+export async function shareWork(
   connectors: readonly ConnectorSettings[],
   what: AskedWork,
   clock: Clock,
-): SharedWork {
+): Promise<SharedWork> {
   const asked = createHash('sha256').update(JSON.stringify(what)).digest('hex').slice(0, 16);
   const beganAt = instant(clock.now());
   const resumable = instant(clock.now() - resumeWithinMs);
-  const cut = connectors
-    .map((connector) => newestSync(connector, asked))
+  const newest: (KnownSync | null)[] = [];
+  for (const connector of connectors) newest.push(await newestSync(connector, asked));
+  const cut = newest
     .filter((sync) => sync !== null)
     .filter(({ run, holder }) => wasInterrupted(run, holder) && (run.finishedAt ?? run.startedAt) > resumable)
     .toSorted((left, right) => (left.run.startedAt < right.run.startedAt ? 1 : -1));
@@ -57,8 +58,8 @@ export function shareWork(
   return {
     work: { id, asked },
     interrupted: new Set(cut.filter(({ holder }) => holder.work.id === id).map(({ run }) => run.connector)),
-    done: (connector) => {
-      const sync = newestSync(connector, asked);
+    done: async (connector) => {
+      const sync = await newestSync(connector, asked);
       if (sync === null || sync.run.report === null || !hasSettled(sync.run)) return null;
       const { run, holder } = sync;
       const found = { report: sync.run.report, pid: holder.pid };
@@ -67,8 +68,8 @@ export function shareWork(
       const isPart = holder.work.id === resumedId && run.state === 'ok';
       return isPart && !wasMeanwhile ? { ...found, because: 'done-before-interruption' } : null;
     },
-    isRunning: (connector) => {
-      const status = readStatus(connector);
+    isRunning: async (connector) => {
+      const status = await readStatus(connector);
       return status?.lastRun?.state === 'running' && !isGone(status.lastHolder);
     },
   };
@@ -80,16 +81,16 @@ interface KnownSync {
 }
 
 /** Null also where something else has held the connector since, or where the run was asked for otherwise. */
-function newestSync(connector: ConnectorSettings, asked: string): KnownSync | null {
-  const { lastRun: run = null, lastHolder: holder } = readStatus(connector) ?? {};
+async function newestSync(connector: ConnectorSettings, asked: string): Promise<KnownSync | null> {
+  const { lastRun: run = null, lastHolder: holder } = (await readStatus(connector)) ?? {};
   if (run === null || holder?.work === undefined || holder.work.asked !== asked) return null;
   return run.startedAt < holder.since ? null : { run, holder: { ...holder, work: holder.work } };
 }
 
-function readStatus({ name, sink }: ConnectorSettings): ConnectorStatus | null {
+async function readStatus({ name, sink }: ConnectorSettings): Promise<ConnectorStatus | null> {
   try {
-    using history = openExistingHistory(sink);
-    return history === null ? null : statusOf(history, name);
+    await using history = await openExistingHistory(sink);
+    return history === null ? null : await statusOf(history, name);
   } catch {
     return null; // A sink that cannot be read is met again by the run, which says what is wrong with it.
   }

@@ -81,7 +81,7 @@ async function openAll(
   const budgets = await openRunBudgets({ settings, clock, onError: tellError, maxThrottleWaitMs });
   onOpened(() => budgets[Symbol.asyncDispose]());
   const ledgers = await openServedLedgers(connectors, clock);
-  onOpened(() => ledgers[Symbol.dispose]());
+  onOpened(() => ledgers[Symbol.asyncDispose]());
   const app = await openApp({
     settings,
     clock,

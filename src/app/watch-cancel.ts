@@ -1,45 +1,57 @@
 import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
+import type { RunId } from '../core/names.ts';
 import type { LedgerReader } from '../sinks/ledger-reader.ts';
 
-/** Asking costs microseconds; a person who cancels looks at the screen meanwhile. */
+/** Asking is cheap; a person who cancels looks at the screen meanwhile. */
 const everyMs = 1000;
 
-export interface CancelWatch extends Disposable {
+export interface CancelWatch extends AsyncDisposable {
   /** Aborted with `SyncError` CANCELLED once somebody has asked for the run's end in the ledger. */
   readonly signal: AbortSignal;
   /** Tells which run it is: the watch begins with its start. */
   onEvent(event: RunEvent): void;
 }
 
-/** Looks into the ledger once a second whether the run shall end: whoever asks may be any process that can open the sink. */
+/** Looks into the ledger about once a second whether the run shall end: the request may come from any process that can open the sink. */
 export function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>): CancelWatch {
   const cancelled = new AbortController();
   let timer: NodeJS.Timeout | undefined;
-  const stop = (): void => clearInterval(timer);
+  let watched: RunId | null = null;
+  let asking: Promise<void> = Promise.resolve();
+  const stop = (): void => {
+    watched = null;
+    clearTimeout(timer);
+  };
+  const ask = async (run: RunId): Promise<void> => {
+    // A ledger that cannot be read now is asked again in a second; the run itself meets what is wrong with it.
+    const isRequested = await history.isCancelRequested(run).catch(() => false);
+    if (watched !== run) return;
+    if (!isRequested) {
+      askLater(run);
+      return;
+    }
+    stop();
+    const message = `run ${run} was cancelled by a request`;
+    cancelled.abort(new SyncError(message, { code: 'CANCELLED', recovery: 'stop' }));
+  };
+  const askLater = (run: RunId): void => {
+    timer = setTimeout(() => {
+      asking = ask(run);
+    }, everyMs).unref();
+  };
   return {
     signal: cancelled.signal,
     onEvent: (event) => {
-      if (event.kind === 'run-finished') stop();
-      if (event.kind !== 'run-started') return;
-      const { run } = event;
+      if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
       stop();
-      timer = setInterval(() => {
-        if (!isRequested(() => history.isCancelRequested(run))) return;
-        stop();
-        cancelled.abort(
-          new SyncError(`run ${run} was cancelled by a request`, { code: 'CANCELLED', recovery: 'stop' }),
-        );
-      }, everyMs).unref();
+      if (event.kind === 'run-finished') return;
+      watched = event.run;
+      askLater(event.run);
     },
-    [Symbol.dispose]: stop,
+    [Symbol.asyncDispose]: async () => {
+      stop();
+      await asking;
+    },
   };
-}
-
-function isRequested(read: () => boolean): boolean {
-  try {
-    return read();
-  } catch {
-    return false; // A ledger that cannot be read now is asked again in a second; the run itself meets what is wrong with it.
-  }
 }

@@ -10,12 +10,12 @@ import { selectEntities } from '../engine/select-entities.ts';
 import { syncConnector } from '../engine/sync-connector.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';
-import { statusOf } from '../sinks/open-history.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
 import { resolveConnector } from '../source/api/resolve-connector.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
+import { statusOf } from '../sinks/registry.ts';
 import { watchCancel } from './watch-cancel.ts';
 
 /** The app itself; `openApp` loads it. */
@@ -68,10 +68,10 @@ export function wireApp(options: AppOptions): App {
       await using shared = await openSink(connector.sink, { signal, sinkId });
       const { sink } = shared;
       if (onStatus !== undefined) {
-        const status = statusOf(sink.history, connector.name);
+        const status = await statusOf(sink.history, connector.name);
         onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
       }
-      using cancel = watchCancel(sink.history);
+      await using cancel = watchCancel(sink.history);
       return await syncConnector({
         identity: {
           connector: connector.name,

@@ -1,5 +1,5 @@
 import { connectorNamed } from '../settings/chosen-connectors.ts';
-import { openExistingHistory } from '../sinks/open-history.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 import { windowText } from '../engine/run-options.ts';
 import type { RunBackfill } from '../jobs/run-connector.ts';
 import { plannedBackfill, readRequest } from './backfill-request.ts';
@@ -17,8 +17,8 @@ export function workerBackfills(options: WorkerRunsOptions): RunBackfill {
     const asked = readRequest(text);
     const plan = plannedBackfill(connector, asked);
     const keyOf = (window: string): string => `${name} ${plan.id} ${window}`;
-    using history = openExistingHistory(connector.sink);
-    const finished = new Set(history?.finishedWindows(name, plan.id) ?? []);
+    await using history = await openExistingHistory(connector.sink);
+    const finished = new Set(await history?.finishedWindows(name, plan.id));
     const texts = plan.windows.map(windowText);
     const { last, isDone } = await runWindows({
       plan,

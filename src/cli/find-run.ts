@@ -1,5 +1,5 @@
 import { usage } from '../core/usage-error.ts';
-import { openExistingHistory } from '../sinks/open-history.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 import { isRunId } from '../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
@@ -10,11 +10,13 @@ export interface FoundRun {
 }
 
 /** The run of that id, whichever sink holds it. Throws USAGE where none does. */
-export function findRun(settings: LocalSettings, id: string, program: string): FoundRun {
-  const [found] = fromEverySink(settings, (history, sink) => {
-    const run = isRunId(id) ? history.run(id) : null;
-    return run === null ? [] : [{ run, sink }];
-  }).flat();
+export async function findRun(settings: LocalSettings, id: string, program: string): Promise<FoundRun> {
+  const found = (
+    await fromEverySink(settings, async (history, sink) => {
+      const run = isRunId(id) ? await history.run(id) : null;
+      return run === null ? [] : [{ run, sink }];
+    })
+  ).flat()[0];
   if (found !== undefined) return found;
   throw usage(
     isRunId(id)
@@ -24,12 +26,14 @@ export function findRun(settings: LocalSettings, id: string, program: string): F
 }
 
 /** Each sink of the config that exists, once. */
-export function fromEverySink<Result>(
+export async function fromEverySink<Result>(
   settings: LocalSettings,
-  read: (history: LedgerReader, sink: SinkSettings) => Result,
-): readonly Result[] {
-  return [...settings.sinks.values()].flatMap((sink) => {
-    using history = openExistingHistory(sink);
-    return history === null ? [] : [read(history, sink)];
-  });
+  read: (history: LedgerReader, sink: SinkSettings) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const results: Result[] = [];
+  for (const sink of settings.sinks.values()) {
+    await using history = await openExistingHistory(sink);
+    if (history !== null) results.push(await read(history, sink));
+  }
+  return results;
 }

@@ -1,16 +1,16 @@
 import { usage } from '../core/usage-error.ts';
 import type { Queues } from '../jobs/open-queues.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { openExistingHistory } from '../sinks/open-history.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
 import type { CommandContext } from './command-context.ts';
 import { locateSink } from '../app/locate-sink.ts';
 
 /** Throws USAGE for a paused connector: no worker would run it. */
-export function checkNotPaused(connector: ConnectorSettings, program: string): void {
+export async function checkNotPaused(connector: ConnectorSettings, program: string): Promise<void> {
   const { name } = connector;
-  using history = openExistingHistory(connector.sink);
-  const paused = history?.pause(name) ?? null;
+  await using history = await openExistingHistory(connector.sink);
+  const paused = (await history?.pause(name)) ?? null;
   if (paused === null) return;
   throw usage(
     `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,

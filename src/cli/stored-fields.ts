@@ -8,14 +8,14 @@ import type { RecordReader } from '../sinks/record-reader.ts';
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
 /** What the sink holds of a record, column by column; of a tombstone perhaps the key alone. Null where the key is not stored. */
-export function storedFields(
+export async function storedFields(
   reader: RecordReader,
   connector: ConnectorName,
   entity: EntityName,
   keyText: string,
-): StoredFields | null {
-  const table = reader.table(connector, entity);
-  const record = table === null ? null : reader.record(connector, table, keyText);
+): Promise<StoredFields | null> {
+  const table = await reader.table(connector, entity);
+  const record = table === null ? null : await reader.record(connector, table, keyText);
   if (table === null || record === null) return null;
   return new Map(
     table.columns.map(({ name, type }, index) => [name, fieldValue(type, record.values[index] ?? null)]),

@@ -62,14 +62,18 @@ export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
 export async function startRun(options: SyncOptions, lease: Lease, beganMs: number): Promise<Run> {
   const { sink, source, clock, identity, onEvent, run, files = null } = options;
   const asked: RunOptions = { ...ordinaryRun, ...run };
-  const { definition, policies } = knownSchema(options.definition, options.entities, (table) =>
-    sink.drift.known(identity.connector, table),
+  const { connector } = identity;
+  const { definition, policies } = await knownSchema(
+    options.definition,
+    options.entities,
+    sink.drift,
+    connector,
   );
   const entities = withWindow(definition, options.entities, asked.window);
   const plan = planRun(definition, entities, clock.now(), asked);
   const startedMs = clock.now();
   const { run: id, continues, due, earlier } = await sink.startRun(lease, plan);
-  onEvent({ kind: 'run-started', connector: identity.connector, run: id, continues, due });
+  onEvent({ kind: 'run-started', connector, run: id, continues, due });
   const { serverTime } = source.stats();
   const ending = runEnding(options.signal, clock);
   return {

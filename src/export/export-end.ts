@@ -29,23 +29,24 @@ export interface ExportEnd extends Written {
 const searchedRuns = 100;
 
 /** Of the same state as the records. */
-export function exportEnd(
+export async function exportEnd(
   { connector, table }: EntityTarget,
-  { sinkId, newestSeq, history }: RecordReader,
+  reader: RecordReader,
   sinceSeq: number,
   written: Written,
-): ExportEnd {
+): Promise<ExportEnd> {
   const { name } = connector;
-  const runs = history.runs({ connector: name, kind: 'sync', limit: searchedRuns });
+  const { sinkId, history } = reader;
+  const runs = await history.runs({ connector: name, kind: 'sync', limit: searchedRuns });
   const run = runs.find(({ state }) => state === 'ok');
-  const entities = history.freshness(name);
+  const entities = await history.freshness(name);
   return {
     connector: name,
     entity: table.entity,
     ...written,
     sink: sinkId,
     sinceSeq,
-    nextSeq: newestSeq,
+    nextSeq: await reader.newestSeq(name),
     run: run === undefined ? null : { run: run.run, finishedAt: run.finishedAt },
     asOf: entities.find(({ entity }) => entity === table.entity)?.asOf ?? null,
     entities,

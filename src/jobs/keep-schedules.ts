@@ -55,7 +55,7 @@ export function openReconcile(
       const { written, kept, removed, foreign, outdated } = await reconcileSchedules({
         ...context,
         claim,
-        isPaused: (connector) => ledger.pause(connector) !== null,
+        paused: (sink) => ledger.paused(sink),
         lastRun: (connector) => ledger.lastRun(connector),
         retryDelayMs: timings.retryDelayMs,
       });

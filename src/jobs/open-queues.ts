@@ -24,7 +24,7 @@ export interface ApplyOptions {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   /** Sinks whose files are here. */
   readonly sinks: readonly ServedSink[];
-  readonly isPaused: (connector: ConnectorName) => boolean;
+  readonly paused: WorkerLedger['paused'];
   /** Names of sinks whose former file is gone for good. */
   readonly takeOver: readonly string[];
   /** With it, a cron slot that passed while Redis had no schedule is made up for. */
@@ -99,7 +99,7 @@ async function apply(queues: QueueSet, options: ApplyOptions): Promise<Reconcile
     queues,
     // What is written by hand is newer than the config of every process that runs.
     claim: await beginClaim(queues.redis),
-    lastRun: options.lastRun ?? (() => null),
+    lastRun: options.lastRun ?? (() => Promise.resolve(null)),
     clock,
     retryDelayMs: defaultTimings.retryDelayMs,
   });

@@ -80,7 +80,7 @@ async function settle(
   }
   if (!context.serves(connector)) return later(context.timings.busyDelayMs);
   // Its queue is held within seconds; until then its jobs must not begin a run.
-  if (context.ledger.lost(context.sinkName) !== null) return later(context.timings.busyDelayMs);
+  if ((await context.ledger.lost(context.sinkName)) !== null) return later(context.timings.busyDelayMs);
   if (running.has(connector)) return later(context.timings.busyDelayMs);
   running.add(connector);
   try {
@@ -93,8 +93,8 @@ async function settle(
       if (!stopping.aborted && context.slots.isFull()) await context.tellFull(context.sinkName);
       return { kind: 'give-back' };
     }
-    if (context.ledger.pause(connector) !== null) return { kind: 'complete', outcome: 'paused' };
-    if (isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
+    if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
+    if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
     if (work.kind === 'backfill' && context.runBackfill === null) {
       log.warn({ connector }, 'a backfill waits for a worker that can make one');
       return later(withoutBackfillsMs);
@@ -119,9 +119,9 @@ async function settle(
   }
 }
 
-function isNeedless({ ledger }: JobContext, work: ConnectorJob): boolean {
+async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<boolean> {
   if (work.kind !== 'sync' || work.reason !== 'catch-up' || work.due === null) return false;
-  return isMadeUpFor(work.due, ledger.lastRun(work.connector));
+  return isMadeUpFor(work.due, await ledger.lastRun(work.connector));
 }
 
 async function carryOut(

@@ -49,11 +49,12 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
       return;
     }
     const delayMs = jitterOffset(connector, schedule?.jitterMs ?? 0);
+    const deadlineMs = await deadlineOf(context, { sink, connector, schedule, due });
     await untilTaken(context, () =>
       addSync(
         queues.syncs(sink),
         { connector, reason: 'schedule', due: due + delayMs },
-        { delayMs, retryDelayMs, deadlineMs: deadlineOf(context, { sink, connector, schedule, due }) },
+        { delayMs, retryDelayMs, deadlineMs },
       ),
     );
   };
@@ -64,7 +65,7 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
  * another machine's, when the next run would be due. Data that is older than that goes first, by an hour at most: connectors
  * that are never read because their runs fail must not keep all others waiting.
  */
-function deadlineOf(
+async function deadlineOf(
   { ledger, sinks }: TickContext,
   {
     sink,
@@ -77,19 +78,13 @@ function deadlineOf(
     readonly schedule: Schedule | null;
     readonly due: number;
   },
-): number {
-  const freshUntil = sinks.some(({ id }) => id === sink) ? known(() => ledger.freshUntil(connector)) : null;
+): Promise<number> {
+  // The order of work is not worth a run: a ledger that cannot be read now says nothing of it.
+  const freshUntil = sinks.some(({ id }) => id === sink)
+    ? await ledger.freshUntil(connector).catch(() => null)
+    : null;
   if (freshUntil !== null) return Math.max(freshUntil, due - hourMs);
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
-}
-
-/** The order of work is not worth a run: a ledger that cannot be read now says nothing of it. */
-function known(ask: () => number | null): number | null {
-  try {
-    return ask();
-  } catch {
-    return null;
-  }
 }
 
 /** Deployments that share a Redis may each have a connector of this name: another's schedule says nothing about this tick. */

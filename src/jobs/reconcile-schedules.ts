@@ -32,7 +32,7 @@ export interface ReconcileOptions {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   /** Only schedulers of these sinks are looked at; all others belong to somebody else. */
   readonly sinks: readonly ServedSink[];
-  readonly isPaused: (connector: ConnectorName) => boolean;
+  readonly paused: WorkerLedger['paused'];
   /** Asked for cron schedules that were not there: a slot that passed without a run is made up for. */
   readonly lastRun: WorkerLedger['lastRun'];
   readonly claim: ScheduleClaim;
@@ -57,7 +57,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
   const foreign: string[] = [];
   const outdated: string[] = [];
   for (const sink of options.sinks) {
-    const wanted = wantedSchedules(options, sink);
+    const wanted = await wantedSchedules(options, sink);
     if (!(await isInForce(options, sink))) {
       outdated.push(sink.name);
       foreign.push(...differences(options, { sink, wanted, existing }));
@@ -71,7 +71,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
         kept.push(connector);
         continue;
       }
-      const repeat = { ...repeatOf(schedule), ...firstTime(options, connector, schedule) };
+      const repeat = { ...repeatOf(schedule), ...(await firstTime(options, connector, schedule)) };
       await ticks.upsertJobScheduler(id, repeat, templateOf(sink, connector, schedule));
       written.push(connector);
       await makeUp(options, sink, { connector, schedule, stored });
@@ -134,26 +134,25 @@ function differences(
  * An interval's first run comes at once, but for a connector that has run already: then when the interval since that run is over.
  * Otherwise a Redis that has forgotten everything would have every connector run at the same moment.
  */
-function firstTime(
+async function firstTime(
   { lastRun, clock }: ReconcileOptions,
   connector: ConnectorName,
   schedule: Schedule,
-): { readonly startDate?: number } {
+): Promise<{ readonly startDate?: number }> {
   if (schedule.kind !== 'every') return {};
-  const last = lastRun(connector);
+  const last = await lastRun(connector);
   if (last === null || last.state === 'running' || last.state === 'interrupted') return {};
   const startDate = Date.parse(last.startedAt) + schedule.everyMs;
   return startDate > clock.now() ? { startDate } : {};
 }
 
-function wantedSchedules(
-  { connectors, isPaused }: ReconcileOptions,
+async function wantedSchedules(
+  { connectors, paused }: ReconcileOptions,
   sink: ServedSink,
-): readonly WantedSchedule[] {
-  return [...connectors.values()].flatMap((connector) =>
-    connector.schedule === null || connector.sink.name !== sink.name || isPaused(connector.name)
-      ? []
-      : [{ connector: connector.name, schedule: connector.schedule }],
+): Promise<readonly WantedSchedule[]> {
+  const left = await paused(sink.name);
+  return [...connectors.values()].flatMap(({ name, schedule, sink: own }) =>
+    schedule === null || own.name !== sink.name || left.has(name) ? [] : [{ connector: name, schedule }],
   );
 }
 
@@ -168,7 +167,7 @@ async function makeUp(
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
   const { queues, lastRun, clock, retryDelayMs } = options;
-  const last = lastRun(connector);
+  const last = await lastRun(connector);
   const due = stored === undefined ? forgottenSlot(schedule, last, clock) : overdueSlot(stored, clock);
   if (due === null || isMadeUpFor(due, last)) return;
   await addSync(

@@ -50,14 +50,14 @@ export function serveQueues(
 export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],
-  isServed: (sink: string) => boolean,
+  isServed: (sink: string) => Promise<boolean>,
   easeOff: EaseOff,
 ): Promise<void> {
   // While Redis is left alone all rest, and begin again by themselves.
   if (easeOff.why() !== null) return;
   for (const sink of sinks) {
     const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
-    await one?.hold(!isServed(sink.name));
+    await one?.hold(!(await isServed(sink.name)));
   }
 }
 

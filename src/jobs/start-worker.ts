@@ -94,9 +94,12 @@ async function work(
   const outdated = new Set<string>();
   const full = new Set<string>();
   let served: readonly ServedQueue[] = [];
-  const isServed = (sink: string): boolean =>
-    !outdated.has(sink) && !full.has(sink) && context.ledger.lost(sink) === null;
-  const holdQueues = (): Promise<void> => holdUnserved(context, served, isServed, easeOff);
+  const isServed = async (sink: string): Promise<boolean> =>
+    (await context.ledger.lost(sink)) === null && !outdated.has(sink) && !full.has(sink);
+  let holding: Promise<void> = Promise.resolve();
+  // One after the other: the last one decides, by what is known last.
+  const holdQueues = (): Promise<void> =>
+    (holding = holding.catch(() => undefined).then(() => holdUnserved(context, served, isServed, easeOff)));
   const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
     if (full.size === 0) return;
     full.clear();
@@ -183,11 +186,13 @@ async function work(
   const ended = watching.then(stop);
   // Avoid an unhandled rejection when `ended` is not awaited.
   ended.catch(() => undefined);
-  const state = (): Promise<WorkerState> =>
-    readWorkerState(context, [
+  const state = async (): Promise<WorkerState> => {
+    const lost = await lostSinks(context.sinks, context.ledger);
+    return await readWorkerState(context, [
       ...problemsOf(stopping.signal, easeOff.why(), stuck, outdated),
-      ...lostSinks(context.sinks, context.ledger),
+      ...lost,
     ]);
+  };
   try {
     await options.beforeJobs?.({ queues, state });
   } catch (error) {

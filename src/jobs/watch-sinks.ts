@@ -20,7 +20,7 @@ export async function watchSinks(options: {
   const told = new Set<string>();
   while (await slept(clock, everyMs, signal)) {
     for (const { name: sink } of sinks) {
-      const found = ledger.lost(sink);
+      const found = await ledger.lost(sink);
       if (found === null && told.delete(sink)) {
         log.info({ sink }, 'the file of this sink is back at its place');
       }
@@ -36,9 +36,13 @@ export async function watchSinks(options: {
 }
 
 /** For people, without a path: which sinks are not served because their file is not at its place. */
-export function lostSinks(sinks: readonly ServedSink[], ledger: WorkerLedger): readonly string[] {
+export async function lostSinks(
+  sinks: readonly ServedSink[],
+  ledger: WorkerLedger,
+): Promise<readonly string[]> {
+  const found = await Promise.all(sinks.map(({ name }) => ledger.lost(name)));
   return sinks
-    .filter(({ name }) => ledger.lost(name) !== null)
+    .filter((_, index) => found[index] !== null)
     .map(
       ({ name }) =>
         `the file of sink ${name} was moved or replaced; its jobs wait. Put the file back, or restart the worker`,

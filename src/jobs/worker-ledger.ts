@@ -1,18 +1,20 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 
-/** What a worker asks of the sinks' own accounts; each question is answered from the file at that moment. */
+/** What a worker asks of the ledgers of its sinks; each question is answered with what is stored at that moment. */
 export interface WorkerLedger {
-  pause(connector: ConnectorName): { readonly since: Instant; readonly reason: string } | null;
+  pause(connector: ConnectorName): Promise<{ readonly since: Instant; readonly reason: string } | null>;
+  /** The paused connectors of a sink, by its name. */
+  paused(sink: string): Promise<ReadonlySet<ConnectorName>>;
   /** The newest sync; runs of other kinds make up for none that was due. */
-  lastRun(connector: ConnectorName): LastRun | null;
+  lastRun(connector: ConnectorName): Promise<LastRun | null>;
   /**
    * When the first of its entities is older than its `freshWithin`, in milliseconds; long ago where one was never read. Null: no
    * entity has such a limit.
    */
-  freshUntil(connector: ConnectorName): number | null;
-  /** What is at the place of a sink's file when that file is not there any more, for the log; null while it is there. */
-  lost(sink: string): string | null;
+  freshUntil(connector: ConnectorName): Promise<number | null>;
+  /** What is wrong at a sink's place when the sink is not there any more, for the log; null while it is there. */
+  lost(sink: string): Promise<string | null>;
 }
 
 export interface LastRun {

@@ -4,7 +4,7 @@ import type { JobLog } from '../jobs/job-log.ts';
 /** What readiness is asked of; see `MonitorOptions.health`. */
 export interface HealthSources {
   readonly worker: () => Promise<{ readonly isReady: boolean; readonly problems: readonly string[] }>;
-  readonly sinks: () => readonly { readonly name: string; readonly problem: string | null }[];
+  readonly sinks: () => Promise<readonly { readonly name: string; readonly problem: string | null }[]>;
 }
 
 export interface Readiness {
@@ -26,8 +26,14 @@ export function openReadiness(
   let wasReady = true;
 
   const ask = async (): Promise<Readiness> => {
-    const ofWorker = await workerProblems(health.worker, withinMs, clock);
-    const ofSinks = sinkProblems(health.sinks);
+    const within = <Answer>(answer: Promise<Answer>, late: Answer): Promise<Answer> =>
+      answeredWithin(answer, late, withinMs, clock);
+    const [ofWorker, ofSinks] = await Promise.all([
+      within(workerProblems(health.worker), [
+        `the worker's state is not known: no answer within ${withinMs} ms, is Redis there?`,
+      ]),
+      within(sinkProblems(health.sinks), [untold(`no answer within ${withinMs} ms`)]),
+    ]);
     const problems = [...ofWorker, ...ofSinks.map(({ shown }) => shown)];
     const isReady = problems.length === 0;
     if (isReady !== wasReady) {
@@ -45,38 +51,49 @@ export function openReadiness(
   };
 }
 
-async function workerProblems(
-  worker: HealthSources['worker'],
+async function answeredWithin<Answer>(
+  answer: Promise<Answer>,
+  late: Answer,
   withinMs: number,
   clock: Clock,
-): Promise<readonly string[]> {
+): Promise<Answer> {
   const answered = new AbortController();
-  const late = clock.sleep(withinMs, answered.signal).then(
-    () => [`the worker's state is not known: no answer within ${withinMs} ms, is Redis there?`],
-    () => [],
+  const tooLate = clock.sleep(withinMs, answered.signal).then(
+    () => late,
+    () => late,
   );
-  const state = askWorker(worker).catch(() => ["the worker's state cannot be told, is Redis there?"]);
-  return await Promise.race([state, late]).finally(() => answered.abort());
+  return await Promise.race([answer, tooLate]).finally(() => answered.abort());
 }
 
-async function askWorker(worker: HealthSources['worker']): Promise<readonly string[]> {
-  const { isReady, problems } = await worker();
-  if (problems.length > 0) return problems;
-  return isReady ? [] : ['the worker takes no jobs'];
-}
-
-function sinkProblems(
-  sinks: HealthSources['sinks'],
-): readonly { readonly shown: string; readonly logged: string }[] {
+async function workerProblems(worker: HealthSources['worker']): Promise<readonly string[]> {
   try {
-    return sinks()
+    const { isReady, problems } = await worker();
+    if (problems.length > 0) return problems;
+    return isReady ? [] : ['the worker takes no jobs'];
+  } catch {
+    return ["the worker's state cannot be told, is Redis there?"];
+  }
+}
+
+interface SinkProblem {
+  readonly shown: string;
+  readonly logged: string;
+}
+
+async function sinkProblems(sinks: HealthSources['sinks']): Promise<readonly SinkProblem[]> {
+  try {
+    return (await sinks())
       .filter(({ problem }) => problem !== null)
       .map(({ name, problem }) => ({
         shown: `sink ${name} cannot be used; the log says why`,
         logged: `sink ${name}: ${problem}`,
       }));
   } catch (error) {
-    const shown = 'the state of the sinks cannot be told; the log says why';
-    return [{ shown, logged: `${shown}: ${String(error)}` }];
+    return [untold(String(error))];
   }
+}
+
+function untold(why: string): SinkProblem {
+  const shown = 'the state of the sinks cannot be told; the log says why';
+  return { shown, logged: `${shown}: ${why}` };
 }

@@ -1,9 +1,9 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 
 /** The files that a sink has closed and never changes again. Read only, without a lease, beside a process that writes. */
-export interface ClosedFiles extends Disposable {
-  /** Compares lengths: some microseconds a file. Throws `SyncError` SINK_FAILED. */
-  lengths(connector: ConnectorName): CheckedFiles;
+export interface ClosedFiles extends AsyncDisposable {
+  /** Compares lengths: some microseconds a file. Rejects with `SyncError` SINK_FAILED. */
+  lengths(connector: ConnectorName): Promise<CheckedFiles>;
   /** Reads every file and compares its hash too. Rejects with the signal's reason; else as `lengths`. */
   contents(connector: ConnectorName, how: ContentsOptions): Promise<CheckedFiles>;
 }

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import { openSqlite } from './ledger/open-sqlite.ts';
-import type { KeyAndHash } from './read-keys.ts';
+import type { KeyAndHash } from './record-reader.ts';
 
 export interface KeyDifferences {
   /** In the first only. */
@@ -21,18 +21,18 @@ export interface KeyGroup {
 const insertAtOnce = 10_000;
 
 /** Compares two sets of rows of any size; `scratchFile` is made for it and holds them meanwhile, so that memory stays flat. */
-export function compareKeys(
-  first: Iterable<KeyAndHash>,
-  second: Iterable<KeyAndHash>,
+export async function compareKeys(
+  first: AsyncIterable<readonly KeyAndHash[]>,
+  second: AsyncIterable<readonly KeyAndHash[]>,
   { scratchFile, limit }: { readonly scratchFile: string; readonly limit: number },
-): KeyDifferences {
+): Promise<KeyDifferences> {
   const db = openSqlite(scratchFile);
   try {
     // What is lost with the process is no loss.
     db.pragma('journal_mode = OFF');
     db.pragma('synchronous = OFF');
-    fill(db, 'first', first);
-    fill(db, 'second', second);
+    await fill(db, 'first', first);
+    await fill(db, 'second', second);
     const group = (from: string): KeyGroup => ({
       count: db.prepare<[], number>(`SELECT count(*) ${from}`).pluck().get() ?? 0,
       first: db
@@ -52,15 +52,21 @@ export function compareKeys(
   }
 }
 
-function fill(db: Database.Database, table: 'first' | 'second', rows: Iterable<KeyAndHash>): void {
+async function fill(
+  db: Database.Database,
+  table: 'first' | 'second',
+  batches: AsyncIterable<readonly KeyAndHash[]>,
+): Promise<void> {
   db.exec(`CREATE TABLE ${table} (key TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID`);
   const insert = db.prepare<[string, string]>(`INSERT INTO ${table} (key, hash) VALUES (?, ?)`);
   db.exec('BEGIN');
   let inserted = 0;
-  for (const { keyText, hash } of rows) {
-    insert.run(keyText, hash);
-    inserted += 1;
-    if (inserted % insertAtOnce === 0) db.exec('COMMIT; BEGIN');
+  for await (const rows of batches) {
+    for (const { keyText, hash } of rows) insert.run(keyText, hash);
+    inserted += rows.length;
+    if (inserted < insertAtOnce) continue;
+    db.exec('COMMIT; BEGIN');
+    inserted = 0;
   }
   db.exec('COMMIT');
 }

@@ -5,8 +5,11 @@ import type { Lease } from './sink.ts';
 
 /** Fields that the definition does not declare, and values that do not fit the column it declares. */
 export interface Drift {
-  /** What is known of an entity's undeclared fields, and the columns that were added for them. */
-  known(connector: ConnectorName, entity: EntityName): KnownDrift;
+  /** What is known of the undeclared fields of these entities, each of which is in the answer, and the columns that were added for them. */
+  known(
+    connector: ConnectorName,
+    entities: readonly EntityName[],
+  ): Promise<ReadonlyMap<EntityName, KnownDrift>>;
   /**
    * Adds a typed column for each undeclared field whose name and stored values all fit one, and moves the values over; one
    * transaction per entity. Gives the new columns. The last thing before `finish`: the run's records are not prepared for them.

@@ -7,45 +7,41 @@ import type { WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport } from './run-report.ts';
 import type { Holder, Pause } from './sink.ts';
 
-/** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state. */
+/** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its own. */
 export interface LedgerReader {
   /** Newest first; of every kind unless one is named. */
   runs(filter: {
     readonly connector?: ConnectorName;
     readonly kind?: RunKind;
     readonly limit: number;
-  }): readonly RunSummary[];
-  run(id: RunId): RunSummary | null;
+  }): Promise<readonly RunSummary[]>;
+  run(id: RunId): Promise<RunSummary | null>;
   /** By name; of these connectors alone where they are named. One pass over the sink either way. */
-  connectors(only?: readonly ConnectorName[]): readonly ConnectorStatus[];
+  connectors(only?: readonly ConnectorName[]): Promise<readonly ConnectorStatus[]>;
   /** How every connector stands, in a pass that stays light for ten thousand of them. */
-  overview(): readonly ConnectorOverview[];
-  /** Another number whenever another connection has changed the file since the last question. */
-  changeMark(): number;
-  /** The id of the sink, as it was given when the file was made. */
-  sinkId(): string;
+  overview(): Promise<readonly ConnectorOverview[]>;
   /** Partitions that failed and stay due, newest failure first. */
-  failures(connector: ConnectorName, limit: number): readonly PartitionFailure[];
+  failures(connector: ConnectorName, limit: number): Promise<readonly PartitionFailure[]>;
   /** Quarantined records, newest first. */
-  quarantine(connector: ConnectorName, limit: number): readonly QuarantineRow[];
+  quarantine(connector: ConnectorName, limit: number): Promise<readonly QuarantineRow[]>;
   /** Every paused connector, by name. */
-  pauses(): readonly PausedConnector[];
+  pauses(): Promise<readonly PausedConnector[]>;
   /** Null: the connector is not paused. */
-  pause(connector: ConnectorName): PausedConnector | null;
+  pause(connector: ConnectorName): Promise<PausedConnector | null>;
   /** True when somebody asked for the end of this run. */
-  isCancelRequested(run: RunId): boolean;
+  isCancelRequested(run: RunId): Promise<boolean>;
   /** How old each entity's records are at most; entities that were never begun are left out. */
-  freshness(connector: ConnectorName): readonly EntityFreshness[];
+  freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
   /** Undeclared and misfitting fields, by entity and name. */
-  drift(connector: ConnectorName): readonly DriftRow[];
+  drift(connector: ConnectorName): Promise<readonly DriftRow[]>;
   /** Rows that seem to be gone upstream and are not tombstoned, by entity; at most `limit`. */
-  missing(connector: ConnectorName, limit: number): readonly MissingRow[];
+  missing(connector: ConnectorName, limit: number): Promise<readonly MissingRow[]>;
   /** Files that did not come when they were last asked for, and are wanted still; newest failure first. */
-  fileFailures(connector: ConnectorName, limit: number): readonly FailedFile[];
+  fileFailures(connector: ConnectorName, limit: number): Promise<readonly FailedFile[]>;
   /** Windows of this backfill that are done. */
-  finishedWindows(connector: ConnectorName, backfill: string): readonly string[];
+  finishedWindows(connector: ConnectorName, backfill: string): Promise<readonly string[]>;
   /** A row's state as the ledger knows it; null where the key is not stored. */
-  explain(connector: ConnectorName, table: EntityTable, keyText: string): RowHistory | null;
+  explain(connector: ConnectorName, table: EntityTable, keyText: string): Promise<RowHistory | null>;
 }
 
 export interface MissingRow {

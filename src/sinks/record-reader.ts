@@ -5,21 +5,32 @@ import type { LedgerReader } from './ledger-reader.ts';
 
 /**
  * Stored records, read only. Everything that one reader gives is one state of the sink, however long the reading takes and whoever
- * writes meanwhile; nothing is held in memory but what was asked for last. Reading throws `SyncError` SINK_FAILED.
+ * writes meanwhile; nothing is held in memory but what was asked for last. One question at a time: what is read in batches is read to
+ * its end, or left, before the next question. Rejects with `SyncError` SINK_FAILED.
  */
-export interface RecordReader extends Disposable {
+export interface RecordReader extends AsyncDisposable {
   /** Random id made with the sink: numbers of another sink mean nothing here. */
   readonly sinkId: string;
-  /** The newest change number of the whole sink: every change of this state has this one or a lower one, every later change a higher. */
-  readonly newestSeq: number;
+  /**
+   * The newest change number of the connector: each of its changes in this state has this one or a lower one, each later change a
+   * higher one. 0 before the first.
+   */
+  newestSeq(connector: ConnectorName): Promise<number>;
   /** The ledger in the same state. */
   readonly history: LedgerReader;
   /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
-  table(connector: ConnectorName, entity: EntityName): EntityTable | null;
-  /** Each record whose newest change is behind number `after`, once, in the order of these changes. `table` is what `table()` gave. */
-  changes(connector: ConnectorName, table: EntityTable, after: number): Iterable<StoredRecord>;
+  table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
+  /**
+   * Each record whose newest change is behind number `after`, once, in the order of these changes; in batches, because a promise for
+   * each would take longer than the reading. `table` is what `table()` gave.
+   */
+  changes(
+    connector: ConnectorName,
+    table: EntityTable,
+    after: number,
+  ): AsyncIterable<readonly StoredRecord[]>;
   /** Null where the key is not stored. */
-  record(connector: ConnectorName, table: EntityTable, keyText: string): StoredRecord | null;
+  record(connector: ConnectorName, table: EntityTable, keyText: string): Promise<StoredRecord | null>;
 }
 
 export interface StoredRecord {
@@ -31,4 +42,19 @@ export interface StoredRecord {
   /** In the order of `EntityTable.columns`. Integers may be bigint. */
   readonly values: readonly ColumnValue[];
   readonly extra: string | null;
+}
+
+/** The keys of what is stored, read only, in one state of the sink whoever writes meanwhile. */
+export interface KeyReader extends AsyncDisposable {
+  /**
+   * Every row without a tombstone, in batches, in no order that means anything; nothing where nothing was ever stored. Rejects with
+   * `SyncError` SINK_FAILED, and SINK_INCOMPATIBLE where the rows have another key.
+   */
+  keys(connector: ConnectorName, table: EntityTable): AsyncIterable<readonly KeyAndHash[]>;
+}
+
+export interface KeyAndHash {
+  /** As `PreparedRecord.keyText` has it. */
+  readonly keyText: string;
+  readonly hash: string;
 }

@@ -1,6 +1,4 @@
 import type { Clock } from '../core/clock.ts';
-import { fileAt } from './ledger/file-place.ts';
-import { ledgerFile } from './open-history.ts';
 import { openSink } from './registry.ts';
 import type { SinkOptions } from './sink-options.ts';
 import type { Sink } from './sink.ts';
@@ -22,8 +20,6 @@ const leastCacheKiB = 4 * 1024;
 
 interface OpenedSink {
   readonly opening: Promise<Sink>;
-  /** The file that was opened; null until it is. */
-  file: string | null;
   readonly users: Set<{ readonly signal: AbortSignal }>;
   /** Ends every wait for the write lock. */
   readonly waits: AbortController;
@@ -44,20 +40,16 @@ export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
   const begin = (options: SinkOptions, sinkId: string | null): OpenedSink => {
     const waits = new AbortController();
     const deps = { clock, cacheKiB, signal: waits.signal, ...(sinkId === null ? {} : { sinkId }) };
-    const opened: OpenedSink = { opening: openSink(options, deps), file: null, users: new Set(), waits };
+    const opened: OpenedSink = { opening: openSink(options, deps), users: new Set(), waits };
     openedByName.set(options.name, opened);
     return opened;
   };
-  return async (options, { signal, sinkId }) => {
-    const known = openedByName.get(options.name);
-    const isUsable =
-      known !== undefined && (known.file === null || known.file === fileAt(ledgerFile(options)));
-    const opened = isUsable ? known : begin(options, sinkId);
+  const join = async (name: string, opened: OpenedSink, signal: AbortSignal): Promise<SharedSink> => {
     const user = { signal };
     opened.users.add(user);
     const onAbort = (): void => {
       if (![...opened.users].every((each) => each.signal.aborted)) return;
-      forget(options.name, opened);
+      forget(name, opened);
       opened.waits.abort(signal.reason);
     };
     signal.addEventListener('abort', onAbort, { once: true });
@@ -66,12 +58,11 @@ export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
       signal.removeEventListener('abort', onAbort);
       opened.users.delete(user);
       if (opened.users.size > 0) return false;
-      forget(options.name, opened);
+      forget(name, opened);
       return true;
     };
     try {
       const sink = await opened.opening;
-      opened.file ??= fileAt(ledgerFile(options));
       return {
         sink,
         [Symbol.asyncDispose]: async () => {
@@ -82,5 +73,16 @@ export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
       leave();
       throw error;
     }
+  };
+  return async (options, { signal, sinkId }) => {
+    const { name } = options;
+    const known = openedByName.get(name);
+    if (known !== undefined) {
+      const shared = await join(name, known, signal);
+      if (await shared.sink.isInPlace()) return shared;
+      forget(name, known);
+      await shared[Symbol.asyncDispose]();
+    }
+    return await join(name, openedByName.get(name) ?? begin(options, sinkId), signal);
   };
 }

@@ -27,6 +27,8 @@ import type { LeftWork, RunKind, RunReport } from './run-report.ts';
 export interface Sink extends AsyncDisposable {
   /** Random id made with the sink: tells two files of one name apart. */
   readonly id: string;
+  /** False once the sink is not where it was opened any more (moved away, replaced): nothing can be stored through this object. */
+  isInPlace(): Promise<boolean>;
   /**
    * Takes the connector for this process until the lease is disposed or the process dies.
    * Repairs what a killed writer left, marks its runs `interrupted`.

@@ -92,7 +92,7 @@ describe.each(['sqlite', 'jsonl'] as const)('reset in a %s sink', (sink) => {
             durability: 'normal',
           } as const);
     await using open = await openSink(options, { clock: systemClock });
-    const [status] = open.history.connectors();
+    const [status] = await open.history.connectors();
     const holder = { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' };
     const identity = { ...status, connector: 'newsletter' as ConnectorName, definitionHash: '', holder };
     await using _lease = await open.acquire({

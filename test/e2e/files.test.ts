@@ -6,7 +6,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import { openHistory } from '../../src/sinks/open-history.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
 import {
   file,
   fileReply,
@@ -105,15 +105,15 @@ describe.each(['sqlite', 'jsonl'] as const)('the files of records in a %s sink',
       setAside: 0,
     });
     expect(Object.keys(stored())).toEqual([nameOf('good')]);
-    using history = openHistory(place);
-    const [connector] = history.connectors();
+    await using history = await openHistory(place);
+    const [connector] = await history.connectors();
     expect(connector?.entities.find(({ entity }) => entity === 'attachments')?.files).toEqual({
       stored: 1,
       bytes: 4,
       wanted: 2,
       failed: 2,
     });
-    expect(history.fileFailures(connector?.connector ?? ('' as never), 5)).toHaveLength(2);
+    expect(await history.fileFailures(connector?.connector ?? ('' as never), 5)).toHaveLength(2);
 
     isBack = true;
     expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 2, failed: 0, left: 0 }] });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Instant } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
-import { openHistory } from '../../src/sinks/open-history.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { success, throttled } from '../support/hostile/replies.ts';
@@ -30,10 +30,11 @@ const lists = [{ id: 'list-0' }, { id: 'list-1' }];
 const page = (rows: readonly JsonObject[], call: HostileCall): Reply =>
   success(rows.slice(Number(call.params['offset'] ?? 0)), { links: [] });
 
-const asOfMembers = (): Instant | null | undefined => {
-  using history = openHistory(sampleSinks.sqlite.options(folder));
-  return history.freshness(mailing.name as ConnectorName).find(({ entity }) => entity === 'list_members')
-    ?.asOf;
+const asOfMembers = async (): Promise<Instant | null | undefined> => {
+  await using history = await openHistory(sampleSinks.sqlite.options(folder));
+  return (await history.freshness(mailing.name as ConnectorName)).find(
+    ({ entity }) => entity === 'list_members',
+  )?.asOf;
 };
 
 it('does not call an entity fresh when an earlier run of the chain put too much of it into quarantine', async () => {
@@ -63,7 +64,7 @@ it('does not call an entity fresh when an earlier run of the chain put too much 
       concurrency: 1,
     });
   expect(await run()).toMatchObject({ outcome: 'partial' });
-  expect(asOfMembers()).toBeNull();
+  expect(await asOfMembers()).toBeNull();
   isPaused = false;
   clock.advance(pauseMs);
   expect(await run()).toMatchObject({
@@ -74,5 +75,5 @@ it('does not call an entity fresh when an earlier run of the chain put too much 
     ],
     failures: [{ entity: 'list_members', code: 'QUARANTINE_LIMIT' }],
   });
-  expect(asOfMembers()).toBeNull();
+  expect(await asOfMembers()).toBeNull();
 });

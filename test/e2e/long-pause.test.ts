@@ -207,6 +207,7 @@ describe('a service that asks for a long pause', () => {
         wrapSink: (sink) => ({
           id: sink.id,
           history: sink.history,
+          isInPlace: () => sink.isInPlace(),
           acquire: (identity) => sink.acquire(identity),
           startRun: (lease, plan) => sink.startRun(lease, plan),
           nextPartitions: (lease, limit) => sink.nextPartitions(lease, limit),

@@ -153,7 +153,7 @@ async function tryHistory(seed: number, sink: 'sqlite' | 'jsonl'): Promise<void>
     const report = await world.sync({ guards, isFull: random() < 0.6 }, { clock });
     const seen = `seed ${seed}, ${sink}, run ${run}`;
     const after = keysOf(world, tables);
-    const pending = world.pending();
+    const pending = await world.pending();
     for (const one of report.entities) {
       const { withheld, entity } = one;
       if (!histories.has(entity)) continue;

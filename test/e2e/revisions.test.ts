@@ -31,8 +31,8 @@ interface Undeleted {
   readonly why: 'in the trash' | 'only a full walk sees it' | 'waiting' | 'no reason';
 }
 
-function compare(world: RevisionWorld): Compared {
-  const pending = world.pending();
+async function compare(world: RevisionWorld): Promise<Compared> {
+  const pending = await world.pending();
   const truth = world.truth();
   const lost: string[] = [];
   const different: string[] = [];
@@ -105,7 +105,7 @@ describe.each(Object.keys(sampleSinks) as (keyof typeof sampleSinks)[])('ten rev
       const lines: string[] = [];
       expect((await world.sync()).outcome).toBe('ok');
       const full = sum(world.takeCalls());
-      expect(compare(world)).toEqual({ lost: [], different: [], undeleted: [] });
+      expect(await compare(world)).toEqual({ lost: [], different: [], undeleted: [] });
 
       for (let revision = 1; revision <= revisions; revision += 1) {
         world.moveTo(revision);
@@ -116,7 +116,7 @@ describe.each(Object.keys(sampleSinks) as (keyof typeof sampleSinks)[])('ten rev
           failures: [],
         });
         const calls = world.takeCalls();
-        const after = compare(world);
+        const after = await compare(world);
         expect({ revision, lost: after.lost, different: after.different }).toEqual({
           revision,
           lost: [],
@@ -130,7 +130,7 @@ describe.each(Object.keys(sampleSinks) as (keyof typeof sampleSinks)[])('ten rev
         const whole = await world.sync({ isFull: true });
         expect({ revision, outcome: whole.outcome }).toEqual({ revision, outcome: 'ok' });
         world.takeCalls();
-        const { lost, different, undeleted } = compare(world);
+        const { lost, different, undeleted } = await compare(world);
         expect({
           revision,
           lost,

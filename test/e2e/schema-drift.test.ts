@@ -12,7 +12,7 @@ import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import type { DriftRow } from '../../src/sinks/drift.ts';
-import { openHistory } from '../../src/sinks/open-history.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
 import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
@@ -73,9 +73,9 @@ function of(report: RunReport, entity: string): EntityReport {
 const written = (report: RunReport): number =>
   report.entities.reduce((sum, { counts }) => sum + counts.inserted + counts.updated, 0);
 
-function drift(type: SinkType, entity: string): readonly DriftRow[] {
-  using history = openHistory(sampleSinks[type].options(folder));
-  return history.drift(mailing.name as ConnectorName).filter((row) => row.entity === entity);
+async function drift(type: SinkType, entity: string): Promise<readonly DriftRow[]> {
+  await using history = await openHistory(sampleSinks[type].options(folder));
+  return (await history.drift(mailing.name as ConnectorName)).filter((row) => row.entity === entity);
 }
 
 const rows = (type: SinkType, table: EntityTable) => [
@@ -96,7 +96,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
     expect(report.outcome).toBe('ok');
     expect(of(report, 'automations').counts).toMatchObject({ updated: all });
     expect(rows(type, automations.table).every(({ extra }) => extra?.['nickname'] !== undefined)).toBe(true);
-    expect(drift(type, 'automations')).toMatchObject([
+    expect(await drift(type, 'automations')).toMatchObject([
       { field: 'nickname', types: ['string'], kind: 'undeclared', place: 'extra', firstRun: report.run },
     ]);
   });
@@ -112,9 +112,9 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
     const second = await sync(type, 'evolve');
     expect([second.outcome, written(second)]).toEqual(['ok', 0]);
     expect(sequenceOf(type)).toBe(before);
-    expect(drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'column' }]);
+    expect(await drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'column' }]);
     const events = activity.explodedTable?.entity ?? '';
-    expect(drift(type, events)).toMatchObject([{ field: 'device', place: 'column' }]);
+    expect(await drift(type, events)).toMatchObject([{ field: 'device', place: 'column' }]);
 
     edits.set('automations', (record, index) => ({ ...record, nickname: `w${index}` }));
     const third = await sync(type, 'evolve');
@@ -131,7 +131,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
     const second = await sync(type, 'quarantine');
     expect(of(second, 'automations').counts).toMatchObject({ quarantined: 1, updated: 0 });
     expect(second.failures).toMatchObject([{ entity: 'automations', code: 'QUARANTINE_LIMIT' }]);
-    expect(drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'quarantine' }]);
+    expect(await drift(type, 'automations')).toMatchObject([{ field: 'nickname', place: 'quarantine' }]);
     expect(of(await sync(type, 'quarantine'), 'automations').counts.quarantined).toBe(1);
 
     expect(of(await sync(type, 'keepExtra'), 'automations').counts).toMatchObject({
@@ -170,7 +170,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
     expect([refused.quarantined, refused.updated]).toEqual([refused.fetched, 0]);
     await sync(type, 'keepExtra');
     expect((await sync(type, 'fail')).outcome).toBe('ok');
-    expect(drift(type, 'automations')).toMatchObject([
+    expect(await drift(type, 'automations')).toMatchObject([
       { field: 'emails_sent', kind: 'misfit', types: ['string'], place: 'extra' },
     ]);
   });

@@ -3,6 +3,7 @@ import { Secret } from '../../src/core/secret.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { freePort } from '../support/redis.ts';
 import {
+  emptyLedger,
   collect,
   connectorsOf,
   newsletter,
@@ -46,7 +47,7 @@ it('answers within about two seconds when Redis has gone in between, or hangs', 
       bench.queues.apply({
         connectors: connectorsOf({ newsletter: yearly }),
         sinks: [warehouse],
-        isPaused: () => false,
+        paused: emptyLedger.paused,
         takeOver: [],
       }),
   ];

@@ -61,7 +61,7 @@ describe('with more due than can run', () => {
           order.push(name);
           return Promise.resolve({ ...ok, isDone: true });
         },
-        ledger: { ...emptyLedger, freshUntil: (name) => freshUntil[name] ?? null },
+        ledger: { ...emptyLedger, freshUntil: (name) => Promise.resolve(freshUntil[name] ?? null) },
         beforeJobs: async () => {
           await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
         },
@@ -133,7 +133,7 @@ describe('connectors that are never read, because their runs fail', () => {
         queues: openQueueSet(bench.client, prefix, () => undefined),
         connectors: connectorsOf({ [name]: every(hourMs / 2) }),
         sinks: [warehouse],
-        ledger: { freshUntil: () => freshUntil },
+        ledger: { freshUntil: () => Promise.resolve(freshUntil) },
         retryDelayMs: 100,
         stopping: new AbortController().signal,
         onError: () => undefined,
@@ -151,9 +151,7 @@ describe('connectors that are never read, because their runs fail', () => {
 
   it('cost no run where the ledger cannot say how fresh they are', async () => {
     const runs: string[] = [];
-    const freshUntil = (): never => {
-      throw new Error('the database is locked');
-    };
+    const freshUntil = (): Promise<never> => Promise.reject(new Error('the database is locked'));
     await bench.start(
       { newsletter: every(hourMs) },
       (name) => Promise.resolve(runs.push(name)).then(() => ok),

@@ -143,7 +143,11 @@ describe('a job that cannot go on now', () => {
 describe('a job that leads to no run', () => {
   it('completes where its connector is paused', async () => {
     const pause = { since: '2026-01-01T00:00:00.000Z', reason: 'moving' };
-    const ledger = { ...emptyLedger, pause: () => pause };
+    const ledger = {
+      ...emptyLedger,
+      pause: () => Promise.resolve(pause),
+      paused: () => Promise.resolve(new Set([newsletter])),
+    };
     await bench.start({ newsletter: yearly }, neverCalled, { ledger });
     await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
     await bench.untilEvents(isEnd('paused'));
@@ -176,13 +180,11 @@ describe('a job that leads to no run', () => {
 
   it('is tried again, without a word of why in Redis, where the ledger cannot be read', async () => {
     const ledger = {
-      pause: () => {
-        if (bench.events.some(isEnd('retry'))) return null;
-        throw new SyncError(secretText, { code: 'SINK_FAILED', recovery: 'stop' });
-      },
-      freshUntil: () => null,
-      lastRun: () => null,
-      lost: () => null,
+      ...emptyLedger,
+      pause: () =>
+        bench.events.some(isEnd('retry'))
+          ? Promise.resolve(null)
+          : Promise.reject(new SyncError(secretText, { code: 'SINK_FAILED', recovery: 'stop' })),
     };
     await bench.start({ newsletter: null }, () => Promise.resolve(ok), { ledger });
     await addNow();

@@ -9,6 +9,7 @@ import type { RunConnector } from '../../src/jobs/run-connector.ts';
 import type { LastRun } from '../../src/jobs/worker-ledger.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
+  emptyLedger,
   collect,
   connectorsOf,
   cron,
@@ -169,7 +170,7 @@ describe('reconciling schedules', () => {
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(
         openers.map((queues) =>
-          queues.apply({ connectors, sinks: [warehouse], isPaused: () => false, takeOver: [] }),
+          queues.apply({ connectors, sinks: [warehouse], paused: emptyLedger.paused, takeOver: [] }),
         ),
       );
     }
@@ -300,9 +301,9 @@ async function reconcile(
       queues: openQueueSet(redis, prefix, () => undefined),
       connectors: connectorsOf(schedules),
       sinks: [warehouse],
-      isPaused: (name) => paused.includes(name),
+      paused: () => Promise.resolve(new Set(paused.map(nameOf))),
       claim: claim ?? (await beginClaim(redis)),
-      lastRun: () => last,
+      lastRun: () => Promise.resolve(last),
       clock: systemClock,
       retryDelayMs: 100,
     });

@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sinksKey } from '../../src/jobs/queue-names.ts';
 import {
+  emptyLedger,
   connectorsOf,
   cron,
   newsletter,
@@ -53,7 +54,7 @@ describe('the registry of sinks', () => {
   it('lets a new file at the same place take over, and forgets what was queued for the old one', async () => {
     const old = { ...warehouse, id: 'w0' };
     const connectors = connectorsOf({ newsletter: daily });
-    await bench.queues.apply({ connectors, sinks: [old], isPaused: () => false, takeOver: [] });
+    await bench.queues.apply({ connectors, sinks: [old], paused: emptyLedger.paused, takeOver: [] });
     await bench.queues.enqueue('w0', newsletter, 'manual');
     await start();
     expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
@@ -65,7 +66,7 @@ describe('the registry of sinks', () => {
     await register(elsewhere);
     const options = { connectors: connectorsOf({ newsletter: daily }), sinks: [warehouse] };
     const apply = (takeOver: readonly string[]): Promise<unknown> =>
-      bench.queues.apply({ ...options, isPaused: () => false, takeOver });
+      bench.queues.apply({ ...options, paused: emptyLedger.paused, takeOver });
     await expect(apply([])).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });
     expect(await apply(['warehouse'])).toMatchObject({ written: ['newsletter'] });
     await start();

@@ -154,15 +154,16 @@ export function connectorsOf(schedules: Schedules): Settings['connectors'] {
 }
 
 export const emptyLedger = {
-  pause: () => null,
-  lastRun: () => null,
-  freshUntil: () => null,
-  lost: () => null,
+  pause: () => Promise.resolve(null),
+  paused: () => Promise.resolve(new Set<ConnectorName>()),
+  lastRun: () => Promise.resolve(null),
+  freshUntil: () => Promise.resolve(null),
+  lost: () => Promise.resolve(null),
 };
 
 /** A ledger that knows one last run. */
 export function ledgerWith(last: () => LastRun | null): WorkerOptions['ledger'] {
-  return { ...emptyLedger, lastRun: last };
+  return { ...emptyLedger, lastRun: () => Promise.resolve(last()) };
 }
 
 export function logInto(lines: BenchLine[]): JobLog {

@@ -38,7 +38,7 @@ export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promi
     listen: { host: '127.0.0.1', port: 0 },
     health: {
       worker: () => Promise.resolve({ isReady: true, problems: [] }),
-      sinks: () => [{ name: 'warehouse', problem: null }],
+      sinks: () => Promise.resolve([{ name: 'warehouse', problem: null }]),
     },
     metrics: () => Promise.resolve({ contentType: 'text/plain', text: '' }),
     board: null,

@@ -10,7 +10,7 @@ import { serveMonitor } from './served-monitor.ts';
 
 const well: MonitorOptions['health'] = {
   worker: () => Promise.resolve({ isReady: true, problems: [] }),
-  sinks: () => [{ name: 'warehouse', problem: null }],
+  sinks: () => Promise.resolve([{ name: 'warehouse', problem: null }]),
 };
 
 describe('the endpoints', () => {
@@ -88,7 +88,7 @@ describe('readiness', () => {
     expect(await served.get('/readyz')).toMatchObject({ status: 200, body: '{"status":"ok","problems":[]}' });
     health = {
       worker: () => Promise.resolve({ isReady: false, problems: ['Redis does not answer'] }),
-      sinks: () => [{ name: 'lake', problem: 'EACCES: /srv/private/lake' }],
+      sinks: () => Promise.resolve([{ name: 'lake', problem: 'EACCES: /srv/private/lake' }]),
     };
     for (const _ of [1, 2]) {
       const { status, body } = await served.get('/readyz');

@@ -12,7 +12,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
 import type { RecordReader, StoredRecord } from '../../src/sinks/record-reader.ts';
-import { openRecords } from '../../src/sinks/registry.ts';
+import { accessSink } from '../../src/sinks/registry.ts';
 import type { Sink } from '../../src/sinks/sink.ts';
 import {
   Bench,
@@ -69,41 +69,45 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     await sink.commit(started.lease, [page(started, partition, records)]);
   }
 
-  function open(): RecordReader {
-    return openRecords(bench.kind.options(bench.folder));
+  function open(): Promise<RecordReader> {
+    return accessSink(bench.kind.options(bench.folder)).openRecords();
   }
 
   it('come in the order of their changes, each once, in its newest state', async () => {
     await store(member('1'), member('2'), member('3'));
     await store(member('1', 'Eve'));
     await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
-    using reader = open();
-    expect(shown(reader, 0)).toEqual(['3 Ada upsert 3', '1 Eve upsert 4', '2 - delete 5']);
-    expect(shown(reader, 3)).toEqual(['1 Eve upsert 4', '2 - delete 5']);
-    expect(shown(reader, 5)).toEqual([]);
-    expect(reader.newestSeq).toBe(5);
+    await using reader = await open();
+    expect(await shown(reader, 0)).toEqual(['3 Ada upsert 3', '1 Eve upsert 4', '2 - delete 5']);
+    expect(await shown(reader, 3)).toEqual(['1 Eve upsert 4', '2 - delete 5']);
+    expect(await shown(reader, 5)).toEqual([]);
+    expect(await reader.newestSeq(news)).toBe(5);
     expect(reader.sinkId).toBe(sink.id);
   });
 
   it('are those of the moment of opening, whoever writes meanwhile', async () => {
-    await store(...['1', '2', '3'].map((id) => member(id)));
-    using reader = open();
-    const reading = reader.changes(news, tableOf(reader), 0)[Symbol.iterator]();
-    const first = reading.next();
-    await store(member('2', 'Eve'), member('4'));
+    const all = Array.from({ length: 250 }, (_, index) => member(`${index + 1}`));
+    await store(...all);
+    await using reader = await open();
+    const reading = reader.changes(news, await tableOf(reader), 0)[Symbol.asyncIterator]();
+    const first = await reading.next();
+    await store(member('2', 'Eve'), member('251'));
     await sink.finish(
       started.lease,
       started.run,
-      report(started, { entities: [entityReport(members, { fetched: 5, inserted: 4, updated: 1 })] }),
+      report(started, { entities: [entityReport(members, { fetched: 252, inserted: 251, updated: 1 })] }),
     );
     const rest: StoredRecord[] = [];
-    for (let next = reading.next(); next.done !== true; next = reading.next()) rest.push(next.value);
-    expect([first.value as StoredRecord, ...rest].map(({ seq }) => seq)).toEqual([1, 2, 3]);
-    expect(reader.newestSeq).toBe(3);
-    expect(reader.history.run(started.run)?.state).toBe('running');
-    using later = open();
-    expect(shown(later, 0)).toEqual(['1 Ada upsert 1', '3 Ada upsert 3', '2 Eve upsert 4', '4 Ada upsert 5']);
-    expect(later.history.run(started.run)?.state).toBe('ok');
+    for (let next = await reading.next(); next.done !== true; next = await reading.next()) {
+      rest.push(...next.value);
+    }
+    const seqs = [...(first.value as readonly StoredRecord[]), ...rest].map(({ seq }) => seq);
+    expect(seqs).toEqual(all.map((_, index) => index + 1));
+    expect(await reader.newestSeq(news)).toBe(250);
+    expect((await reader.history.run(started.run))?.state).toBe('running');
+    await using later = await open();
+    expect(await shown(later, 249)).toEqual(['250 Ada upsert 250', '2 Eve upsert 251', '251 Ada upsert 252']);
+    expect((await later.history.run(started.run))?.state).toBe('ok');
   });
 
   it('keep every digit and every kind of value', async () => {
@@ -119,8 +123,8 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
       anything: '1e+30',
     };
     await store(record(membersTable, values, { extra: '{"big":98765432109876543210}' }));
-    using reader = open();
-    const [stored] = [...reader.changes(news, tableOf(reader), 0)];
+    await using reader = await open();
+    const [stored] = await records(reader, await tableOf(reader), 0);
     const expected = Object.entries(values).map(([name, value]) => [name, name === 'vip' ? 0 : value]);
     const found = membersTable.columns.map(({ name, type: column }, index) => {
       const value = stored?.values[index] ?? null;
@@ -135,29 +139,34 @@ describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) =
     await store(member('1'), member('2'));
     await store(member('1', 'Eve'));
     await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
-    using reader = open();
-    const table = tableOf(reader);
-    expect(reader.record(news, table, '["a","1"]')).toMatchObject({ isDeleted: false, seq: 3, run: 'run-1' });
-    expect(reader.record(news, table, '["a","2"]')).toMatchObject({ isDeleted: true, seq: 4 });
-    expect(reader.record(news, table, '["a","3"]')).toBeNull();
-    expect(reader.record(news, table, '["a"]')).toBeNull();
+    await using reader = await open();
+    const table = await tableOf(reader);
+    expect(await reader.record(news, table, '["a","1"]')).toMatchObject({
+      isDeleted: false,
+      seq: 3,
+      run: 'run-1',
+    });
+    expect(await reader.record(news, table, '["a","2"]')).toMatchObject({ isDeleted: true, seq: 4 });
+    expect(await reader.record(news, table, '["a","3"]')).toBeNull();
+    expect(await reader.record(news, table, '["a"]')).toBeNull();
   });
 
-  it('have no table where nothing was ever stored', () => {
-    using reader = open();
-    expect(reader.table(news, 'strangers' as EntityName)).toBeNull();
-    expect(reader.newestSeq).toBe(0);
+  it('have no table where nothing was ever stored', async () => {
+    await using reader = await open();
+    expect(await reader.table(news, 'strangers' as EntityName)).toBeNull();
+    expect(await reader.newestSeq(news)).toBe(0);
   });
 
   it('may be left in the middle', async () => {
     await store(...['1', '2', '3'].map((id) => member(id)));
     {
-      using reader = open();
-      for (const { seq } of reader.changes(news, tableOf(reader), 0)) if (seq === 2) break;
-      reader.changes(news, tableOf(reader), 0);
+      await using reader = await open();
+      const table = await tableOf(reader);
+      for await (const [first] of reader.changes(news, table, 0)) if (first?.seq === 1) break;
+      reader.changes(news, table, 0);
     }
-    using again = open();
-    expect(shown(again, 1)).toHaveLength(2);
+    await using again = await open();
+    expect(await shown(again, 1)).toHaveLength(2);
   });
 });
 
@@ -183,42 +192,52 @@ describe('the files of a JSONL sink', () => {
     await bench.close();
   });
 
-  it('are read up to what was committed, under their old name or their new one', () => {
-    using reader = openRecords(kinds.jsonl.options(bench.folder));
+  it('are read up to what was committed, under their old name or their new one', async () => {
+    await using reader = await accessSink(kinds.jsonl.options(bench.folder)).openRecords();
     appendFileSync(growing, '{"list_id":"a","id":"9"');
-    expect(shown(reader, 0)).toHaveLength(2);
+    expect(await shown(reader, 0)).toHaveLength(2);
     renameSync(growing, closed);
     expect(existsSync(growing)).toBe(false);
-    expect(shown(reader, 0)).toHaveLength(2);
+    expect(await shown(reader, 0)).toHaveLength(2);
   });
 
-  it('that are too short, gone or not ours are an error, never fewer records', () => {
-    using reader = openRecords(kinds.jsonl.options(bench.folder));
+  it('that are too short, gone or not ours are an error, never fewer records', async () => {
+    await using reader = await accessSink(kinds.jsonl.options(bench.folder)).openRecords();
     const text = readFileSync(growing, 'utf8');
     writeFileSync(growing, text.replace('"_seq":1,', '"_seq":0,'));
-    expect(() => shown(reader, 0)).toThrow('the line with _seq 1');
-    expect(shown(reader, 1)).toHaveLength(1);
+    await expect(shown(reader, 0)).rejects.toThrow('the line with _seq 1');
+    expect(await shown(reader, 1)).toHaveLength(1);
     truncateSync(growing, 40);
-    expect(() => shown(reader, 0)).toThrow('should hold');
+    await expect(shown(reader, 0)).rejects.toThrow('should hold');
     writeFileSync(growing, 'x'.repeat(4000));
-    expect(() => shown(reader, 0)).toThrow('should hold');
+    await expect(shown(reader, 0)).rejects.toThrow('should hold');
     renameSync(growing, `${growing}.away`);
-    expect(() => shown(reader, 0)).toThrow('it is not there');
-    expect(() => reader.record(news, tableOf(reader), '["a","1"]')).toThrow('it is not there');
+    await expect(shown(reader, 0)).rejects.toThrow('it is not there');
+    await expect(reader.record(news, await tableOf(reader), '["a","1"]')).rejects.toThrow('it is not there');
   });
 });
 
-function tableOf(reader: RecordReader): EntityTable {
-  const table = reader.table(news, members);
+async function records(
+  reader: RecordReader,
+  table: EntityTable,
+  after: number,
+): Promise<readonly StoredRecord[]> {
+  const all: StoredRecord[] = [];
+  for await (const batch of reader.changes(news, table, after)) all.push(...batch);
+  return all;
+}
+
+async function tableOf(reader: RecordReader): Promise<EntityTable> {
+  const table = await reader.table(news, members);
   if (table === null) throw new Error('the table should be there');
   return table;
 }
 
 /** `id name op seq`. */
-function shown(reader: RecordReader, after: number): readonly string[] {
-  const table = tableOf(reader);
+async function shown(reader: RecordReader, after: number): Promise<readonly string[]> {
+  const table = await tableOf(reader);
   const at = (name: string): number => table.columns.findIndex((column) => column.name === name);
-  return [...reader.changes(news, table, after)].map(({ values, isDeleted, seq }) => {
+  return (await records(reader, table, after)).map(({ values, isDeleted, seq }) => {
     const name = isDeleted ? '-' : String(values[at('name')]);
     return `${String(values[at('id')])} ${name} ${isDeleted ? 'delete' : 'upsert'} ${seq}`;
   });

@@ -9,7 +9,7 @@ import { revisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from './sample-truth.ts';
 import { serveSamples } from './serve-samples.ts';
-import { openHistory } from '../../src/sinks/open-history.ts';
+import { openHistory } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed } from './sample-service.ts';
@@ -42,7 +42,7 @@ export interface RevisionWorld extends AsyncDisposable {
   /** Calls since the last time this was asked, by entity. */
   takeCalls(): ReadonlyMap<string, number>;
   /** Rows of the ledger that seem to be gone and are not deleted yet: entity -> keys. */
-  pending(): ReadonlyMap<string, ReadonlySet<string>>;
+  pending(): Promise<ReadonlyMap<string, ReadonlySet<string>>>;
 }
 
 export async function openRevisionWorld(options: {
@@ -154,10 +154,10 @@ export async function openRevisionWorld(options: {
       calls = new Map();
       return taken;
     },
-    pending: () => {
-      using history = openHistory(sink.options(folder));
+    pending: async () => {
+      await using history = await openHistory(sink.options(folder));
       const pending = new Map<string, Set<string>>();
-      for (const { entity, keyText } of history.missing(definitionName as never, 100_000)) {
+      for (const { entity, keyText } of await history.missing(definitionName as never, 100_000)) {
         pending.set(entity, (pending.get(entity) ?? new Set()).add(keyText));
       }
       return pending;

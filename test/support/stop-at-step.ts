@@ -45,6 +45,7 @@ export function stopAtStep(stopAt: number): {
     wrapSink: (sink) => ({
       id: sink.id,
       history: sink.history,
+      isInPlace: () => sink.isInPlace(),
       acquire: (identity) => around('acquire', () => sink.acquire(identity)),
       startRun: (lease, plan) => around('startRun', () => sink.startRun(lease, plan)),
       nextPartitions: (lease, limit) => around('nextPartitions', () => sink.nextPartitions(lease, limit)),

@@ -11,8 +11,6 @@ import {
   type IdentityDifference,
 } from '../../sinks/acquire-errors.ts';
 import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
-import { openExistingHistory, statusOf } from '../../sinks/open-history.ts';
-import { openSink } from '../../sinks/registry.ts';
 import type { AdoptedIdentity } from '../../sinks/repair.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count } from '../../telemetry/progress-text.ts';
@@ -21,6 +19,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { textTable } from '../output/text-table.ts';
+import { openExistingHistory, openSink, statusOf } from '../../sinks/registry.ts';
 
 export function addAdopt(command: Command, enter: Enter): void {
   command
@@ -49,7 +48,7 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   const { terminal, clock, signal, program } = context;
   const settings = loadConfig(context, 'api');
   const connector = connectorNamed(settings, name);
-  const stored = storedStatus(connector);
+  const stored = await storedStatus(connector);
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
   const identity = await identityOf(app, connector, signal);
   const differences = identityDifferences(stored, identity);
@@ -89,9 +88,9 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   return exitCodes.ok;
 }
 
-function storedStatus({ name, sink }: ConnectorSettings): ConnectorStatus {
-  using history = openExistingHistory(sink);
-  const status = history === null ? null : statusOf(history, name);
+async function storedStatus({ name, sink }: ConnectorSettings): Promise<ConnectorStatus> {
+  await using history = await openExistingHistory(sink);
+  const status = history === null ? null : await statusOf(history, name);
   if (status !== null) return status;
   throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
 }

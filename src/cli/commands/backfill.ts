@@ -3,7 +3,6 @@ import { openApp } from '../../app/app.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { openExistingHistory } from '../../sinks/open-history.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
 import { windowText } from '../../engine/run-options.ts';
@@ -14,6 +13,7 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { wrapped } from '../output/wrapped.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { plannedBackfill, requestedEntities, type BackfillRequest } from '../../app/backfill-request.ts';
+import { openExistingHistory } from '../../sinks/registry.ts';
 import { instantExamples, parseInstant } from './backfill/parse-instant.ts';
 import { queueBackfill } from './backfill/queue-backfill.ts';
 import { runWindows } from '../../app/run-windows.ts';
@@ -73,7 +73,7 @@ async function runBackfill(context: CommandContext, name: string, flags: Backfil
     }
     return await queueBackfill(context, settings, connector, request);
   }
-  const done = flags.again === true ? new Set<string>() : finishedWindows(connector, plan);
+  const done = flags.again === true ? new Set<string>() : await finishedWindows(connector, plan);
   const left = plan.windows.filter((window) => !done.has(windowText(window)));
   const parts = withParts(settings, 'api', 'redis');
   context.terminal.print(
@@ -146,9 +146,12 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-function finishedWindows(connector: ConnectorSettings, plan: BackfillPlan): ReadonlySet<string> {
-  using history = openExistingHistory(connector.sink);
-  return new Set(history?.finishedWindows(connector.name, plan.id) ?? []);
+async function finishedWindows(
+  connector: ConnectorSettings,
+  plan: BackfillPlan,
+): Promise<ReadonlySet<string>> {
+  await using history = await openExistingHistory(connector.sink);
+  return new Set(await history?.finishedWindows(connector.name, plan.id));
 }
 
 function spanOf({ since, until, window }: BackfillFlags, clock: Clock): BackfillSpan {

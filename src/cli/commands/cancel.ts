@@ -1,14 +1,13 @@
 import { hostname } from 'node:os';
 import type { Command } from 'commander';
-import { statusOf } from '../../sinks/open-history.ts';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
-import { openSink } from '../../sinks/registry.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findRun } from '../find-run.ts';
 import { loadConfig } from '../load-config.ts';
+import { openSink, statusOf } from '../../sinks/registry.ts';
 
 export function addCancel(command: Command, enter: Enter): void {
   command
@@ -27,13 +26,13 @@ Example:
 
 async function runCancel(context: CommandContext, id: string): Promise<ExitCode> {
   const { terminal, clock } = context;
-  const found = findRun(loadConfig(context), id, context.program);
+  const found = await findRun(loadConfig(context), id, context.program);
   const { run, connector } = found.run;
   await using sink = await openSink(found.sink, context);
   const isAsked = await sink.requestCancel(run, instant(clock.now()));
   // It may have ended since it was found: the ledger's newest word counts.
-  if (!isAsked) throw notRunning(sink.history.run(run) ?? found.run);
-  const holder = statusOf(sink.history, connector)?.lastHolder ?? null;
+  if (!isAsked) throw notRunning((await sink.history.run(run)) ?? found.run);
+  const holder = (await statusOf(sink.history, connector))?.lastHolder ?? null;
   const isGone = holder !== null && holder.host === hostname() && !isAlive(holder.pid);
   terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: isGone });
   terminal.print(

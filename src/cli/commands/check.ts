@@ -1,11 +1,8 @@
-import { statfs } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../../app/app.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
-import { openSink } from '../../sinks/registry.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
@@ -16,8 +13,8 @@ import { attempt, marks, passed, skipped, summarize, type CheckResult } from './
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { placeOf } from '../../app/locate-sink.ts';
 import { tellWaits } from '../output/tell-waits.ts';
+import { accessSink, openSink } from '../../sinks/registry.ts';
 
 const weakSecret: CheckResult = {
   what: 'client secret',
@@ -110,13 +107,14 @@ async function checkSinks(
 
 async function checkSink(sink: SinkSettings, context: CommandContext): Promise<string> {
   await using opened = await openSink(sink, context);
-  const known = opened.history.overview().filter(({ identity }) => identity !== null).length;
-  return `${placeOf(sink)} can be written (${counted(known, 'connector')} in it)`;
+  const known = (await opened.history.overview()).filter(({ identity }) => identity !== null).length;
+  return `${accessSink(sink).place} can be written (${counted(known, 'connector')} in it)`;
 }
 
 async function checkDisk(sink: SinkSettings): Promise<string> {
-  const { bavail, bsize } = await statfs(dirname(placeOf(sink)));
-  const freeMiB = Math.floor((bavail * bsize) / mebibyte);
+  const freeBytes = await accessSink(sink).freeBytes();
+  if (freeBytes === null) return 'what is free there is not known';
+  const freeMiB = Math.floor(freeBytes / mebibyte);
   if (freeMiB < leastFreeMiB) {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
   }

@@ -22,16 +22,20 @@ Example:
   $ connector-sync explain newsletter/list_members --key list_id=a1 --key id=62eeb292278cc15f5817cb78f7790b08`,
     )
     .action((target: string, flags: { readonly key?: readonly string[] }) =>
-      enter((context) => Promise.resolve(runExplain(context, target, flags.key ?? []))),
+      enter((context) => runExplain(context, target, flags.key ?? [])),
     );
 }
 
-function runExplain(context: CommandContext, name: string, keyTexts: readonly string[]): ExitCode {
+async function runExplain(
+  context: CommandContext,
+  name: string,
+  keyTexts: readonly string[],
+): Promise<ExitCode> {
   const { terminal, program } = context;
   const target = entityTarget(loadConfig(context), name);
   const key = parseRecordKey(target.table, keyTexts);
-  using reader = openExistingRecords(target.connector.sink);
-  const found: Explanation | null = reader === null ? null : explainRow(reader, target, key.keyText);
+  await using reader = await openExistingRecords(target.connector.sink);
+  const found: Explanation | null = reader === null ? null : await explainRow(reader, target, key.keyText);
   terminal.printJson({
     target: name,
     key: key.keyText,

@@ -55,9 +55,9 @@ async function runExport(context: CommandContext, name: string, flags: ExportFla
   const since = sinceOf(flags);
   const formatOf = formatNamed(flags);
   const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
-  using reader = openExistingRecords(target.connector.sink);
-  checkSince(reader, target, since);
-  const table = reader?.table(target.connector.name, target.table.entity) ?? null;
+  await using reader = await openExistingRecords(target.connector.sink);
+  await checkSince(reader, target, since);
+  const table = (await reader?.table(target.connector.name, target.table.entity)) ?? null;
   const format = formatOf(table ?? target.table);
   const records = table === null ? [] : (reader?.changes(target.connector.name, table, since) ?? []);
   const written = await writeTo(context, file, (write) =>
@@ -98,7 +98,8 @@ async function tellEnd(
 ): Promise<void> {
   const { target, reader, since, written, isOnStdout, flags } = told;
   if (isOnStdout && terminal.hasLostOutput()) return;
-  const end = reader === null ? nothingStored(target, since) : exportEnd(target, reader, since, written);
+  const end =
+    reader === null ? nothingStored(target, since) : await exportEnd(target, reader, since, written);
   if (flags.nextFile !== undefined) {
     await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
   }
@@ -123,8 +124,12 @@ function formatNamed({ format, safeForSpreadsheets }: ExportFlags): (table: Enti
 }
 
 /** A number that this sink never gave: everything up to it would be taken for known. */
-function checkSince(reader: RecordReader | null, { name, connector }: EntityTarget, since: number): void {
-  const newest = reader?.newestSeq ?? 0;
+async function checkSince(
+  reader: RecordReader | null,
+  { name, connector }: EntityTarget,
+  since: number,
+): Promise<void> {
+  const newest = (await reader?.newestSeq(connector.name)) ?? 0;
   if (since <= newest) return;
   throw usage(
     `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,

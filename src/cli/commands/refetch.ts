@@ -52,15 +52,13 @@ Examples:
 async function runRefetch(context: CommandContext, name: string, flags: RefetchFlags): Promise<ExitCode> {
   const { clock, signal, program } = context;
   const settings = loadConfig(context, 'api');
-  const asked = askedOf(entityTarget(settings, name), flags, program);
+  const asked = await askedOf(entityTarget(settings, name), flags, program);
   const { connector, entity } = asked.target;
   const command = 'connector-sync refetch';
   await using app = await openApp({ settings, clock: tellWaits(context), command });
   await using source = await app.openSource(connector, signal);
   await using sink = await openSink(connector.sink, context);
-  const schema = knownSchema(connector.definition, connector.entities, (table) =>
-    sink.drift.known(connector.name, table),
-  );
+  const schema = await knownSchema(connector.definition, connector.entities, sink.drift, connector.name);
   const evolved = schema.definition.entities.get(entity.name) ?? entity;
   const origin = { baseUrl: settings.api.baseUrl, connectorId: source.connectorId };
   let refetched: Refetched = { kind: 'missing' };
@@ -89,7 +87,11 @@ async function runRefetch(context: CommandContext, name: string, flags: RefetchF
 }
 
 /** Everything that can be known to be impossible before a call. Throws USAGE. */
-function askedOf(target: EntityTarget, { key: texts = [] }: RefetchFlags, program: string): Asked {
+async function askedOf(
+  target: EntityTarget,
+  { key: texts = [] }: RefetchFlags,
+  program: string,
+): Promise<Asked> {
   const { name, connector, entity, isExploded } = target;
   if (isExploded) {
     throw usage(
@@ -102,8 +104,9 @@ function askedOf(target: EntityTarget, { key: texts = [] }: RefetchFlags, progra
     );
   }
   const key = parseRecordKey(entity.table, texts);
-  using reader = openExistingRecords(connector.sink);
-  const stored = reader === null ? null : storedFields(reader, connector.name, entity.name, key.keyText);
+  await using reader = await openExistingRecords(connector.sink);
+  const stored =
+    reader === null ? null : await storedFields(reader, connector.name, entity.name, key.keyText);
   const inject = placeRecord(entity, key, stored);
   const sync = `"${program} sync ${connector.name} --select ${entity.name}"`;
   if (inject === null) {

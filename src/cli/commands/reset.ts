@@ -2,11 +2,8 @@ import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
-import { ledgerFile, openExistingHistory, statusOf } from '../../sinks/open-history.ts';
 import { instant } from '../../core/clock.ts';
 import type { EntityStatus } from '../../sinks/ledger-reader.ts';
-import { isSinkThere } from '../../sinks/ledger/open-database.ts';
-import { openSink } from '../../sinks/registry.ts';
 import type { ResetScope } from '../../sinks/repair.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
@@ -14,6 +11,7 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { textTable } from '../output/text-table.ts';
+import { accessSink, openExistingHistory, openSink, statusOf } from '../../sinks/registry.ts';
 
 interface ResetFlags {
   readonly data?: boolean;
@@ -48,9 +46,9 @@ async function runReset(context: CommandContext, name: string, flags: ResetFlags
   const { terminal, clock } = context;
   const target = targetOf(loadConfig(context), name);
   const { connector, scope } = target;
-  if (!isSinkThere(ledgerFile(connector.sink))) throw usage(nothingText(target));
+  if (!(await accessSink(connector.sink).isThere())) throw usage(nothingText(target));
   const withData = flags.data === true;
-  if (flags.yes !== true) return showWhatWouldGo(context, target, withData);
+  if (flags.yes !== true) return await showWhatWouldGo(context, target, withData);
   await using sink = await openSink(connector.sink, context);
   const went = await sink.repair.reset(connector.name, { ...scope, withData, now: instant(clock.now()) });
   terminal.printJson({ target: name, isDone: true, withData, ...went });
@@ -77,8 +75,12 @@ function targetOf(settings: LocalSettings, name: string): Target {
 }
 
 /** Looking was what was asked for: exit code 0. */
-function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, withData: boolean): ExitCode {
-  const entities = goingEntities(target);
+async function showWhatWouldGo(
+  { terminal, program }: CommandContext,
+  target: Target,
+  withData: boolean,
+): Promise<ExitCode> {
+  const entities = await goingEntities(target);
   if (entities.length === 0) throw usage(nothingText(target));
   const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;
   terminal.printJson({ target: target.name, isDone: false, withData, entities, command });
@@ -95,9 +97,9 @@ function showWhatWouldGo({ terminal, program }: CommandContext, target: Target, 
   return exitCodes.ok;
 }
 
-function goingEntities({ connector, scope }: Target): readonly EntityStatus[] {
-  using history = openExistingHistory(connector.sink);
-  const stored = history === null ? null : statusOf(history, connector.name);
+async function goingEntities({ connector, scope }: Target): Promise<readonly EntityStatus[]> {
+  await using history = await openExistingHistory(connector.sink);
+  const stored = history === null ? null : await statusOf(history, connector.name);
   const names = new Set(scope.tables.map(({ entity }) => entity));
   return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
 }

@@ -42,12 +42,12 @@ async function runRuns(context: CommandContext, id: string | null, flags: RunsFl
   const settings = loadConfig(context);
   const isFollowing = flags.follow === true;
   if (id !== null && isFollowing) throw usage("Expected a run's id or --follow, got both.");
-  if (id !== null) return showRun(context, findRun(settings, id, context.program).run);
+  if (id !== null) return showRun(context, (await findRun(settings, id, context.program)).run);
   const limit = Number(flags.limit);
   if (!/^\d+$/.test(flags.limit) || limit < 1) {
     throw usage(`--limit: expected a whole number from 1, got "${flags.limit}".`);
   }
-  const runs = fromEverySink(settings, (history) => history.runs({ limit }))
+  const runs = (await fromEverySink(settings, (history) => history.runs({ limit })))
     .flat()
     .sort((left, right) => (left.startedAt < right.startedAt ? 1 : -1))
     .slice(0, limit);

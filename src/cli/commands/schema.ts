@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import { openExistingHistory } from '../../sinks/open-history.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { DriftRow } from '../../sinks/drift.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { declarationOf, driftText } from '../output/drift-text.ts';
+import { openExistingHistory } from '../../sinks/registry.ts';
 
 export function addSchema(schema: Command, enter: Enter): void {
   schema
@@ -30,7 +30,9 @@ Example:
 async function runDiff(context: CommandContext, name: string | undefined): Promise<ExitCode> {
   const { terminal } = context;
   const connectors = chosenConnectors(loadConfig(context), name === undefined ? [] : [name]);
-  const found = connectors.map((connector) => ({ connector, drift: readDrift(connector) }));
+  const found = await Promise.all(
+    connectors.map(async (connector) => ({ connector, drift: await readDrift(connector) })),
+  );
   terminal.printJson({
     connectors: found.map(({ connector, drift }) => ({
       connector: connector.name,
@@ -47,7 +49,7 @@ async function runDiff(context: CommandContext, name: string | undefined): Promi
 }
 
 /** Null where there is no sink yet. */
-function readDrift({ name, sink }: ConnectorSettings): readonly DriftRow[] | null {
-  using history = openExistingHistory(sink);
-  return history?.drift(name) ?? null;
+async function readDrift({ name, sink }: ConnectorSettings): Promise<readonly DriftRow[] | null> {
+  await using history = await openExistingHistory(sink);
+  return (await history?.drift(name)) ?? null;
 }

@@ -64,7 +64,7 @@ async function runSearch(context: CommandContext, name: string, flags: SearchFla
   await using searcher =
     flags.remote === true
       ? await openRemoteSearcher(context, withParts(settings, 'api'), target)
-      : openLocalSearcher(context, target);
+      : await openLocalSearcher(context, target);
   if (flags.all === true) return await writeAllPages(context, searcher, params);
   const page = await searcher.search(params);
   await show(context, page, format, firstColumns(target.entity, flags, params['query'] ?? null));

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import { openClosedFiles } from '../../sinks/open-closed-files.ts';
-import { openExistingHistory } from '../../sinks/open-history.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
+import { accessSink, openExistingHistory } from '../../sinks/registry.ts';
 
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
@@ -35,9 +34,9 @@ async function runStatus(
   flags: ListFlags,
 ): Promise<ExitCode> {
   const connectors = chosenConnectors(loadConfig(context), names);
-  const overviews = readOverviews(connectors);
+  const overviews = await readOverviews(connectors);
   const page = pageOf(connectors, overviews, flags, context.clock.now());
-  const shown = readStatuses(page.connectors, overviews);
+  const shown = await readStatuses(page.connectors, overviews);
   const { program, terminal } = context;
   terminal.printJson({
     connectors: shown.map(({ connector, status, quarantine, paused, ...troubles }) => ({
@@ -59,17 +58,17 @@ async function runStatus(
 }
 
 /** In the order of the connectors; each sink of them is read in one pass. */
-function readStatuses(
+async function readStatuses(
   connectors: readonly ConnectorSettings[],
   overviews: ReadonlyMap<string, SinkOverview>,
-): readonly ShownStatus[] {
+): Promise<readonly ShownStatus[]> {
   const shown = new Map<ConnectorSettings, ShownStatus>();
   const sinks = new Map(connectors.map(({ sink }) => [sink.name, sink]));
   for (const sink of sinks.values()) {
     const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
-    using history = openExistingHistory(sink);
-    using closed = openClosedFiles(sink);
-    const statuses = history?.connectors(ofSink.map(({ name }) => name)) ?? [];
+    await using history = await openExistingHistory(sink);
+    await using closed = await accessSink(sink).openClosedFiles();
+    const statuses = (await history?.connectors(ofSink.map(({ name }) => name))) ?? [];
     const statusByName = new Map(statuses.map((status) => [status.connector, status]));
     for (const connector of ofSink) {
       const { name } = connector;
@@ -77,10 +76,10 @@ function readStatuses(
         connector,
         status: statusByName.get(name) ?? null,
         paused: overviewOf(overviews, connector)?.paused ?? null,
-        failures: history?.failures(name, failureLimit) ?? [],
-        fileFailures: history?.fileFailures(name, failureLimit) ?? [],
-        quarantine: history?.quarantine(name, quarantineLimit) ?? [],
-        damagedFiles: closed?.lengths(name).damaged ?? [],
+        failures: (await history?.failures(name, failureLimit)) ?? [],
+        fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
+        quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
+        damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
       });
     }
   }

@@ -85,14 +85,14 @@ async function runSync(
   const shared =
     chosen.length < 2
       ? null
-      : shareWork(
+      : await shareWork(
           chosen.map(({ connector }) => connector),
           askedWork(flags),
           context.clock,
         );
   const work = shared === null ? {} : { work: shared.work };
   await using app = await openApp({ settings, clock: context.clock, command, ...sharing, ...work });
-  const ordered = asked.isBudgeted ? longestAgoFirst(chosen) : chosen;
+  const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
   const codes = await syncAll({ app, asked, shared, context }, ordered);
   if (!context.signal.aborted) return gravestExitCode(codes);
   context.terminal.note('Stopped; everything read so far is stored. Run the same command again to resume.');
@@ -104,17 +104,19 @@ function askedWork({ select = [], exclude = [], full = false, allowDeletes = fal
 }
 
 /** With a budget, the last of them may get no turn: it shall not be the same one every time. */
-function longestAgoFirst(chosen: readonly ChosenConnector[]): readonly ChosenConnector[] {
-  const startedAt = lastStarts(chosen.map(({ connector }) => connector));
+async function longestAgoFirst(chosen: readonly ChosenConnector[]): Promise<readonly ChosenConnector[]> {
+  const startedAt = await lastStarts(chosen.map(({ connector }) => connector));
   const lastStart = ({ connector }: ChosenConnector): string => startedAt.get(connector) ?? '';
   return chosen.toSorted((left, right) => (lastStart(left) < lastStart(right) ? -1 : 1));
 }
 
-function lastStarts(connectors: readonly ConnectorSettings[]): ReadonlyMap<ConnectorSettings, string> {
+async function lastStarts(
+  connectors: readonly ConnectorSettings[],
+): Promise<ReadonlyMap<ConnectorSettings, string>> {
   const startedAt = new Map<ConnectorSettings, string>();
   for (const sink of sinksOf(connectors)) {
     try {
-      const overview = readOverview(sink);
+      const overview = await readOverview(sink);
       for (const connector of connectors) {
         const known = connector.sink === sink ? overview.connectors.get(connector.name) : undefined;
         if (known !== undefined) startedAt.set(connector, known.lastRun?.startedAt ?? '');

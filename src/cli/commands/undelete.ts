@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
-import { statusOf } from '../../sinks/open-history.ts';
 import { isConnectorId, type EntityName } from '../../core/names.ts';
 import { noCounts, type EntityTable } from '../../core/records.ts';
 import { knownSchema } from '../../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../../engine/repair/run-repair.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../../sinks/ledger-reader.ts';
-import { openSink } from '../../sinks/registry.ts';
 import type { ConnectorIdentity, Sink } from '../../sinks/sink.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
@@ -16,6 +14,7 @@ import { connectorIdentity } from '../../app/connector-identity.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findRun } from '../find-run.ts';
 import { loadConfig } from '../load-config.ts';
+import { openSink, statusOf } from '../../sinks/registry.ts';
 
 /** Of one transaction: readers wait for none of them longer than for a page. */
 const batchRows = 1000;
@@ -42,7 +41,7 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);
   const connector = connectorNamed(settings, name);
-  const found = findRun(settings, id, program);
+  const found = await findRun(settings, id, program);
   if (found.run.connector !== connector.name || found.sink.name !== connector.sink.name) {
     throw usage(`Run ${id} is one of ${found.run.connector} in sink ${found.sink.name}, not of ${name}.`);
   }
@@ -52,7 +51,7 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
       `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so its deletes cannot be taken back. Records that still exist come back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
     );
   }
-  const status = statusOf(sink.history, connector.name);
+  const status = await statusOf(sink.history, connector.name);
   if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
   const revived = new Map<EntityName, number>();
   const report = await runRepair(
@@ -60,7 +59,7 @@ async function runUndelete(context: CommandContext, name: string, id: string): P
       kind: 'undelete',
       sink,
       identity: identityOf(connector, status, context),
-      tables: storedTables(connector, sink),
+      tables: await storedTables(connector, sink),
       clock,
       costs: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0 }),
     },
@@ -107,9 +106,12 @@ function identityOf(
 }
 
 /** Of the entities that were stored so far, with the columns that were added. */
-function storedTables({ name, definition, entities }: ConnectorSettings, sink: Sink): readonly EntityTable[] {
-  const stored = new Set(sink.history.freshness(name).map(({ entity }) => entity));
-  const schema = knownSchema(definition, entities, (table) => sink.drift.known(name, table));
+async function storedTables(
+  { name, definition, entities }: ConnectorSettings,
+  sink: Sink,
+): Promise<readonly EntityTable[]> {
+  const stored = new Set((await sink.history.freshness(name)).map(({ entity }) => entity));
+  const schema = await knownSchema(definition, entities, sink.drift, name);
   return [...schema.definition.entities.values()]
     .flatMap(({ table, explodedTable }) => (explodedTable === null ? [table] : [table, explodedTable]))
     .filter(({ entity }) => stored.has(entity));

@@ -49,11 +49,15 @@ function costsOf(reports: readonly RunReport[]): { readonly records: number; rea
 }
 
 /** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
-export function firstReports(history: LedgerReader, reports: readonly RunReport[]): readonly RunReport[] {
-  const first = reports.flatMap(({ connector }) => {
-    const oldest = history.runs({ connector, kind: 'sync', limit: mostRuns }).at(-1);
-    return oldest?.state === 'ok' && oldest.report !== null ? [oldest.report] : [];
-  });
+export async function firstReports(
+  history: LedgerReader,
+  reports: readonly RunReport[],
+): Promise<readonly RunReport[]> {
+  const first: RunReport[] = [];
+  for (const { connector } of reports) {
+    const oldest = (await history.runs({ connector, kind: 'sync', limit: mostRuns })).at(-1);
+    if (oldest?.state === 'ok' && oldest.report !== null) first.push(oldest.report);
+  }
   const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
   return isEarlier && first.length === reports.length ? first : [];
 }

@@ -3,7 +3,6 @@ import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { openApp } from '../../app/app.ts';
-import { openExistingHistory } from '../../sinks/open-history.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Service } from '../../service/start-service.ts';
 import { maxSampleRevision } from '../../sample/revision-time.ts';
@@ -11,6 +10,7 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
+import { openExistingHistory } from '../../sinks/registry.ts';
 import { demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { demoQueries, type DemoQuery } from './demo-queries.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
@@ -131,8 +131,8 @@ async function syncAll(
     context.terminal.print('');
   }
   const [sink] = Array.from(settings.connectors.values(), (connector) => connector.sink);
-  using history = sink === undefined ? null : openExistingHistory(sink);
-  return { reports, first: history === null ? [] : firstReports(history, reports) };
+  await using history = sink === undefined ? null : await openExistingHistory(sink);
+  return { reports, first: history === null ? [] : await firstReports(history, reports) };
 }
 
 function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {

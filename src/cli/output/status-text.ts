@@ -1,5 +1,5 @@
 import { damageAdvice, damageText, type DamagedFile } from '../../sinks/closed-files.ts';
-import { ledgerFile } from '../../sinks/open-history.ts';
+import { accessSink } from '../../sinks/registry.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type {
   ConnectorStatus,
@@ -129,7 +129,7 @@ function pauseText({ paused }: ShownStatus): readonly string[] {
 function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
   const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
   if (all === 0) return [];
-  const place = `the table _sync_quarantine of ${printable(ledgerFile(connector.sink))}`;
+  const place = `the table _sync_quarantine of ${printable(accessSink(connector.sink).ledgerPlace)}`;
   return [
     `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
     ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),

@@ -1,9 +1,9 @@
 import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
-import type { EntityName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { Column, EntityTable, FieldDrift, JsonType } from '../../core/records.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
-import type { KnownDrift } from '../../sinks/drift.ts';
+import type { Drift, KnownDrift } from '../../sinks/drift.ts';
 import type { ChosenEntities, ChosenEntity } from '../chosen-entities.ts';
 
 /** Longer names are cut, in what is noted of them. */
@@ -87,14 +87,18 @@ interface KnownSchema {
 }
 
 /** What has become of the tables of the chosen entities. Of the others nothing is asked. */
-export function knownSchema(
+export async function knownSchema(
   definition: Definition,
   chosen: ChosenEntities,
-  knownOf: (table: EntityName) => KnownDrift,
-): KnownSchema {
+  drift: Pick<Drift, 'known'>,
+  connector: ConnectorName,
+): Promise<KnownSchema> {
+  const tables = [...chosen.keys()].flatMap((name) => tablesOf(definition, name));
+  const knownByTable = await drift.known(connector, tables);
   const policies = new Map<EntityName, SchemaPolicy>();
   const evolve = (table: EntityTable, one: ChosenEntity): EntityTable => {
-    const known = knownOf(table.entity);
+    const known = knownByTable.get(table.entity);
+    if (known === undefined) return table;
     policies.set(table.entity, schemaPolicyOf(one, known));
     return withEvolved(table, known);
   };
@@ -110,11 +114,15 @@ export function knownSchema(
 
 /** The tables whose undeclared fields are to become columns. */
 export function evolvingTables(definition: Definition, chosen: ChosenEntities): readonly EntityName[] {
-  return [...chosen].flatMap(([name, { onSchemaChange }]) => {
-    const entity = onSchemaChange === 'evolve' ? definition.entities.get(name) : undefined;
-    if (entity === undefined) return [];
-    return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
-  });
+  return [...chosen].flatMap(([name, { onSchemaChange }]) =>
+    onSchemaChange === 'evolve' ? tablesOf(definition, name) : [],
+  );
+}
+
+function tablesOf({ entities }: Definition, name: EntityName): readonly EntityName[] {
+  const entity = entities.get(name);
+  if (entity === undefined) return [];
+  return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
 }
 
 /**

@@ -1,9 +1,12 @@
+import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { openHistory } from '../../sinks/open-history.ts';
-import { isSinkThere } from '../../sinks/ledger/open-database.ts';
-import type { LedgerReader } from '../../sinks/ledger-reader.ts';
+import { isSinkThere, openReadonlyDatabase } from '../../sinks/ledger/open-database.ts';
+import { readConnectors } from '../../sinks/ledger/read-connectors.ts';
+import { readFreshness } from '../../sinks/ledger/read-operations.ts';
+import { readRuns } from '../../sinks/ledger/read-runs.ts';
+import { toSinkError } from '../../sinks/ledger/sink-error.ts';
 import { searchableEntities } from './store-entities.ts';
 import { storeConnector } from './store-file.ts';
 import { problemOf } from './store-problem.ts';
@@ -34,11 +37,27 @@ export const emptyLedger: StoreLedger = { entities: [], hasEnded: false, endedAt
 /** So many runs back is looked for one that ended: runs that are killed again and again are rare. */
 const runsLookedAt = 20;
 
-export function readStoreLedger(history: LedgerReader, definition: Definition): StoreLedger {
-  const [status] = history.connectors([storeConnector]);
+/**
+ * From the file, read only, in one state; at once, because a store is always a SQLite file of this machine. Empty where there is none, or
+ * nothing in it yet. Throws `SyncError` where it cannot be read.
+ */
+export function readStoreLedger(file: string, definition: Definition): StoreLedger {
+  if (!isSinkThere(file)) return emptyLedger;
+  const db = openReadonlyDatabase({ file, kind: 'sqlite' });
+  try {
+    return db.transaction(() => readIn(db, definition)).deferred();
+  } catch (error) {
+    throw toSinkError(error, file);
+  } finally {
+    db.close();
+  }
+}
+
+function readIn(db: Database.Database, definition: Definition): StoreLedger {
+  const [status] = readConnectors(db, [storeConnector]);
   const tables = new Map(status?.entities.map((entity) => [String(entity.entity), entity]));
-  const whole = new Map(history.freshness(storeConnector).map(({ entity, asOf }) => [entity, asOf]));
-  const runs = history.runs({ connector: storeConnector, kind: 'sync', limit: runsLookedAt });
+  const whole = new Map(readFreshness(db, storeConnector).map(({ entity, asOf }) => [entity, asOf]));
+  const runs = readRuns(db, { connector: storeConnector, kind: 'sync', limit: runsLookedAt });
   const ended = runs.find(({ report }) => report !== null && report.outcome !== 'interrupted');
   return {
     entities: searchableEntities(definition).flatMap(({ name, table, explodedTable }) => {
@@ -57,13 +76,6 @@ export function readStoreLedger(history: LedgerReader, definition: Definition): 
     endedAt: ended?.finishedAt ?? null,
     problem: runs[0] === undefined ? null : problemOf(runs[0]),
   };
-}
-
-/** From the file, read only. Empty where there is none, or nothing in it yet. Throws `SyncError` where it cannot be read. */
-export function openStoreLedger(file: string, definition: Definition): StoreLedger {
-  if (!isSinkThere(file)) return emptyLedger;
-  using history = openHistory({ type: 'sqlite', path: file });
-  return readStoreLedger(history, definition);
 }
 
 /** Whether a failure says that a store's file is of no use: it is derived data, and is made again then. */

@@ -2,7 +2,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { StoreStatus } from './context-stores.ts';
 import type { StoreProcessEnd } from './run-store-process.ts';
-import { emptyLedger, isUnusable, openStoreLedger, type StoreLedger } from './store-ledger.ts';
+import { emptyLedger, isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
 import { failedWith, madeAnew } from './store-problem.ts';
 import { statusOf } from './store-readiness.ts';
 
@@ -35,7 +35,7 @@ export function storeRecord(file: string, definition: () => Definition): StoreRe
   };
   const read = (): void => {
     try {
-      ledger = openStoreLedger(file, definition());
+      ledger = readStoreLedger(file, definition());
       ({ problem } = ledger);
     } catch (error) {
       // What SQLite reads well may still be no account of ours: a bit of a text that has changed, for example.

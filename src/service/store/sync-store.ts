@@ -62,7 +62,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     if (event.kind !== 'page-committed' || event.counts.inserted === 0) return;
     if (clock.now() - toldAtMs < tellEveryMs) return;
     toldAtMs = clock.now();
-    onLedger(readStoreLedger(sink.history, definition));
+    onLedger(readStoreLedger(file, definition));
   };
   await using source = openStoreSource({ definition, connectorId, transport, clock, onEvent });
   const report = await syncConnector({
@@ -85,5 +85,5 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     onEvent,
     signal,
   });
-  return { report, ledger: readStoreLedger(sink.history, definition) };
+  return { report, ledger: readStoreLedger(file, definition) };
 }

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { openReadonlyDatabase } from '../ledger/open-database.ts';
@@ -8,8 +7,7 @@ import { entityDirectory } from './file-name.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 
 /** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
-export function openJsonlClosedFiles(directory: string): ClosedFiles {
-  const ledger = join(directory, '_ledger.db');
+export function openJsonlClosedFiles(directory: string, ledger: string): ClosedFiles {
   const db = openReadonlyDatabase({ file: ledger, kind: 'jsonl' });
 
   const list = (connector: ConnectorName): readonly ListedFile[] => {
@@ -68,7 +66,7 @@ export function openJsonlClosedFiles(directory: string): ClosedFiles {
   };
 
   return {
-    lengths: (connector) => {
+    lengths: async (connector) => {
       try {
         return lengths(connector);
       } catch (error) {
@@ -82,7 +80,7 @@ export function openJsonlClosedFiles(directory: string): ClosedFiles {
         throw options.signal.aborted ? error : toSinkError(error, ledger);
       }
     },
-    [Symbol.dispose]: () => void db.close(),
+    [Symbol.asyncDispose]: async () => void db.close(),
   };
 }
 

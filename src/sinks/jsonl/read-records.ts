@@ -1,10 +1,8 @@
 import type Database from 'better-sqlite3';
-import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
-import { openReadTransaction } from '../ledger/read-transaction.ts';
-import { toSinkError } from '../ledger/sink-error.ts';
+import { inBatches, openReadTransaction } from '../ledger/read-transaction.ts';
 import type { RecordReader, StoredRecord } from '../record-reader.ts';
 import type { ListedFile } from './file-list.ts';
 import { entityDirectory } from './file-name.ts';
@@ -20,24 +18,17 @@ interface Place {
 }
 
 /** Records as the newest line of each key, found in the files by the numbers that the ledger's table of keys holds. */
-export function openJsonlRecords(directory: string): RecordReader {
-  const file = join(directory, '_ledger.db');
+export function openJsonlRecords(directory: string, file: string): RecordReader {
   const { db, ...transaction } = openReadTransaction({ file, kind: 'jsonl' });
-  const guarded = function* (records: Iterable<StoredRecord>): Generator<StoredRecord> {
-    try {
-      yield* records;
-    } catch (error) {
-      throw toSinkError(error, file);
-    }
-  };
   return {
     ...transaction,
-    changes: (connector, table, after) => guarded(readChanges({ db, directory, connector, table }, after)),
-    record: (connector, table, keyText) => {
+    changes: (connector, table, after) =>
+      inBatches(readChanges({ db, directory, connector, table }, after), file),
+    record: async (connector, table, keyText) => {
       const place = { db, directory, connector, table };
       const seq = seqOfKey(place, keyText);
       if (seq === null) return null;
-      for (const record of guarded(readCurrent(place, [seq]))) return record;
+      for await (const [record] of inBatches(readCurrent(place, [seq]), file)) return record ?? null;
       return null;
     },
   };

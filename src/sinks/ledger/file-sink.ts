@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import { instant, type Clock, type Instant } from '../../core/clock.ts';
+import { instant, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { Deletes } from '../deletes.ts';
@@ -7,6 +7,7 @@ import type { Drift } from '../drift.ts';
 import type { Files } from '../files.ts';
 import type { LedgerReader } from '../ledger-reader.ts';
 import type { Repair } from '../repair.ts';
+import type { OpenHow } from '../sink-access.ts';
 import type { Partition, WalkFailure, WalkRef } from '../partition.ts';
 import type { LeftWork, RunReport } from '../run-report.ts';
 import type {
@@ -39,21 +40,9 @@ import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger } from './transact.ts';
 import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './when-unlocked.ts';
 
-export interface FileSinkOptions extends Omit<DatabaseOptions, 'now' | 'busyMs'>, FileSinkWaits {
+export interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
   readonly openStore: (db: Database.Database) => RecordStore;
-}
-
-/** What every file sink is given besides its place. */
-export interface FileSinkWaits {
-  readonly clock: Clock;
-  /** How long to wait while another program holds the write lock. */
-  readonly lockTimeoutMs?: number;
-  /** Ends such a wait. */
-  readonly signal?: AbortSignal;
-  /** As for `DatabaseOptions`. */
-  readonly sinkId?: string;
-  readonly cacheKiB?: number;
 }
 
 /** A sink whose records land in files: the ledger over a SQLite file, around a record store. */
@@ -96,6 +85,15 @@ class FileSink implements Sink {
     this.repair = ledgerRepair(ledger, heldOf);
     this.drift = ledgerDrift(ledger, heldOf);
     this.files = ledgerFiles(ledger, heldOf);
+  }
+
+  async isInPlace(): Promise<boolean> {
+    try {
+      this.#ledger.checkPlace();
+      return true;
+    } catch {
+      return false; // Opening it again says what is wrong there.
+    }
   }
 
   async acquire(identity: ConnectorIdentity): Promise<Lease> {

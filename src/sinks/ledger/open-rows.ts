@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import { openJsonlRows } from '../jsonl/read-row.ts';
 import { openSqliteRows } from '../sqlite/read-row.ts';
 import type { RowReader } from './record-store.ts';
+import { versionOf } from './read-operations.ts';
 
 /** The rows of whatever kind of sink the ledger belongs to. */
 export function openRows(db: Database.Database): RowReader {
@@ -11,5 +12,5 @@ export function openRows(db: Database.Database): RowReader {
 
 /** Files of older versions say nothing of homes and missing rows. */
 export function knowsRows(db: Database.Database): boolean {
-  return Number(db.pragma('user_version', { simple: true })) >= 3;
+  return versionOf(db) >= 3;
 }

@@ -1,28 +1,28 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { LedgerReader, MissingRow } from '../ledger-reader.ts';
+import type { MissingRow } from '../ledger-reader.ts';
 import { knowsRows, openRows } from './open-rows.ts';
 import { parseNames } from './table-json.ts';
 import { standing } from './partitions/states.ts';
 
 /** Rows that seem to be gone. Statements are made for each question: a file of an older version may be migrated any moment. */
-export function readMissing(db: Database.Database): Pick<LedgerReader, 'missing'> {
-  return {
-    missing: (connector, limit) => {
-      if (!knowsRows(db)) return [];
-      const rows = openRows(db);
-      return db
-        .prepare<[ConnectorName, number], NotedRow>(
-          `${missingSql} WHERE m.connector = ? AND ${isMissing} ORDER BY m.entity, m.row LIMIT ?`,
-        )
-        .all(connector, limit)
-        .flatMap(({ row, key, ...noted }) => {
-          const table = { entity: noted.entity, key: parseNames(key) };
-          const keyText = rows.keyOf(connector, table, row);
-          return keyText === undefined ? [] : [{ ...noted, keyText }];
-        });
-    },
-  };
+export function readMissing(
+  db: Database.Database,
+  connector: ConnectorName,
+  limit: number,
+): readonly MissingRow[] {
+  if (!knowsRows(db)) return [];
+  const rows = openRows(db);
+  return db
+    .prepare<[ConnectorName, number], NotedRow>(
+      `${missingSql} WHERE m.connector = ? AND ${isMissing} ORDER BY m.entity, m.row LIMIT ?`,
+    )
+    .all(connector, limit)
+    .flatMap(({ row, key, ...noted }) => {
+      const table = { entity: noted.entity, key: parseNames(key) };
+      const keyText = rows.keyOf(connector, table, row);
+      return keyText === undefined ? [] : [{ ...noted, keyText }];
+    });
 }
 
 /** What is known of one row; null where it is not missing. */

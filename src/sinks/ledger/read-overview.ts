@@ -1,14 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type {
-  ConnectorOverview,
-  EntityFreshness,
-  EntityMissing,
-  LedgerReader,
-  RunFacts,
-} from '../ledger-reader.ts';
+import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../ledger-reader.ts';
 import type { Pause } from '../sink.ts';
 import { asOfByReports } from './migrations.ts';
+import { versionOf } from './read-operations.ts';
 
 type Identity = NonNullable<ConnectorOverview['identity']>;
 interface Of {
@@ -20,47 +15,42 @@ interface Of {
  * SQLite takes the few numbers out of them. Statements are made for each question, as a file that is open for reading may be
  * migrated by another process.
  */
-export function readOverview(db: Database.Database): Pick<LedgerReader, 'overview' | 'sinkId'> {
-  return {
-    sinkId: () => db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '',
-    overview: () => {
-      const version = Number(db.pragma('user_version', { simple: true }));
-      const identities = byConnector(
-        db.prepare<[], Identity & Of>(
-          'SELECT connector, definition, connector_id AS connectorId, base_url AS baseUrl FROM _sync_connectors',
-        ),
-      );
-      const pauses = byConnector(
-        version < firstWithPauses
-          ? null
-          : db.prepare<[], Pause & Of>('SELECT connector, since, reason FROM _sync_pauses'),
-      );
-      const lastRuns = new Map<ConnectorName, RunFacts>();
-      const lastEnded = new Map<ConnectorName, RunFacts>();
-      const ended = db.prepare<[ConnectorName], RunRow>(newestRunSql(version, 'AND report IS NOT NULL'));
-      for (const { hasReport, ...run } of db.prepare<[], RunRow>(newestRunsSql(version)).all()) {
-        lastRuns.set(run.connector, run);
-        const found = hasReport === 1 ? run : ended.get(run.connector);
-        if (found !== undefined) lastEnded.set(run.connector, found);
-      }
-      const freshness = grouped(
-        db.prepare<[], EntityFreshness & Of>(
-          `SELECT connector, entity, ${version < firstWithPauses ? asOfByReports : 'as_of'} AS asOf
-           FROM _sync_tables ORDER BY connector, entity`,
-        ),
-      );
-      const missing = grouped(db.prepare<[], EntityMissing & Of>(missingSql(version)));
-      return [...new Set([...identities.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
-        connector,
-        identity: identities.get(connector) ?? null,
-        paused: pauses.get(connector) ?? null,
-        lastRun: lastRuns.get(connector) ?? null,
-        lastEnded: lastEnded.get(connector) ?? null,
-        freshness: freshness.get(connector) ?? [],
-        missing: missing.get(connector) ?? [],
-      }));
-    },
-  };
+export function readOverview(db: Database.Database): readonly ConnectorOverview[] {
+  const version = versionOf(db);
+  const identities = byConnector(
+    db.prepare<[], Identity & Of>(
+      'SELECT connector, definition, connector_id AS connectorId, base_url AS baseUrl FROM _sync_connectors',
+    ),
+  );
+  const pauses = byConnector(
+    version < firstWithPauses
+      ? null
+      : db.prepare<[], Pause & Of>('SELECT connector, since, reason FROM _sync_pauses'),
+  );
+  const lastRuns = new Map<ConnectorName, RunFacts>();
+  const lastEnded = new Map<ConnectorName, RunFacts>();
+  const ended = db.prepare<[ConnectorName], RunRow>(newestRunSql(version, 'AND report IS NOT NULL'));
+  for (const { hasReport, ...run } of db.prepare<[], RunRow>(newestRunsSql(version)).all()) {
+    lastRuns.set(run.connector, run);
+    const found = hasReport === 1 ? run : ended.get(run.connector);
+    if (found !== undefined) lastEnded.set(run.connector, found);
+  }
+  const freshness = grouped(
+    db.prepare<[], EntityFreshness & Of>(
+      `SELECT connector, entity, ${version < firstWithPauses ? asOfByReports : 'as_of'} AS asOf
+       FROM _sync_tables ORDER BY connector, entity`,
+    ),
+  );
+  const missing = grouped(db.prepare<[], EntityMissing & Of>(missingSql(version)));
+  return [...new Set([...identities.keys(), ...pauses.keys()])].toSorted().map((connector) => ({
+    connector,
+    identity: identities.get(connector) ?? null,
+    paused: pauses.get(connector) ?? null,
+    lastRun: lastRuns.get(connector) ?? null,
+    lastEnded: lastEnded.get(connector) ?? null,
+    freshness: freshness.get(connector) ?? [],
+    missing: missing.get(connector) ?? [],
+  }));
 }
 
 /** Version 1 has neither pauses nor the column `as_of`. */
@@ -76,6 +66,15 @@ function runColumns(version: number): string {
   const kind = version < firstWithKinds ? "'sync'" : 'kind';
   return `run, ${kind} AS kind, run.connector AS connector, state, started_at AS startedAt, finished_at AS finishedAt,
     continues, report IS NOT NULL AS hasReport`;
+}
+
+/** The newest of kind `sync`; null where there was none. */
+export function readLastRun(db: Database.Database, connector: ConnectorName): RunFacts | null {
+  const version = versionOf(db);
+  const found = db.prepare<[ConnectorName], RunRow>(newestRunSql(version, '')).get(connector);
+  if (found === undefined) return null;
+  const { hasReport: _hasReport, ...run } = found;
+  return run;
 }
 
 /** A search in the index of runs for each connector: thousands of runs may be kept of each. */

@@ -1,31 +1,33 @@
 import type Database from 'better-sqlite3';
-import type { LedgerReader, PartitionHistory, RowHistory } from '../ledger-reader.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { EntityTable } from '../../core/records.ts';
+import type { PartitionHistory, RowHistory } from '../ledger-reader.ts';
 import { parseFailure, parseParams } from './ledger-json.ts';
 import { knowsRows, openRows } from './open-rows.ts';
 import { standing } from './partitions/states.ts';
 import { readMissingRow } from './read-missing.ts';
 
-/** What is known of single rows, and of the partitions that show them. */
-export function readRowHistory(db: Database.Database): Pick<LedgerReader, 'explain'> {
+/** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
+export function readRowHistory(
+  db: Database.Database,
+  connector: ConnectorName,
+  table: EntityTable,
+  keyText: string,
+): RowHistory | null {
+  const { entity } = table;
+  const isStored =
+    knowsRows(db) &&
+    db.prepare('SELECT 1 FROM _sync_tables WHERE connector = ? AND entity = ?').get(connector, entity) !==
+      undefined;
+  const found = isStored ? openRows(db).row(connector, table, keyText) : undefined;
+  if (found === undefined) return null;
+  const { run, home, ...row } = found;
+  const missing = readMissingRow(db, connector, entity, row.row);
   return {
-    explain: (connector, table, keyText) => {
-      const { entity } = table;
-      const isStored =
-        knowsRows(db) &&
-        db.prepare('SELECT 1 FROM _sync_tables WHERE connector = ? AND entity = ?').get(connector, entity) !==
-          undefined;
-      const found = isStored ? openRows(db).row(connector, table, keyText) : undefined;
-      if (found === undefined) return null;
-      const { run, home, ...row } = found;
-      const missing = readMissingRow(db, connector, entity, row.row);
-      const history: RowHistory = {
-        ...row,
-        changedByRun: run,
-        missing: missing === null ? null : { ...missing, keyText },
-        partition: home === null ? null : readPartition(db, home),
-      };
-      return history;
-    },
+    ...row,
+    changedByRun: run,
+    missing: missing === null ? null : { ...missing, keyText },
+    partition: home === null ? null : readPartition(db, home),
   };
 }
 

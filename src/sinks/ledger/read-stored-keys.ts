@@ -1,10 +1,9 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
-import type { KeyAndHash, KeyReader } from '../read-keys.ts';
+import type { KeyAndHash, KeyReader } from '../record-reader.ts';
 import type { DatabaseOptions } from './open-database.ts';
-import { openReadTransaction, type ReadTransaction } from './read-transaction.ts';
-import { toSinkError } from './sink-error.ts';
+import { inBatches, openReadTransaction, type ReadTransaction } from './read-transaction.ts';
 
 /** What a file sink says of its keys: `select` reads those of a table that is there. */
 export function openStoredKeys(
@@ -13,18 +12,14 @@ export function openStoredKeys(
 ): KeyReader {
   const transaction = openReadTransaction(options);
 
-  function* keys(connector: ConnectorName, table: EntityTable): Generator<KeyAndHash> {
-    const stored = transaction.table(connector, table.entity);
+  async function* keys(connector: ConnectorName, table: EntityTable): AsyncGenerator<readonly KeyAndHash[]> {
+    const stored = await transaction.table(connector, table.entity);
     if (stored === null) return;
     if (stored.key.join() !== table.key.join()) throw otherKey(connector, table, stored);
-    try {
-      yield* select(transaction.db, connector, table);
-    } catch (error) {
-      throw toSinkError(error, options.file);
-    }
+    yield* inBatches(select(transaction.db, connector, table), options.file);
   }
 
-  return { keys, [Symbol.dispose]: () => transaction[Symbol.dispose]() };
+  return { keys, [Symbol.asyncDispose]: () => transaction[Symbol.asyncDispose]() };
 }
 
 function otherKey(connector: ConnectorName, { entity, key }: EntityTable, stored: EntityTable): SyncError {

@@ -10,7 +10,7 @@ import { parseColumns, parseNames } from './table-json.ts';
 /** A sink's database held in one state: what the readers of its records have in common. */
 export interface ReadTransaction extends Pick<
   RecordReader,
-  'sinkId' | 'newestSeq' | 'history' | 'table' | typeof Symbol.dispose
+  'sinkId' | 'newestSeq' | 'history' | 'table' | typeof Symbol.asyncDispose
 > {
   readonly db: Database.Database;
   readonly file: string;
@@ -30,13 +30,33 @@ export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kin
       db,
       file,
       sinkId: meta?.sinkId ?? '',
-      newestSeq: meta?.seq ?? 0,
+      // One counter for all connectors: more than is asked of a sink.
+      newestSeq: async () => meta?.seq ?? 0,
       history: openLedgerReader(db, file),
-      table: (connector, entity) => storedTable(db, connector, entity),
-      [Symbol.dispose]: () => void db.close(),
+      table: async (connector, entity) => storedTable(db, connector, entity),
+      [Symbol.asyncDispose]: async () => void db.close(),
     };
   } catch (error) {
     db.close();
+    throw toSinkError(error, file);
+  }
+}
+
+/** So many rows at a time: records may be large. */
+const batchRows = 100;
+
+/** Rows of a statement that is being stepped through. */
+export async function* inBatches<Row>(rows: Iterable<Row>, file: string): AsyncGenerator<readonly Row[]> {
+  try {
+    let batch: Row[] = [];
+    for (const row of rows) {
+      batch.push(row);
+      if (batch.length < batchRows) continue;
+      yield batch;
+      batch = [];
+    }
+    if (batch.length > 0) yield batch;
+  } catch (error) {
     throw toSinkError(error, file);
   }
 }

@@ -2,7 +2,7 @@ import type { ColumnValue } from '../../core/records.ts';
 import { keyTextOf } from '../ledger/key-text.ts';
 import { openStoredKeys } from '../ledger/read-stored-keys.ts';
 import { tableName } from '../ledger/record-store.ts';
-import type { KeyAndHash, KeyReader } from '../read-keys.ts';
+import type { KeyAndHash, KeyReader } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
 
 /** Keys as the columns of each table hold them. */

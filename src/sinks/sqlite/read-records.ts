@@ -2,9 +2,8 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable } from '../../core/records.ts';
 import { keyPartsOf } from '../ledger/key-text.ts';
-import { openReadTransaction } from '../ledger/read-transaction.ts';
+import { inBatches, openReadTransaction } from '../ledger/read-transaction.ts';
 import { tableName } from '../ledger/record-store.ts';
-import { toSinkError } from '../ledger/sink-error.ts';
 import type { RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
 import { keyCondition } from './table-sql.ts';
@@ -14,8 +13,8 @@ export function openSqliteRecords(file: string): RecordReader {
   const { db, ...transaction } = openReadTransaction({ file, kind: 'sqlite' });
   return {
     ...transaction,
-    changes: (connector, table, after) => readChanges(db, file, { connector, table, after }),
-    record: (connector, table, keyText) => {
+    changes: (connector, table, after) => inBatches(readChanges(db, connector, table, after), file),
+    record: async (connector, table, keyText) => {
       const key = keyPartsOf(keyText, table.key.length);
       if (key === null) return null;
       const row = select(db, connector, table, `WHERE ${keyCondition(table)}`).get(...key);
@@ -27,16 +26,12 @@ export function openSqliteRecords(file: string): RecordReader {
 /** Through the index on `_seq`: rows come in its order, one at a time. */
 function* readChanges(
   db: Database.Database,
-  file: string,
-  { connector, table, after }: { connector: ConnectorName; table: EntityTable; after: number },
+  connector: ConnectorName,
+  table: EntityTable,
+  after: number,
 ): Generator<StoredRecord> {
-  try {
-    for (const row of select(db, connector, table, 'WHERE _seq > ? ORDER BY _seq').iterate(after)) {
-      yield storedRecord(table, row);
-    }
-  } catch (error) {
-    throw toSinkError(error, file);
-  }
+  const rows = select(db, connector, table, 'WHERE _seq > ? ORDER BY _seq').iterate(after);
+  for (const row of rows) yield storedRecord(table, row);
 }
 
 function select(

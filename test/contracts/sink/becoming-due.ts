@@ -187,7 +187,7 @@ export function becomingDue(kind: SinkKind): void {
     await open();
     await readOnce('r1', {}, { marker: 'm1' });
     expect(await findAgain('r2', {}, settled('m1'))).toEqual(['lists full']);
-    const [, entity] = sinkOf.sink.history.connectors()[0]?.entities ?? [];
+    const [, entity] = (await sinkOf.sink.history.connectors())[0]?.entities ?? [];
     expect(entity).toMatchObject({ partitions: 1, due: 0 });
   });
 
@@ -313,14 +313,14 @@ export function becomingDue(kind: SinkKind): void {
     expect(await sink.deletes.tombstone(lease, second.run, lists, 'all', 10)).toBe(1);
     while ((await sink.deletes.tombstoneOrphans(lease, second.run, 10)).length > 0);
     await second.finish();
-    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+    expect((await sink.history.connectors())[0]?.entities).toMatchObject([
       { entity: lists, rows: 0, deleted: 1 },
       { entity: members, rows: 0, deleted: 1, partitions: 0 },
     ]);
     const third = await begin('r3', incremental);
     await third.read(null, { records: [list('a')], children: [membersOf('a', settled('m1'))] });
     expect(await third.partition('a')).toMatchObject({ mode: 'full', watermark: null, position: null });
-    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+    expect((await sink.history.connectors())[0]?.entities).toMatchObject([
       { entity: lists, partitions: 1 },
       { entity: members, partitions: 1, due: 1 },
     ]);

@@ -54,7 +54,7 @@ export function committing(kind: SinkKind): void {
     const other = await bench().open();
     const nothingGone = { deleted: 0, missing: 0, files: null };
     const neverRead = { lastSealedAt: null, lastCompleteReadAt: null };
-    expect(other.history.connectors()[0]?.entities).toEqual([
+    expect((await other.history.connectors())[0]?.entities).toEqual([
       { entity: 'lists', rows: 1, ...nothingGone, partitions: 1, due: 1, quarantined: 0, ...neverRead },
       {
         entity: 'members',
@@ -134,7 +134,7 @@ export function committing(kind: SinkKind): void {
     expect(end?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
     expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
     expect(bench().rows()).toHaveLength(2);
-    const status = sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
+    const status = (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
     expect(status?.lastSealedAt).toBe(instant(start));
     const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
     const stored = ledger.prepare('SELECT position, listed FROM _sync_partitions WHERE id = ?').get(id);
@@ -163,7 +163,7 @@ export function committing(kind: SinkKind): void {
         { entity: opens, counts: counts({ fetched: 1, quarantined: 1 }) },
       ]);
     }
-    expect(sink.history.quarantine(news, 10)).toMatchObject([
+    expect(await sink.history.quarantine(news, 10)).toMatchObject([
       { entity: opens, record: '{"name":"x"}' },
       {
         entity: members,

@@ -102,7 +102,7 @@ export function continuing(kind: SinkKind): void {
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();
     const next = { lease: await sink.acquire(identity()), run: 'r2' as Started['run'] };
-    expect(sink.history.run('r1' as Started['run'])).toMatchObject({
+    expect(await sink.history.run('r1' as Started['run'])).toMatchObject({
       state: 'interrupted',
       report: null,
       finishedAt: null,
@@ -117,7 +117,7 @@ export function continuing(kind: SinkKind): void {
     expect(position).toEqual({ kind: 'offset', offset: 7 });
     const [committed] = await sink.commit(next.lease, [page(next, id, [member('1'), member('2')])]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, duplicate: 1, inserted: 1 }));
-    expect(sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
+    expect(await sink.history.run(next.run)).toMatchObject({ state: 'running', continues: 'r1' });
   });
 
   it.each(['failed', 'partial'] as const)('goes on with a run that ended as %s', async (outcome) => {
@@ -183,7 +183,7 @@ export function continuing(kind: SinkKind): void {
     const lease = await sink.acquire(identity());
     const plan = bench().plan('r1', { reading: new Map() });
     await expect(sink.startRun(lease, plan)).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(sink.history.run(plan.run)).toBeNull();
+    expect(await sink.history.run(plan.run)).toBeNull();
   });
 
   it('starts afresh when the definition changed, because stored positions may mean something else', async () => {
@@ -211,13 +211,13 @@ export function continuing(kind: SinkKind): void {
     } as const;
     await sink.setAside(started.lease, { partition: id, run: started.run }, why);
     expect(await sink.nextPartitions(started.lease, 5)).toEqual([]);
-    expect(sink.history.failures(news, 5)).toEqual([{ entity: members, params: {}, failure: why }]);
+    expect(await sink.history.failures(news, 5)).toEqual([{ entity: members, params: {}, failure: why }]);
     await sink.finish(started.lease, started.run, half(started, 'failed'));
     expect(await sink.startRun(started.lease, bench().plan('r2'))).toMatchObject(continued);
     expect(await positions(sink, started.lease)).toEqual([{ kind: 'offset', offset: 7 }]);
     const next = { ...started, run: 'r2' as Started['run'] };
     await sink.commit(started.lease, [page(next, id, [], { seal: sealed })]);
-    expect(sink.history.failures(news, 5)).toEqual([]);
+    expect(await sink.history.failures(news, 5)).toEqual([]);
   });
 
   it.each<[string, Partial<RunPlan>, (Position | null)[]]>([

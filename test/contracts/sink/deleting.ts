@@ -21,8 +21,8 @@ export function deleting(kind: SinkKind): void {
     bench()
       .rows()
       .map((row: JsonObject) => row['id']);
-  const status = (sink: RunInHand['sink']) =>
-    sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
+  const status = async (sink: RunInHand['sink']) =>
+    (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
   const changes = (): readonly JsonObject[] => kind.readChanges(bench().folder, news, membersTable);
 
   /** Five rows, of which a full walk of a later run has met the first only. */
@@ -42,17 +42,17 @@ export function deleting(kind: SinkKind): void {
   it('tombstones what nothing more is needed for, in batches, as changes of the rows', async () => {
     const { sink, lease, run, hand } = await fourMissing('nothing');
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(3);
-    expect(status(sink)).toMatchObject({ rows: 2, deleted: 3, missing: 1 });
+    expect(await status(sink)).toMatchObject({ rows: 2, deleted: 3, missing: 1 });
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(1);
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(0);
     await hand.finish();
     expect(ids()).toEqual(['1']);
-    expect(status(sink)).toMatchObject({ rows: 1, deleted: 4, missing: 0 });
+    expect(await status(sink)).toMatchObject({ rows: 1, deleted: 4, missing: 0 });
     const at = changes().filter((change) => change['_op'] === 'delete');
     expect(at).toMatchObject(
       ['2', '3', '4', '5'].map((id, index) => ({ list_id: 'a', id, _run_id: 'r2', _seq: 6 + index })),
     );
-    expect(sink.history.missing(news, 5)).toEqual([]);
+    expect(await sink.history.missing(news, 5)).toEqual([]);
   });
 
   it('gives a record that returns its row back, alive, and counts it as updated', async () => {
@@ -61,7 +61,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish();
     await (await sweep('r3', shows(['1', '3']))).finish();
     expect(ids()).toEqual(['1', '3']);
-    expect(status(sink)).toMatchObject({ rows: 2, deleted: 3 });
+    expect(await status(sink)).toMatchObject({ rows: 2, deleted: 3 });
     expect(changes().at(-1)).toMatchObject({ id: '3', _op: 'upsert', _run_id: 'r3' });
     const again = await sweep('r4', shows(['1']));
     expect(await again.tombstone([members])).toEqual({ members: 1 });
@@ -161,7 +161,7 @@ export function deleting(kind: SinkKind): void {
     expect(ids(), 'the guards have not been asked').toEqual(all);
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 1)).toBe(1);
     expect(ids()).toEqual(['1', '3', '4', '5']);
-    expect(status(sink)).toMatchObject({ rows: 4, deleted: 1 });
+    expect(await status(sink)).toMatchObject({ rows: 4, deleted: 1 });
     await hand.finish();
     const next = await sweep('r3', shows(['1'], 'get'));
     expect(await next.tombstone([members]), 'asked for again first').toEqual({ members: 0 });
@@ -206,7 +206,7 @@ export function deleting(kind: SinkKind): void {
     const { asked, judge, sink, hand } = await fourMissing('get');
     const [second] = await asked(1);
     await judge([{ row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted }]);
-    const { partition: home } = sink.history.explain(news, membersTable, key('1')) ?? {};
+    const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
     expect(home?.fullAt === null).toBe(isWithdrawn);
     await hand.finish('degraded');
   });
@@ -216,7 +216,9 @@ export function deleting(kind: SinkKind): void {
     const [second] = await asked(1);
     const there = { row: second?.row ?? 0, verdict: 'there', record: null, isUnlisted: false } as const;
     await judge([there]);
-    expect(sink.history.missing(news, 9).map(({ keyText }) => keyText)).toEqual(['3', '4', '5'].map(key));
+    expect((await sink.history.missing(news, 9)).map(({ keyText }) => keyText)).toEqual(
+      ['3', '4', '5'].map(key),
+    );
     await hand.finish('degraded');
     const quiet = await begin('r3');
     await quiet.walk(() => ({ records: [], absence: null }));
@@ -231,7 +233,7 @@ export function deleting(kind: SinkKind): void {
       { keyText: key('2'), wasVouchedFor: true },
     ]);
     await sink.deletes.judge(lease, run, members, [there]);
-    const { partition: home } = sink.history.explain(news, membersTable, key('1')) ?? {};
+    const { partition: home } = (await sink.history.explain(news, membersTable, key('1'))) ?? {};
     expect(home?.fullAt).not.toBeNull();
     await next.finish();
     // However sure a later walk is: listings are known to leave it out.
@@ -242,7 +244,7 @@ export function deleting(kind: SinkKind): void {
 
   it('explains a row: where it is shown, when it came, what it is waiting for', async () => {
     const { sink, hand } = await fourMissing('get');
-    expect(sink.history.explain(news, membersTable, key('2'))).toMatchObject({
+    expect(await sink.history.explain(news, membersTable, key('2'))).toMatchObject({
       row: 2,
       firstSeenAt: '2026-03-01T11:00:00.000Z',
       changedAt: '2026-03-01T11:00:00.000Z',
@@ -252,13 +254,13 @@ export function deleting(kind: SinkKind): void {
       missing: { keyText: key('2'), needs: 'get', missedWalks: 1 },
       partition: { entity: members, params: {}, mode: 'full', isGone: false, failure: null, dueSince: null },
     });
-    expect(sink.history.explain(news, membersTable, key('1'))).toMatchObject({ missing: null });
-    expect(sink.history.explain(news, membersTable, key('9'))).toBeNull();
+    expect(await sink.history.explain(news, membersTable, key('1'))).toMatchObject({ missing: null });
+    expect(await sink.history.explain(news, membersTable, key('9'))).toBeNull();
     expect(
-      sink.history.explain(news, { ...membersTable, entity: 'never' as typeof members }, key('1')),
+      await sink.history.explain(news, { ...membersTable, entity: 'never' as typeof members }, key('1')),
     ).toBeNull();
     await sink.repair.tombstoneRecord(hand.started.lease, hand.started.run, members, key('2'));
-    expect(sink.history.explain(news, membersTable, key('2'))).toMatchObject({
+    expect(await sink.history.explain(news, membersTable, key('2'))).toMatchObject({
       deletedAt: '2026-03-01T12:00:00.000Z',
       changedByRun: 'r2',
       missing: null,
@@ -304,7 +306,10 @@ export function deleting(kind: SinkKind): void {
       await hand.finish(random() < 0.5 ? 'ok' : 'degraded');
       const live = ids().length;
       const rows = new Set(changes().map((change) => change['id'])).size;
-      expect(status(sink), `seed ${seed}, run ${run}`).toMatchObject({ rows: live, deleted: rows - live });
+      expect(await status(sink), `seed ${seed}, run ${run}`).toMatchObject({
+        rows: live,
+        deleted: rows - live,
+      });
     }
   });
 }

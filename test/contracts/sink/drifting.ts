@@ -10,6 +10,7 @@ import type {
 } from '../../../src/core/records.ts';
 import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
+import type { KnownDrift } from '../../../src/sinks/drift.ts';
 import type { Lease, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
@@ -52,7 +53,11 @@ function prepared(
 
 export function drifting(kind: SinkKind): void {
   const bench = useBench(kind);
-  const fields = (sink: Sink): readonly string[] => sink.history.drift(news).map(({ field }) => field);
+  const fields = async (sink: Sink): Promise<readonly string[]> =>
+    (await sink.history.drift(news)).map(({ field }) => field);
+
+  const knownDrift = async (sink: Sink, entity: EntityName = members): Promise<KnownDrift | undefined> =>
+    (await sink.drift.known(news, [entity])).get(entity);
 
   /** A run that reads these records, evolves what it may and ends well. */
   async function sync(
@@ -73,7 +78,7 @@ export function drifting(kind: SinkKind): void {
     how: { readonly table?: EntityTable | undefined; readonly isEvolving: boolean },
   ): Promise<{ readonly counts: PageCounts | undefined; readonly evolved: readonly Column[] }> {
     const started: Started = { lease, run: run as RunId };
-    const table = how.table ?? withEvolved(membersTable, sink.drift.known(news, members));
+    const table = how.table ?? withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
     bench().clock.advance(hourMs);
     await sink.startRun(lease, bench().plan(run, { tables: [table] }));
     const { id } = await onlyPartition(sink, lease);
@@ -102,16 +107,16 @@ export function drifting(kind: SinkKind): void {
       ],
       { isEvolving: false },
     );
-    const first = sink.history.runs({ limit: 1 })[0];
+    const first = (await sink.history.runs({ limit: 1 }))[0];
     await readAndEvolve(sink, lease, 'r2', [{ id: '1', nick: 7, 'Odd one': null }], { isEvolving: false });
     const seen = { connector: 'news', entity: 'members', place: 'extra' };
     const inFirst = { ...seen, firstRun: 'r1', firstSeenAt: first?.startedAt };
-    expect(sink.history.drift(news)).toMatchObject([
+    expect(await sink.history.drift(news)).toMatchObject([
       { ...seen, field: 'Odd one', kind: 'undeclared', types: ['null'], firstRun: 'r2' },
       { ...inFirst, field: 'nick', kind: 'undeclared', types: ['string', 'integer'] },
       { ...inFirst, field: 'visits', kind: 'misfit', types: ['string'] },
     ]);
-    expect(sink.drift.known(news, members)).toEqual({
+    expect(await knownDrift(sink))?.toEqual({
       evolved: [],
       fields: new Set(['nick', 'Odd one']),
       misfits: new Map([['visits', new Set(['string'])]]),
@@ -122,16 +127,16 @@ export function drifting(kind: SinkKind): void {
   it('knows nothing of an entity that was never read, and establishes one that was read whole', async () => {
     const sink = await bench().open();
     const { lease, run } = await bench().begin(sink, 'r1');
-    expect(sink.drift.known(news, 'nothing' as EntityName)).toMatchObject({ isEstablished: false });
-    expect(sink.drift.known(news, members)).toMatchObject({ fields: new Set(), isEstablished: false });
+    expect(await knownDrift(sink, 'nothing' as EntityName)).toMatchObject({ isEstablished: false });
+    expect(await knownDrift(sink))?.toMatchObject({ fields: new Set(), isEstablished: false });
     const { id } = await onlyPartition(sink, lease);
     await sink.commit(lease, [page({ lease, run }, id, [], { drift: [drifted('nick')], seal: sealed })]);
-    expect(sink.drift.known(news, members)).toMatchObject({
+    expect(await knownDrift(sink))?.toMatchObject({
       fields: new Set(['nick']),
       isEstablished: false,
     });
     await sink.finish(lease, run, report({ lease, run }, { entities: [entityReport(members, {})] }));
-    expect(sink.drift.known(news, members).isEstablished).toBe(true);
+    expect((await knownDrift(sink))?.isEstablished).toBe(true);
   });
 
   it('keeps what was noted by a transaction that failed out, and notes it when it comes again', async () => {
@@ -143,9 +148,9 @@ export function drifting(kind: SinkKind): void {
     await expect(
       sink.commit(started.lease, [page(started, id, [], { drift }), page(started, id, [unfit], { drift })]),
     ).rejects.toMatchObject({ code: 'INTERNAL' });
-    expect(fields(sink)).toEqual([]);
+    expect(await fields(sink)).toEqual([]);
     await sink.commit(started.lease, [page(started, id, [member('1')], { drift })]);
-    expect(fields(sink)).toEqual(['nick']);
+    expect(await fields(sink)).toEqual(['nick']);
   });
 
   it('tells two hundred fields of an entity apart and goes on with one name for the rest', async () => {
@@ -156,9 +161,9 @@ export function drifting(kind: SinkKind): void {
     for (const drift of [many.slice(0, 150), many.slice(150, 400), many]) {
       await sink.commit(started.lease, [page(started, id, [], { drift })]);
     }
-    expect(fields(sink)).toHaveLength(201);
-    expect(fields(sink)).toContain('*');
-    expect(sink.drift.known(news, members).fields.has('*')).toBe(true);
+    expect(await fields(sink)).toHaveLength(201);
+    expect(await fields(sink)).toContain('*');
+    expect((await knownDrift(sink))?.fields.has('*')).toBe(true);
   });
 
   it.each([
@@ -175,8 +180,8 @@ export function drifting(kind: SinkKind): void {
     const lease = await sink.acquire(identity());
     const raw = JSON.parse(`{"id":"1",${JSON.stringify(field)}:"x"}`) as JsonObject;
     expect((await sync(sink, lease, 'r1', [raw])).evolved).toEqual([]);
-    expect(fields(sink)).toEqual([field]);
-    expect(sink.drift.known(news, members).fields.has(field)).toBe(true);
+    expect(await fields(sink)).toEqual([field]);
+    expect((await knownDrift(sink))?.fields.has(field)).toBe(true);
     expect(Object.entries(bench().rows()[0]?.['_extra'] ?? {})).toEqual([[field, 'x']]);
   });
 
@@ -186,13 +191,13 @@ export function drifting(kind: SinkKind): void {
     const { id } = await onlyPartition(sink, started.lease);
     const refused = drifted('nick', { isRefused: true });
     await sink.commit(started.lease, [page(started, id, [], { drift: [refused] })]);
-    expect(sink.drift.known(news, members).fields).toEqual(new Set());
-    expect(sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'quarantine' }]);
+    expect((await knownDrift(sink))?.fields).toEqual(new Set());
+    expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'quarantine' }]);
     expect(await sink.drift.evolve(started.lease, started.run, members)).toEqual([]);
     await sink.commit(started.lease, [page(started, id, [], { drift: [drifted('nick')] })]);
     await sink.commit(started.lease, [page(started, id, [], { drift: [refused] })]);
-    expect(sink.drift.known(news, members).fields).toEqual(new Set(['nick']));
-    expect(sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
+    expect((await knownDrift(sink))?.fields).toEqual(new Set(['nick']));
+    expect(await sink.history.drift(news)).toMatchObject([{ field: 'nick', place: 'extra' }]);
   });
 
   it('adds a column of the one type that a field came as, and counts no record as changed by it', async () => {
@@ -215,12 +220,12 @@ export function drifting(kind: SinkKind): void {
     expect(first.evolved).toEqual(
       Object.entries(types).map(([name, type]) => ({ name, type, isEvolved: true })),
     );
-    const wider = withEvolved(membersTable, sink.drift.known(news, members));
+    const wider = withEvolved(membersTable, (await knownDrift(sink)) ?? { evolved: [] });
     const before = bench().rows(wider);
     const second = await sync(sink, lease, 'r2', [...raws, { id: '4', left: 'mixed' }]);
     expect(second).toEqual({ counts: counts({ fetched: 4, unchanged: 4 }), evolved: [] });
     expect(bench().rows(wider), 'an unchanged record costs no write').toEqual(before);
-    expect(sink.history.drift(news).map(({ field, place }) => [field, place])).toEqual(
+    expect((await sink.history.drift(news)).map(({ field, place }) => [field, place])).toEqual(
       ['age', 'city', 'left', 'more', 'open', 'rate', 'tags2'].map((field) => [
         field,
         field === 'left' ? 'extra' : 'column',
@@ -250,7 +255,7 @@ export function drifting(kind: SinkKind): void {
       ['Odesa', null],
       [null, { city: 7, Left: 1 }],
     ]);
-    expect(sink.history.drift(news)).toMatchObject([
+    expect(await sink.history.drift(news)).toMatchObject([
       { field: 'Left' },
       { field: 'city', kind: 'undeclared', place: 'column' },
       { field: 'city', kind: 'misfit', types: ['integer'], place: 'extra' },
@@ -283,8 +288,8 @@ export function drifting(kind: SinkKind): void {
     const column: Column = { name: 'city', type: 'string' };
     const declared = { ...membersTable, columns: [...membersTable.columns, column] };
     await sync(sink, lease, 'r2', [{ id: '1', city: 'Kyiv' }], declared);
-    expect(sink.drift.known(news, members).evolved).toEqual([]);
-    expect(fields(sink)).toEqual([]);
+    expect((await knownDrift(sink))?.evolved).toEqual([]);
+    expect(await fields(sink)).toEqual([]);
     expect(bench().rows(declared)).toMatchObject([{ city: 'Kyiv' }]);
   });
 
@@ -346,6 +351,6 @@ export function drifting(kind: SinkKind): void {
     await expect(sink.drift.evolve(old.lease, 'r0' as RunId, members)).rejects.toMatchObject({
       code: 'FENCED',
     });
-    expect(sink.drift.known(news, members).evolved).toEqual([]);
+    expect((await knownDrift(sink))?.evolved).toEqual([]);
   });
 }

@@ -136,7 +136,7 @@ export function files(kind: SinkKind): void {
     ]);
     await sink.files.removed(third.lease, third.run, replaced);
     expect(await sink.files.replaced(third.lease, third.run, 10)).toEqual([]);
-    expect(sink.history.connectors()[0]?.entities).toContainEqual(
+    expect((await sink.history.connectors())[0]?.entities).toContainEqual(
       expect.objectContaining({ entity: members, files: { stored: 1, bytes: 3, wanted: 0, failed: 0 } }),
     );
   });
@@ -164,7 +164,7 @@ export function files(kind: SinkKind): void {
     if (one === undefined) throw new Error('a file should be wanted');
     await sink.files.setAside(first.lease, first.run, one, failure);
     expect(keysOf(await wanted(sink, first))).toEqual(['["a","2"]', '["a","3"]']);
-    expect(sink.history.fileFailures(news, 5)).toEqual([
+    expect(await sink.history.fileFailures(news, 5)).toEqual([
       { entity: members, params: { member_id: 1 }, failure },
     ]);
     await ended(sink, first);
@@ -176,7 +176,7 @@ export function files(kind: SinkKind): void {
     // Another version has not failed yet.
     const third = await shown(sink, 'r3', [withFile('1', photo('v2'))]);
     expect(keysOf(await wanted(sink, third))).toEqual(['["a","1"]', '["a","2"]', '["a","3"]']);
-    expect(sink.history.fileFailures(news, 5)).toEqual([]);
+    expect(await sink.history.fileFailures(news, 5)).toEqual([]);
   });
 
   it('of tombstoned records are not wanted, and are again when these come back', async () => {
@@ -222,12 +222,12 @@ export function files(kind: SinkKind): void {
     await sink.files.stored(first.lease, first.run, one, stored('x'));
     await ended(sink, first);
     const scope = { entity: members, tables: [membersTable], now: instant(bench().clock.now()) };
-    const known = (): unknown =>
-      sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members)?.files ?? null;
+    const known = async (): Promise<unknown> =>
+      (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members)?.files ?? null;
     await sink.repair.reset(news, { ...scope, withData: false });
-    expect(known()).toMatchObject({ stored: 1, wanted: 0 });
+    expect(await known()).toMatchObject({ stored: 1, wanted: 0 });
     await sink.repair.reset(news, { ...scope, withData: true });
-    expect(known()).toBeNull();
+    expect(await known()).toBeNull();
   });
 
   it('are refused to a holder that was overtaken', async () => {

@@ -57,7 +57,7 @@ export function finishing(kind: SinkKind): void {
     } as const;
     const stored: RunReport = { ...full, outcome: 'degraded', failures: [failure] };
     await sink.finish(started.lease, started.run, stored);
-    expect(sink.history.run(started.run)).toEqual({
+    expect(await sink.history.run(started.run)).toEqual({
       run: 'r1',
       kind: 'sync',
       connector: news,
@@ -67,7 +67,7 @@ export function finishing(kind: SinkKind): void {
       continues: null,
       report: stored,
     });
-    expect(sink.history.run('r0' as Started['run'])).toBeNull();
+    expect(await sink.history.run('r0' as Started['run'])).toBeNull();
   });
 
   it('refuses a report that counts otherwise than the ledger, and stores the run as failed', async () => {
@@ -77,7 +77,7 @@ export function finishing(kind: SinkKind): void {
       code: 'ACCOUNTING',
       recovery: 'stop',
     });
-    expect(sink.history.run(started.run)).toMatchObject({
+    expect(await sink.history.run(started.run)).toMatchObject({
       state: 'failed',
       report: { outcome: 'failed', error: { code: 'ACCOUNTING' } },
     });
@@ -120,7 +120,7 @@ export function finishing(kind: SinkKind): void {
   it('shows what is stored and when partitions were sealed', async () => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await sink.finish(started.lease, started.run, full);
-    expect(sink.history.connectors()).toMatchObject([
+    expect(await sink.history.connectors()).toMatchObject([
       {
         lastRun: { state: 'ok' },
         entities: [
@@ -140,15 +140,15 @@ export function finishing(kind: SinkKind): void {
       await one.read(null, { seal });
       await one.finish();
     };
-    const shown = (): unknown => sinkOf.sink.history.connectors()[0]?.entities[0];
+    const shown = async (): Promise<unknown> => (await sinkOf.sink.history.connectors())[0]?.entities[0];
     await read('r1');
     const readAt = instant(bench().clock.now());
-    expect(shown()).toMatchObject({ lastSealedAt: readAt, lastCompleteReadAt: readAt });
+    expect(await shown()).toMatchObject({ lastSealedAt: readAt, lastCompleteReadAt: readAt });
     bench().clock.advance(3_600_000);
     await read('r2');
     const changesAt = instant(bench().clock.now());
-    expect(shown()).toMatchObject({ lastSealedAt: changesAt });
-    expect(shown()).not.toMatchObject({ lastCompleteReadAt: changesAt });
+    expect(await shown()).toMatchObject({ lastSealedAt: changesAt });
+    expect(await shown()).not.toMatchObject({ lastCompleteReadAt: changesAt });
   });
 
   it('drops runs and quarantined records after 90 days, and partitions that nothing has found for 30', async () => {
@@ -246,7 +246,12 @@ export function finishing(kind: SinkKind): void {
       const other = { kind: 'refetch', window: 'refetch', entities: [], roots: [] } as const;
       await (await RunOfLists.start(bench(), sinkOf, run, other)).finish();
     }
-    expect(sinkOf.sink.history.runs({ limit: 9 }).map(({ run }) => run)).toEqual(['f2', 'f1', 's2', 's1']);
+    expect((await sinkOf.sink.history.runs({ limit: 9 })).map(({ run }) => run)).toEqual([
+      'f2',
+      'f1',
+      's2',
+      's1',
+    ]);
   });
 
   it('keeps the newest thousand runs', async () => {
@@ -263,7 +268,7 @@ export function finishing(kind: SinkKind): void {
     ledger.close();
     await emptyRun(sink, { lease, run: 'r1' as Started['run'] }, 'r1');
     expect(count('_sync_runs')).toBe(1_000);
-    expect(sink.history.runs({ limit: 2 }).map(({ run }) => run)).toEqual(['r1', 'old1499']);
+    expect((await sink.history.runs({ limit: 2 })).map(({ run }) => run)).toEqual(['r1', 'old1499']);
   });
 
   async function emptyRun(

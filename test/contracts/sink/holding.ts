@@ -137,7 +137,7 @@ export function holding(kind: SinkKind): void {
     await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject(fenced);
     await expect(sink.startRun(started.lease, bench().plan('r2'))).rejects.toMatchObject(fenced);
     expect(bench().rows()).toEqual([]);
-    expect(sink.history.failures(news, 1)).toEqual([]);
+    expect(await sink.history.failures(news, 1)).toEqual([]);
   });
 
   it.each([

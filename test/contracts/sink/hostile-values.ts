@@ -133,12 +133,12 @@ export function hostileValues(kind: SinkKind): void {
     const { sink, lease, sweep } = await useRuns(bench(), { tables: [odd] });
     await (await sweep('r1', () => ({ records }))).finish();
     const { started } = await sweep('r2', () => ({ records: [], absence: 'get' }));
-    const missing = sink.history.missing(started.lease.connector, 9).map(({ keyText }) => keyText);
+    const missing = (await sink.history.missing(started.lease.connector, 9)).map(({ keyText }) => keyText);
     expect(missing).toEqual(keys);
     const asked = await sink.deletes.toConfirm(lease, started.run, members, 9);
     expect(asked.map(({ keyText }) => keyText)).toEqual(keys);
     const [first, second, third] = keys;
-    expect(sink.history.explain(lease.connector, odd, first ?? '')).toMatchObject({ row: 1 });
+    expect(await sink.history.explain(lease.connector, odd, first ?? '')).toMatchObject({ row: 1 });
     expect(await sink.repair.tombstoneRecord(lease, started.run, members, second ?? '')).toBe(true);
     expect(await sink.repair.tombstoneRecord(lease, started.run, members, third ?? '')).toBe(true);
     expect(bench().rows(odd)).toMatchObject([{ id: 9_007_199_254_740_993n }]);
@@ -158,7 +158,7 @@ export function hostileValues(kind: SinkKind): void {
       const sink = await bench().open();
       const { lease, run } = await bench().begin(sink, 'r1');
       expect(await sink.repair.tombstoneRecord(lease, run, members, text)).toBe(false);
-      expect(sink.history.explain(lease.connector, membersTable, text)).toBeNull();
+      expect(await sink.history.explain(lease.connector, membersTable, text)).toBeNull();
     },
   );
 

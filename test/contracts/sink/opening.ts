@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
-import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import { identity, member, news, onlyPartition, page, type SinkKind } from './fixture.ts';
 import { useBench } from './use-bench.ts';
@@ -113,10 +113,10 @@ export function opening(kind: SinkKind): void {
   it('gives its history without a lease, while another holds the connector, and cannot write', async () => {
     const sink = await bench().open();
     const { run } = await bench().begin(sink, 'r1');
-    using history = openHistory(kind.options(bench().folder));
-    expect(history.runs({ limit: 5 })).toEqual(sink.history.runs({ connector: news, limit: 5 }));
-    expect(history.run(run)).toMatchObject({ run: 'r1', connector: 'news', state: 'running' });
-    expect(history.connectors()).toMatchObject([
+    await using history = await openHistory(kind.options(bench().folder));
+    expect(await history.runs({ limit: 5 })).toEqual(await sink.history.runs({ connector: news, limit: 5 }));
+    expect(await history.run(run)).toMatchObject({ run: 'r1', connector: 'news', state: 'running' });
+    expect(await history.connectors()).toMatchObject([
       {
         connector: 'news',
         definition: 'email-marketing',
@@ -125,12 +125,12 @@ export function opening(kind: SinkKind): void {
         lastHolder: identity().holder,
       },
     ]);
-    expect(history.connectors()[0]?.lastRun).toMatchObject({ run: 'r1' });
+    expect((await history.connectors())[0]?.lastRun).toMatchObject({ run: 'r1' });
   });
 
-  it('says so when there is no sink to read the history of, and makes none', () => {
+  it('says so when there is no sink to read the history of, and makes none', async () => {
     const options = kind.options(join(bench().folder, 'none'));
-    expect(() => openHistory(options)).toThrow(/There is no sink at .* yet/);
+    await expect(openHistory(options)).rejects.toThrow(/There is no sink at .* yet/);
     expect(readdirSync(dirname(kind.ledgerFile(bench().folder)))).toEqual([]);
   });
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
-import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -33,20 +33,20 @@ export function operating(kind: SinkKind): void {
 
   it('pauses connectors that it has never held, until they are resumed, and tells every reader', async () => {
     const sink = await bench().open();
-    using history = openHistory(kind.options(bench().folder));
-    expect(history.pauses()).toEqual([]);
+    await using history = await openHistory(kind.options(bench().folder));
+    expect(await history.pauses()).toEqual([]);
     await sink.pause(wiki, { since: now(), reason: 'moving house' });
     await sink.pause(news, { since: now(), reason: 'too expensive' });
     const paused = [
       { connector: news, since: now(), reason: 'too expensive' },
       { connector: wiki, since: now(), reason: 'moving house' },
     ];
-    expect(history.pauses()).toEqual(paused);
-    expect((await bench().open()).history.pauses()).toEqual(paused);
-    expect(history.connectors()).toEqual([]);
+    expect(await history.pauses()).toEqual(paused);
+    expect(await (await bench().open()).history.pauses()).toEqual(paused);
+    expect(await history.connectors()).toEqual([]);
     expect(await sink.resume(wiki)).toBe(true);
     expect(await sink.resume(wiki)).toBe(false);
-    expect(history.pauses()).toEqual(paused.slice(0, 1));
+    expect(await history.pauses()).toEqual(paused.slice(0, 1));
   });
 
   it('keeps the beginning of a pause that is given another reason', async () => {
@@ -54,7 +54,7 @@ export function operating(kind: SinkKind): void {
     const since = now();
     await sink.pause(news, { since, reason: 'first' });
     await sink.pause(news, { since: instant(bench().clock.now() + hourMs), reason: 'second' });
-    expect(sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
+    expect(await sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
   });
 
   it('takes pauses and cancel requests from beside the holder, whose run goes on', async () => {
@@ -62,10 +62,10 @@ export function operating(kind: SinkKind): void {
     const started = await bench().begin(holder, 'r1');
     const beside = await bench().open();
     await beside.pause(news, { since: now(), reason: 'enough' });
-    expect(holder.history.isCancelRequested(started.run)).toBe(false);
+    expect(await holder.history.isCancelRequested(started.run)).toBe(false);
     expect(await beside.requestCancel(started.run, now())).toBe(true);
     expect(await beside.requestCancel(started.run, now())).toBe(true);
-    expect(holder.history.isCancelRequested(started.run)).toBe(true);
+    expect(await holder.history.isCancelRequested(started.run)).toBe(true);
     const { id } = await onlyPartition(holder, started.lease);
     await holder.commit(started.lease, [page(started, id, [member('1')])]);
     expect(bench().rows()).toHaveLength(1);
@@ -80,20 +80,20 @@ export function operating(kind: SinkKind): void {
     expect(await sink.requestCancel('r0' as Started['run'], now())).toBe(false);
     const next = 'r2' as Started['run'];
     expect(await sink.startRun(started.lease, bench().plan(next))).toMatchObject({ continues: 'r1' });
-    expect(sink.history.isCancelRequested(next)).toBe(false);
-    expect(sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
+    expect(await sink.history.isCancelRequested(next)).toBe(false);
+    expect(await sink.history.isCancelRequested('r0' as Started['run'])).toBe(false);
   });
 
   it('tells how every connector stands at once, as the single questions do', async () => {
     const sink = await bench().open();
-    expect(sink.history.overview()).toEqual([]);
+    expect(await sink.history.overview()).toEqual([]);
     await readAll(bench(), sink, 'r1', { outcome: 'degraded', withheld: 7 });
     const started = await bench().begin(sink, 'r2');
     const other = await sink.acquire(identity({ connector: wiki }));
     await sink.pause(unseen, { since: now(), reason: 'moving house' });
-    const [first, second, third, ...more] = sink.history.overview();
+    const [first, second, third, ...more] = await sink.history.overview();
     expect(more).toEqual([]);
-    const { lastRun, definition, connectorId, baseUrl } = sink.history.connectors([news])[0] ?? {};
+    const { lastRun, definition, connectorId, baseUrl } = (await sink.history.connectors([news]))[0] ?? {};
     const { report: _report, ...running } = lastRun ?? {};
     expect(first).toMatchObject({
       connector: news,
@@ -101,16 +101,15 @@ export function operating(kind: SinkKind): void {
       paused: null,
       lastRun: running,
       lastEnded: { run: 'r1', state: 'degraded' },
-      freshness: sink.history.freshness(news),
+      freshness: await sink.history.freshness(news),
       missing: [{ entity: members, withheld: 7, pending: 0 }],
     });
     expect(first?.lastRun).toMatchObject({ run: 'r2', state: 'running' });
     expect(second).toMatchObject({ connector: unseen, identity: null, lastRun: null, lastEnded: null });
-    expect(second?.paused).toEqual(sink.history.pause(unseen));
+    expect(second?.paused).toEqual(await sink.history.pause(unseen));
     expect(third).toMatchObject({ connector: wiki, paused: null, lastRun: null, missing: [] });
-    expect(sink.history.pause(news)).toBeNull();
-    expect(sink.history.connectors([wiki]).map(({ connector }) => connector)).toEqual([wiki]);
-    expect(sink.history.sinkId()).toBe(sink.id);
+    expect(await sink.history.pause(news)).toBeNull();
+    expect((await sink.history.connectors([wiki])).map(({ connector }) => connector)).toEqual([wiki]);
     await other[Symbol.asyncDispose]();
     await started.lease[Symbol.asyncDispose]();
   });
@@ -122,39 +121,40 @@ export function operating(kind: SinkKind): void {
       const other = await sink.acquire(identity({ connector: `c${index}` as ConnectorName }));
       await other[Symbol.asyncDispose]();
     }
-    const all = sink.history.connectors();
+    const all = await sink.history.connectors();
     expect(all).toHaveLength(13);
-    const [one] = sink.history.connectors([news]);
+    const [one] = await sink.history.connectors([news]);
     expect(one?.entities.map(({ entity }) => entity)).toContain(members);
     expect(one).toEqual(all.find(({ connector }) => connector === news));
-    expect(sink.history.connectors(['c3' as ConnectorName])).toEqual(
+    expect(await sink.history.connectors(['c3' as ConnectorName])).toEqual(
       all.filter(({ connector }) => connector === 'c3'),
     );
-    expect(sink.history.connectors([wiki])).toEqual([]);
+    expect(await sink.history.connectors([wiki])).toEqual([]);
   });
 
   it('knows how old an entity is: as the beginning of the newest chain that read all of it', async () => {
     const sink = await bench().open();
-    const asOf = (): unknown => sink.history.freshness(news).find(({ entity }) => entity === members)?.asOf;
-    expect(sink.history.freshness(news)).toEqual([]);
+    const asOf = async (): Promise<unknown> =>
+      (await sink.history.freshness(news)).find(({ entity }) => entity === members)?.asOf;
+    expect(await sink.history.freshness(news)).toEqual([]);
 
     const first = now();
     await readAll(bench(), sink, 'r1', { outcome: 'ok' });
-    expect(asOf()).toBe(first);
+    expect(await asOf()).toBe(first);
 
     bench().clock.advance(hourMs);
     await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
-    expect(asOf(), 'something of it was left out').toBe(first);
+    expect(await asOf(), 'something of it was left out').toBe(first);
 
     bench().clock.advance(hourMs);
     const third = now();
     await readAll(bench(), sink, 'r3', { outcome: 'degraded', isWhole: true });
-    expect(asOf(), 'what was left out was of another entity').toBe(third);
+    expect(await asOf(), 'what was left out was of another entity').toBe(third);
 
     bench().clock.advance(hourMs);
     await readAll(bench(), sink, 'r4', { outcome: 'failed', isWhole: true });
-    expect(asOf(), 'the run did not come to its end').toBe(third);
-    expect(sink.history.freshness(wiki)).toEqual([]);
+    expect(await asOf(), 'the run did not come to its end').toBe(third);
+    expect(await sink.history.freshness(wiki)).toEqual([]);
   });
 
   it('counts the age of an entity from the first run of the chain, not from the one that ended it', async () => {
@@ -164,16 +164,16 @@ export function operating(kind: SinkKind): void {
     const { id } = await onlyPartition(sink, started.lease);
     await sink.commit(started.lease, [page(started, id, [member('1')])]);
     await started.lease[Symbol.asyncDispose]();
-    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: null });
+    expect(await sink.history.freshness(news)).toContainEqual({ entity: members, asOf: null });
     bench().clock.advance(hourMs);
     await readAll(bench(), sink, 'r2', { outcome: 'ok' });
-    expect(sink.history.run('r2' as Started['run'])).toMatchObject({ continues: 'r1' });
-    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: began });
+    expect(await sink.history.run('r2' as Started['run'])).toMatchObject({ continues: 'r1' });
+    expect(await sink.history.freshness(news)).toContainEqual({ entity: members, asOf: began });
   });
 
   it('does not count a chain that began in the middle of a walk that an earlier one had left', async () => {
     const sink = await bench().open();
-    const asOf = (): unknown => sink.history.freshness(news).map(({ asOf }) => asOf);
+    const asOf = async (): Promise<unknown> => (await sink.history.freshness(news)).map(({ asOf }) => asOf);
     const first = now();
     const change = { leaves: [members] };
     const started = await bench().begin(sink, 'r1', change);
@@ -198,13 +198,13 @@ export function operating(kind: SinkKind): void {
 
     bench().clock.advance(hourMs);
     await readAll(bench(), sink, 'r2', { outcome: 'ok', change });
-    expect(sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
-    expect(asOf(), 'its first half is of the first run').toEqual([null, null]);
+    expect(await sink.history.run('r2' as Started['run'])).toMatchObject({ continues: null });
+    expect(await asOf(), 'its first half is of the first run').toEqual([null, null]);
 
     bench().clock.advance(hourMs);
     const third = now();
     await readAll(bench(), sink, 'r3', { outcome: 'ok', change });
-    expect(asOf()).toEqual([third, third]);
+    expect(await asOf()).toEqual([third, third]);
   });
 
   it('still knows the age of an entity when the run that read it is past its retention', async () => {
@@ -213,8 +213,8 @@ export function operating(kind: SinkKind): void {
     await readAll(bench(), sink, 'r1', { outcome: 'ok' });
     bench().clock.advance(91 * dayMs);
     await readAll(bench(), sink, 'r2', { outcome: 'degraded', isWhole: false });
-    expect(sink.history.run('r1' as Started['run'])).toBeNull();
-    expect(sink.history.freshness(news)).toContainEqual({ entity: members, asOf: first });
+    expect(await sink.history.run('r1' as Started['run'])).toBeNull();
+    expect(await sink.history.freshness(news)).toContainEqual({ entity: members, asOf: first });
   });
 }
 

@@ -108,7 +108,7 @@ export function orphans(kind: SinkKind): void {
     expect(await hand.tombstone(all, 1)).toEqual({ pages: 1, blocks: 2, comments: 3 });
     expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
     await hand.finish();
-    expect(sink.history.connectors()[0]?.entities).toMatchObject([
+    expect((await sink.history.connectors())[0]?.entities).toMatchObject([
       { entity: blocks, rows: 2, deleted: 2 },
       { entity: comments, rows: 1, deleted: 3 },
       { entity: pages, rows: 2, deleted: 1 },
@@ -238,7 +238,7 @@ export function orphans(kind: SinkKind): void {
       blocks: ['b1', 'b2', 'b3', 'b4'],
       comments: ['c1', 'c2', 'c3', 'c4'],
     });
-    expect(sink.history.connectors()[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
+    expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
     expect(partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
   });
 
@@ -293,7 +293,7 @@ export function orphans(kind: SinkKind): void {
     expect(partitions('count(*) FROM _sync_partitions WHERE tree IS NOT NULL')).toEqual([0]);
     const next = await sink.nextPartitions(lease, 9);
     expect(next.map(({ params }) => params['of'])).not.toContain(gone);
-    expect(sink.history.missing(news, 9)).toEqual([]);
+    expect(await sink.history.missing(news, 9)).toEqual([]);
   });
 
   /** `p1` is met and leads to nothing. */

@@ -197,7 +197,7 @@ export function resetting(kind: SinkKind): void {
         due_since: instant(bench().clock.now()),
       },
     ]);
-    expect(sink.history.missing(news, 9)).toEqual([]);
+    expect(await sink.history.missing(news, 9)).toEqual([]);
     const lease = await sink.acquire(identity());
     const next = await RunInHand.begin(bench(), sink, lease, 'r4', plan);
     await next.walk(showing(['1', '2', '3']));
@@ -247,7 +247,9 @@ export function resetting(kind: SinkKind): void {
         .rows()
         .map(({ id }) => id),
     ).toEqual(['1', '7']);
-    expect(sink.history.connectors().find(({ connector }) => connector === news)?.entities).toMatchObject([
+    expect(
+      (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
+    ).toMatchObject([
       { entity: lists, rows: 1 },
       { entity: opens, rows: 0 },
       { entity: members, rows: 2, deleted: 0, missing: 0 },
@@ -286,7 +288,7 @@ export function resetting(kind: SinkKind): void {
     expect(fileHashes(bench().folder)).toEqual(
       Object.fromEntries(Object.entries(files).filter(([path]) => !path.startsWith('news/'))),
     );
-    expect(sink.history.connectors().map(({ connector }) => connector)).toEqual([other]);
+    expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
     const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
     const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
     await next.walk(showing(['1']));

@@ -2,7 +2,7 @@ import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Absence } from '../../../src/sinks/partition.ts';
-import type { RunPlan } from '../../../src/sinks/sink.ts';
+import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
   blocks,
   blocksTable,
@@ -60,8 +60,7 @@ async function withTwoInside(bench: Bench, absence: Absence = null) {
   return { sink, started, tree: tree.id };
 }
 
-const entity = (sink: { history: { connectors(): readonly { entities: readonly unknown[] }[] } }) =>
-  sink.history.connectors()[0]?.entities[0];
+const entity = async (sink: Sink): Promise<unknown> => (await sink.history.connectors())[0]?.entities[0];
 
 export function trees(kind: SinkKind): void {
   const bench = useBench(kind);
@@ -81,11 +80,11 @@ export function trees(kind: SinkKind): void {
       page(started, x?.id ?? 0, [block('z')], { entity: blocks, children: below, seal: sealed }),
       page(started, y?.id ?? 0, [], { entity: blocks, seal: sealed }),
     ]);
-    expect(entity(sink)).toMatchObject({ partitions: 1, due: 1, lastSealedAt: null });
+    expect(await entity(sink)).toMatchObject({ partitions: 1, due: 1, lastSealedAt: null });
     const [z] = await ready(sink, started.lease);
     expect(z).toMatchObject({ at: 'z', treeDepth: 2 });
     await sink.commit(started.lease, [page(started, z?.id ?? 0, [], { entity: blocks, seal: sealed })]);
-    expect(entity(sink)).toMatchObject({ partitions: 1, due: 0, lastSealedAt: instant(start) });
+    expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0, lastSealedAt: instant(start) });
     expect(await ready(sink, started.lease)).toEqual([]);
     await expect(
       sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks })]),
@@ -100,11 +99,11 @@ export function trees(kind: SinkKind): void {
     await sink.commit(started.lease, [more]);
     const [x] = await ready(sink, started.lease);
     await sink.commit(started.lease, [page(started, x?.id ?? 0, [], { entity: blocks, seal: sealed })]);
-    expect(entity(sink)).toMatchObject({ due: 1 });
+    expect(await entity(sink)).toMatchObject({ due: 1 });
     const [repeated] = await sink.commit(started.lease, [more]);
     expect(repeated?.newlyDue, 'an inner listing that was read is not read again').toBe(0);
     await sink.commit(started.lease, [page(started, tree.id, [], { entity: blocks, seal: sealed })]);
-    expect(entity(sink)).toMatchObject({ partitions: 1, due: 0 });
+    expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
   it('goes on with exactly the unread listings of a tree after a kill', async () => {
@@ -130,7 +129,7 @@ export function trees(kind: SinkKind): void {
       { at: 'y', id: y?.id, tree, treeDepth: 1, position: { kind: 'pageToken', token: 't' } },
     ]);
     await other.commit(lease, [page(next, y?.id ?? 0, [block('z')], { entity: blocks, seal: sealed })]);
-    expect(entity(other)).toMatchObject({ partitions: 1, due: 0 });
+    expect(await entity(other)).toMatchObject({ partitions: 1, due: 0 });
   });
 
   it('keeps a tree due while a listing inside is set aside, and tries that one again in the next run', async () => {
@@ -147,8 +146,8 @@ export function trees(kind: SinkKind): void {
     } as const;
     await sink.setAside(started.lease, { partition: y?.id ?? 0, run: started.run }, why);
     expect(await ready(sink, started.lease)).toEqual([]);
-    expect(entity(sink)).toMatchObject({ due: 1, lastSealedAt: null });
-    expect(sink.history.failures(news, 5)).toEqual([
+    expect(await entity(sink)).toMatchObject({ due: 1, lastSealedAt: null });
+    expect(await sink.history.failures(news, 5)).toEqual([
       { entity: blocks, params: { block_id: 'y' }, failure: why },
     ]);
     expect(await sink.startRun(started.lease, bench().plan('r2', plan))).toMatchObject({

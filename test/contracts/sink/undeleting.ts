@@ -41,8 +41,12 @@ const showing =
 
 export function undeleting(kind: SinkKind): void {
   const bench = useBench(kind);
-  const status = (sink: Awaited<ReturnType<typeof useRuns>>['sink']) =>
-    sink.history.connectors()[0]?.entities.map(({ entity, rows, deleted }) => ({ entity, rows, deleted }));
+  const status = async (sink: Awaited<ReturnType<typeof useRuns>>['sink']) =>
+    (await sink.history.connectors())[0]?.entities.map(({ entity, rows, deleted }) => ({
+      entity,
+      rows,
+      deleted,
+    }));
 
   /** A list has gone with its members in run r2. */
   async function gone() {
@@ -68,7 +72,7 @@ export function undeleting(kind: SinkKind): void {
     expect(await sink.repair.tombstoneRecord(lease, run, members, '["a","9"]')).toBe(false);
     expect(await sink.repair.tombstoneRecord(lease, run, members, '["a","1"]')).toBe(true);
     expect(await sink.repair.tombstoneRecord(lease, run, members, '["a","1"]')).toBe(false);
-    expect(status(sink)).toEqual([
+    expect(await status(sink)).toEqual([
       { entity: lists, rows: 0, deleted: 0 },
       { entity: members, rows: 0, deleted: 1 },
     ]);
@@ -116,7 +120,7 @@ export function undeleting(kind: SinkKind): void {
     await hand.finish();
     expect(bench().rows(listsTable)).toHaveLength(before + 1);
     expect(bench().rows()).toMatchObject(['1', '2', '3'].map((id) => ({ id, name: 'Ada', _run_id: 'r3' })));
-    expect(status(sink)).toEqual([
+    expect(await status(sink)).toEqual([
       { entity: lists, rows: 2, deleted: 0 },
       { entity: members, rows: 3, deleted: 0 },
     ]);
@@ -133,6 +137,6 @@ export function undeleting(kind: SinkKind): void {
     await expect(sink.repair.undelete(lease, started.run, 'r2' as RunId, 9)).rejects.toMatchObject({
       code: 'USAGE',
     });
-    expect(sink.history.missing(news, 1)).toEqual([]);
+    expect(await sink.history.missing(news, 1)).toEqual([]);
   });
 }

@@ -133,7 +133,7 @@ export function windows(kind: SinkKind): void {
     const first = await begin('b1', backfill());
     await readWindow(first, 'gone');
     await first.finish();
-    const [shownLists, shownMembers] = sinkOf.sink.history.connectors()[0]?.entities ?? [];
+    const [shownLists, shownMembers] = (await sinkOf.sink.history.connectors())[0]?.entities ?? [];
     expect([shownLists, shownMembers]).toMatchObject([
       { entity: lists, rows: 1, partitions: 1, due: 0 },
       { entity: members, rows: 1, partitions: 1, due: 0, lastSealedAt: null },
@@ -144,7 +144,7 @@ export function windows(kind: SinkKind): void {
     expect(await sync.modes()).toEqual(['a full']);
     await sync.read('a', { records: [member('here')], seal: swept });
     await sync.sweep();
-    expect(sinkOf.sink.history.missing(news, 5)).toMatchObject([
+    expect(await sinkOf.sink.history.missing(news, 5)).toMatchObject([
       { entity: members, keyText: '["a","gone"]' },
     ]);
   });
@@ -164,8 +164,8 @@ export function windows(kind: SinkKind): void {
       await first.finish(outcome);
       expect(partitionsIn(january)).toBe(kept);
       const { history } = sinkOf.sink;
-      expect(history.finishedWindows(news, 'b1')).toEqual(done);
-      expect(history.finishedWindows(news, 'b2')).toEqual([]);
+      expect(await history.finishedWindows(news, 'b1')).toEqual(done);
+      expect(await history.finishedWindows(news, 'b2')).toEqual([]);
     },
   );
 
@@ -185,17 +185,17 @@ export function windows(kind: SinkKind): void {
     await sync.read(null);
     await sync.finish();
     const { history } = sinkOf.sink;
-    const before = history.freshness(news);
+    const before = await history.freshness(news);
     const beside = await begin('b1', backfill());
     await readWindow(beside);
     await beside.finish();
-    expect(history.freshness(news)).toEqual(before);
-    expect(history.connectors()[0]?.lastRun).toMatchObject({ run: 's1', kind: 'sync' });
-    const runsOf = (filter: object): readonly string[] =>
-      history.runs({ limit: 5, ...filter }).map(({ run, kind: of }) => `${run} ${of}`);
-    expect(runsOf({})).toEqual(['b1 backfill', 's1 sync']);
-    expect(runsOf({ connector: news, kind: 'sync' })).toEqual(['s1 sync']);
-    expect(runsOf({ kind: 'backfill' })).toEqual(['b1 backfill']);
+    expect(await history.freshness(news)).toEqual(before);
+    expect((await history.connectors())[0]?.lastRun).toMatchObject({ run: 's1', kind: 'sync' });
+    const runsOf = async (filter: object): Promise<readonly string[]> =>
+      (await history.runs({ limit: 5, ...filter })).map(({ run, kind: of }) => `${run} ${of}`);
+    expect(await runsOf({})).toEqual(['b1 backfill', 's1 sync']);
+    expect(await runsOf({ connector: news, kind: 'sync' })).toEqual(['s1 sync']);
+    expect(await runsOf({ kind: 'backfill' })).toEqual(['b1 backfill']);
   });
 
   it('is dropped by a later sync when nobody goes on with it', async () => {

@@ -141,7 +141,8 @@ describe('a SQLite table that gets a column for an undeclared field', () => {
       code: 'SINK_FAILED',
     });
     expect(rows()).toEqual(before);
-    expect(sink.drift.known(started.lease.connector, members).evolved).toEqual([]);
+    const known = await sink.drift.known(started.lease.connector, [members]);
+    expect(known.get(members)?.evolved).toEqual([]);
     db.exec('DROP TRIGGER refusing');
     db.close();
     expect(await sink.drift.evolve(started.lease, started.run, members)).toHaveLength(1);

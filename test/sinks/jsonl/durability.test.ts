@@ -156,12 +156,13 @@ it('a deletion is a line with the key alone', async () => {
 it('deletions whose lines are lost stay deletions, and their lines are written again by the next run', async () => {
   await using sink = await deletedAndLost(1);
   const lease = await sink.acquire(identity());
-  const status = () => sink.history.connectors()[0]?.entities.find(({ entity }) => entity === members);
-  expect(status()).toMatchObject({ rows: 1, deleted: 2 });
+  const status = async () =>
+    (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
+  expect(await status()).toMatchObject({ rows: 1, deleted: 2 });
   const run = 'r2' as Started['run'];
   await sink.startRun(lease, plan(run));
   await sink.startRun(lease, plan('r3' as Started['run']));
-  expect(status()).toMatchObject({ rows: 1, deleted: 2 });
+  expect(await status()).toMatchObject({ rows: 1, deleted: 2 });
   expect(linesOf('1-1.jsonl')).toHaveLength(4);
   expect(linesOf('2-1.jsonl.open'), 'once').toMatchObject([
     { id: '2', _op: 'delete', _seq: 6, _run_id: 'r2' },

@@ -14,7 +14,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
-import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
 
 let folder = '';
 beforeEach(() => {
@@ -79,9 +79,9 @@ it('tells a sink that is not there from one that is something else', () => {
   expect(() => isSinkThere(join(folder, 'file', '_ledger.db'))).toThrow('is a file, expected a folder');
 });
 
-it('says on the read path too that a path is a folder', () => {
+it('says on the read path too that a path is a folder', async () => {
   const options = { type: 'sqlite', name: 'main', path: folder, durability: 'full' } as const;
-  expect(() => openHistory(options)).toThrow(`${folder} was expected to be a regular file`);
+  await expect(openHistory(options)).rejects.toThrow(`${folder} was expected to be a regular file`);
 });
 
 it.skipIf(process.getuid?.() === 0)('takes a folder that may not be entered for no empty one', () => {

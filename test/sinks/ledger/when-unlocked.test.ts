@@ -68,13 +68,13 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
     await using sink = await open({ clock: releasing(() => held?.exec('COMMIT')) });
     held = hold();
     await sink.pause(news, why);
-    expect(sink.history.pauses()).toMatchObject([{ connector: news }]);
+    expect(await sink.history.pauses()).toMatchObject([{ connector: news }]);
   });
 
   it('waits for it when it is opened for the first time, too', async () => {
     const held = hold();
     await using sink = await open({ clock: releasing(() => held.close()) });
-    expect(sink.history.connectors()).toEqual([]);
+    expect(await sink.history.connectors()).toEqual([]);
   });
 
   it('gives up after its lockTimeout, names the file and what may hold it, and has changed nothing', async () => {

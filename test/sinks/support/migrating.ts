@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { openHistory } from '../../../src/sinks/open-history.ts';
+import { openHistory } from '../../../src/sinks/registry.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
@@ -68,31 +68,33 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   it('is read as it is, and not a byte of it is written', async () => {
     await fillOlder(bench(), older);
     const before = readFileSync(file());
-    using history = openHistory(kind.options(bench().folder));
-    expect(history.pauses()).toEqual([]);
-    expect(history.isCancelRequested('r3' as Started['run'])).toBe(false);
-    expect(history.finishedWindows(news, 'b1')).toEqual([]);
-    expect(history.missing(news, 5)).toEqual([]);
+    await using history = await openHistory(kind.options(bench().folder));
+    expect(await history.pauses()).toEqual([]);
+    expect(await history.isCancelRequested('r3' as Started['run'])).toBe(false);
+    expect(await history.finishedWindows(news, 'b1')).toEqual([]);
+    expect(await history.missing(news, 5)).toEqual([]);
     // Version 3 knows its rows.
-    expect(history.explain(news, membersTable, '["a","1"]') === null).toBe(older < 3);
-    expect(history.fileFailures(news, 5)).toEqual([]);
-    expect(history.drift(news)).toEqual([]);
-    expect(history.connectors()[0]).toMatchObject({
+    expect((await history.explain(news, membersTable, '["a","1"]')) === null).toBe(older < 3);
+    expect(await history.fileFailures(news, 5)).toEqual([]);
+    expect(await history.drift(news)).toEqual([]);
+    expect((await history.connectors())[0]).toMatchObject({
       lastRun: { run: 'r3', kind: 'sync' },
       entities: [
         { rows: 0 },
         { entity: members, files: null, rows: 1, deleted: 0, missing: 0, partitions: 1, due: 1 },
       ],
     });
-    expect(history.failures(news, 5)).toEqual([]);
-    expect(history.freshness(news)).toEqual([
+    expect(await history.failures(news, 5)).toEqual([]);
+    expect(await history.freshness(news)).toEqual([
       { entity: 'member_opens', asOf: null },
       { entity: members, asOf: instant(start) },
     ]);
     expect(
-      history
-        .runs({ connector: news, kind: 'sync', limit: 5 })
-        .map(({ run, state, report }) => ({ run, state, report })),
+      (await history.runs({ connector: news, kind: 'sync', limit: 5 })).map(({ run, state, report }) => ({
+        run,
+        state,
+        report,
+      })),
     ).toMatchObject([
       { run: 'r3', state: 'running', report: null },
       {
@@ -109,39 +111,41 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
       },
       { run: 'r1', state: 'ok', report: { error: null, entities: [{ entity: members, isWhole: true }] } },
     ]);
-    expect(history.overview()).toMatchObject([
+    expect(await history.overview()).toMatchObject([
       {
         connector: news,
         paused: null,
         lastRun: { run: 'r3', kind: 'sync', state: 'running' },
         lastEnded: { run: 'r2', state: 'failed' },
-        freshness: history.freshness(news),
+        freshness: await history.freshness(news),
         missing: [],
       },
     ]);
-    expect(history.pause(news)).toBeNull();
-    expect(history.runs({ kind: 'backfill', limit: 5 })).toEqual([]);
+    expect(await history.pause(news)).toBeNull();
+    expect(await history.runs({ kind: 'backfill', limit: 5 })).toEqual([]);
     expect(readFileSync(file()).equals(before)).toBe(true);
     expect(version(file())).toBe(older);
   });
 
   it('is migrated under a reader that has it open', async () => {
     await fillOlder(bench(), older);
-    using history = openHistory(kind.options(bench().folder));
-    const asOf = history.freshness(news);
+    await using history = await openHistory(kind.options(bench().folder));
+    const asOf = await history.freshness(news);
     const sink = await bench().open();
     await sink.pause(news, { since: instant(start), reason: 'too expensive' });
-    expect(history.pauses()).toHaveLength(1);
-    expect(history.freshness(news)).toEqual(asOf);
-    expect(history.connectors()[0]).toMatchObject({ entities: [{ rows: 0 }, { rows: 1, deleted: 0 }] });
-    expect(history.runs({ kind: 'sync', limit: 1 })).toMatchObject([{ run: 'r3', kind: 'sync' }]);
+    expect(await history.pauses()).toHaveLength(1);
+    expect(await history.freshness(news)).toEqual(asOf);
+    expect((await history.connectors())[0]).toMatchObject({
+      entities: [{ rows: 0 }, { rows: 1, deleted: 0 }],
+    });
+    expect(await history.runs({ kind: 'sync', limit: 1 })).toMatchObject([{ run: 'r3', kind: 'sync' }]);
   });
 
   it('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {
     await fillOlder(bench(), older);
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r4');
-    expect(sink.history.run(started.run)).toMatchObject({ continues: 'r3' });
+    expect(await sink.history.run(started.run)).toMatchObject({ continues: 'r3' });
     const { id, position, mode, watermark } = await onlyPartition(sink, started.lease);
     expect(position).toEqual({ kind: 'offset', offset: 7 });
     expect([mode, watermark]).toEqual(['full', null]);

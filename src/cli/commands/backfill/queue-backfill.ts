@@ -19,7 +19,7 @@ export async function queueBackfill(
 ): Promise<ExitCode> {
   const { terminal, program } = context;
   const { name, sink } = connector;
-  checkNotPaused(connector, program);
+  await checkNotPaused(connector, program);
   const text = writeRequest(request);
   if (text.length > maxRequestChars) {
     throw usage('Too many entities for one job; queue them in parts, with --select.');

@@ -7,8 +7,8 @@ import {
   type ClosedFiles,
   type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
-import { openClosedFiles } from '../../../sinks/open-closed-files.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
+import { accessSink } from '../../../sinks/registry.ts';
 import { openCheckProgress } from './check-progress.ts';
 import { failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
@@ -24,7 +24,7 @@ export async function checkClosedFiles(
   sink: SinkSettings,
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
-  using closed = openClosedFiles(sink);
+  await using closed = await accessSink(sink).openClosedFiles();
   if (closed === null) {
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
   }
@@ -34,7 +34,7 @@ export async function checkClosedFiles(
     if (own.name !== sink.name) continue;
     const what = `files of ${name}`;
     try {
-      const checked = isDeep ? await compareContents(context, closed, name) : closed.lengths(name);
+      const checked = isDeep ? await compareContents(context, closed, name) : await closed.lengths(name);
       const isSound = checked.damaged.length === 0;
       (isSound ? sound : damaged).push(...resultsOf(what, name, checked, context.program, isDeep));
     } catch (error) {

@@ -21,7 +21,7 @@ export async function checkConnectors(
 ): Promise<readonly CheckResult[]> {
   const { signal } = context;
   const connectors = [...app.settings.connectors.values()];
-  const stored = readStored(connectors);
+  const stored = await readStored(connectors);
   using progress = openCheckProgress(context);
   const client = hasToken
     ? await openListingClient(app, connectors, signal, (lists) =>
@@ -43,11 +43,13 @@ export async function checkConnectors(
 }
 
 /** A sink that cannot be read has a line of its own, which says why. */
-function readStored(connectors: readonly ConnectorSettings[]): ReadonlyMap<string, SinkOverview> {
+async function readStored(
+  connectors: readonly ConnectorSettings[],
+): Promise<ReadonlyMap<string, SinkOverview>> {
   const overviews = new Map<string, SinkOverview>();
   for (const sink of sinksOf(connectors)) {
     try {
-      overviews.set(sink.name, readOverview(sink));
+      overviews.set(sink.name, await readOverview(sink));
     } catch {
       overviews.set(sink.name, { id: null, connectors: new Map() });
     }

@@ -36,21 +36,21 @@ export interface Explanation {
 }
 
 /** Null where the key is not stored. Reads one state of the sink. */
-export function explainRow(
+export async function explainRow(
   reader: RecordReader,
   { connector, entity, table }: EntityTarget,
   keyText: string,
-): Explanation | null {
+): Promise<Explanation | null> {
   const { history } = reader;
-  const row = history.explain(connector.name, table, keyText);
+  const row = await history.explain(connector.name, table, keyText);
   if (row === null) return null;
-  const fields = storedFields(reader, connector.name, table.entity, keyText);
+  const fields = await storedFields(reader, connector.name, table.entity, keyText);
   const path = entity.incremental?.field ?? null;
   const span = path === null || fields === null ? null : compileChangeSpan(path)(Object.fromEntries(fields));
   const changeValue = span === null ? null : new Date(span.highestMs).toISOString();
-  const [lastSync = null] = history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
-  const changedBy = row.changedByRun === null ? null : history.run(row.changedByRun);
-  const reason = reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
+  const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
+  const changedBy = row.changedByRun === null ? null : await history.run(row.changedByRun);
+  const reason = await reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
   return { row, changedBy, lastSync, changeValue, reason };
 }
 
@@ -62,14 +62,14 @@ interface Known {
   readonly changeValue: Instant | null;
 }
 
-function reasonOf(row: RowHistory, known: Known): Reason {
+async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
   const { partition, changedByRun } = row;
   const { lastSync, walked, changeValue } = known;
   if (lastSync === null) return { kind: 'no-sync' };
   if (partition === null) return { kind: 'no-partition' };
   if (partition.isGone) return { kind: 'parent-gone' };
   if (partition.dueSince !== null) return { kind: partition.failure === null ? 'due' : 'set-aside' };
-  if (wasSealedBy(partition, lastSync, known.history)) {
+  if (await wasSealedBy(partition, lastSync, known.history)) {
     if (partition.mode !== 'incremental') return { kind: 'full', isMet: wasMet(row, partition, known) };
     const { watermark } = partition;
     if (changedByRun === partition.sealedRun) return { kind: 'incremental', isMet: true };
@@ -91,10 +91,14 @@ function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: 
 }
 
 /** By the run, or by one that it went on with. */
-function wasSealedBy({ sealedRun }: PartitionHistory, run: RunSummary, history: LedgerReader): boolean {
+async function wasSealedBy(
+  { sealedRun }: PartitionHistory,
+  run: RunSummary,
+  history: LedgerReader,
+): Promise<boolean> {
   for (let one: RunSummary | null = run; one !== null;) {
     if (one.run === sealedRun) return true;
-    one = one.continues === null ? null : history.run(one.continues);
+    one = one.continues === null ? null : await history.run(one.continues);
   }
   return false;
 }

@@ -7,21 +7,23 @@ const batchChars = 64 * 1024;
 /** Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it is aborted. */
 export async function writeRecords(
   format: RecordFormat,
-  records: Iterable<StoredRecord>,
+  batches: AsyncIterable<readonly StoredRecord[]> | readonly never[],
   write: (text: string) => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<Written | null> {
   const written = { upserts: 0, deletes: 0 };
-  let batch = format.head;
-  for (const record of records) {
-    batch += format.text(record);
-    written[record.isDeleted ? 'deletes' : 'upserts'] += 1;
-    if (batch.length < batchChars) continue;
-    if (!(await write(batch))) return null;
-    signal.throwIfAborted();
-    batch = '';
+  let text = format.head;
+  for await (const records of batches) {
+    for (const record of records) {
+      text += format.text(record);
+      written[record.isDeleted ? 'deletes' : 'upserts'] += 1;
+      if (text.length < batchChars) continue;
+      if (!(await write(text))) return null;
+      signal.throwIfAborted();
+      text = '';
+    }
   }
-  if (batch !== '' && !(await write(batch))) return null;
+  if (text !== '' && !(await write(text))) return null;
   signal.throwIfAborted();
   return written;
 }

@@ -22,9 +22,9 @@ interface RunChange {
 export async function followRuns(context: CommandContext, settings: LocalSettings): Promise<ExitCode> {
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
-  let known = statesOf(newestRuns(settings, new Map()));
+  let known = statesOf(await newestRuns(settings, new Map()));
   while (await isOver(clock.sleep(everyMs, signal))) {
-    const runs = newestRuns(settings, known);
+    const runs = await newestRuns(settings, known);
     for (const { change, run } of changesSince(known, runs)) {
       terminal.printJson({ change, run });
       terminal.print(changeText(change, run, width));
@@ -45,13 +45,14 @@ function isOver(slept: Promise<void>): Promise<boolean> {
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;
 
 /** Oldest first; with those that were running at the last look, however many have begun since. */
-function newestRuns(settings: LocalSettings, known: StateByRun): readonly RunSummary[] {
+async function newestRuns(settings: LocalSettings, known: StateByRun): Promise<readonly RunSummary[]> {
   const running = [...known].flatMap(([run, state]) => (state === 'running' ? [run] : []));
-  const found = fromEverySink(settings, (history) => [
-    ...history.runs({ limit: newestLimit }),
-    ...running.flatMap((id) => history.run(id) ?? []),
-  ]).flat();
-  return [...new Map(found.map((run) => [run.run, run])).values()].sort((left, right) =>
+  const found = await fromEverySink(settings, async (history) => {
+    const newest = await history.runs({ limit: newestLimit });
+    const known = await Promise.all(running.map((id) => history.run(id)));
+    return [...newest, ...known.filter((run) => run !== null)];
+  });
+  return [...new Map(found.flat().map((run) => [run.run, run])).values()].sort((left, right) =>
     left.startedAt < right.startedAt ? -1 : 1,
   );
 }

@@ -45,7 +45,7 @@ export async function runScheduleApply(
 }
 
 /** Makes Redis hold the config's schedules of these sinks, without those of paused connectors. */
-export function applySchedules(
+export async function applySchedules(
   settings: LocalSettings,
   queues: Queues,
   sinks: readonly ServedSink[],
@@ -53,14 +53,19 @@ export function applySchedules(
 ): ReturnType<Queues['apply']> {
   const names = new Set(sinks.map(({ name }) => name));
   const connectors = [...settings.connectors].filter(([, { sink }]) => names.has(sink.name));
-  const overviews = readOverviews(connectors.map(([, connector]) => connector));
+  const overviews = await readOverviews(connectors.map(([, connector]) => connector));
   const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
-  return queues.apply({
+  return await queues.apply({
     connectors: new Map(connectors),
     sinks,
-    isPaused: (connector) => (known.get(connector)?.paused ?? null) !== null,
+    paused: async (sink) =>
+      new Set(
+        [...(overviews.get(sink)?.connectors.values() ?? [])].flatMap(({ connector, paused }) =>
+          paused === null ? [] : [connector],
+        ),
+      ),
     takeOver,
-    lastRun: (connector) => known.get(connector)?.lastRun ?? null,
+    lastRun: async (connector) => known.get(connector)?.lastRun ?? null,
   });
 }
 

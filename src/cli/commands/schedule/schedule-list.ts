@@ -38,7 +38,7 @@ export async function runScheduleList(
   const { terminal, clock, program } = context;
   const settings = loadConfig(context);
   const chosen = chosenConnectors(settings, names);
-  const overviews = readOverviews(chosen);
+  const overviews = await readOverviews(chosen);
   const page = pageOf(chosen, overviews, flags, clock.now());
   const { nextByConnector, failureByConnector, backlogBySink, problem } = await nextRuns(
     settings,

@@ -71,7 +71,7 @@ async function pause(
 ): Promise<RunId | null> {
   await using sink = await openSink(settings, context);
   await sink.pause(name, why);
-  const [last] = sink.history.runs({ connector: name, limit: 1 });
+  const [last] = await sink.history.runs({ connector: name, limit: 1 });
   return last?.state === 'running' ? last.run : null;
 }
 

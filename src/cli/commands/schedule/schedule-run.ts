@@ -11,7 +11,7 @@ export async function runScheduleRun(context: CommandContext, names: readonly st
   const { terminal, program } = context;
   const settings = loadConfig(context, 'redis');
   const connectors = chosenConnectors(settings, names);
-  for (const connector of connectors) checkNotPaused(connector, program);
+  for (const connector of connectors) await checkNotPaused(connector, program);
   await using queues = await openQueuesOf(settings);
   const idBySink = new Map<SinkSettings, string>();
   for (const { sink } of connectors) {

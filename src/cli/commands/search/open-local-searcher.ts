@@ -12,18 +12,18 @@ const deadlineMs = 60_000;
  * Searches what a sync has stored, read only, beside whoever writes. In a process of its own, because a statement of SQLite
  * cannot be interrupted and Ctrl-C must be. Throws USAGE where there is nothing to search.
  */
-export function openLocalSearcher(
+export async function openLocalSearcher(
   { clock, signal, program }: CommandContext,
   { name, connector, entity, table }: EntityTarget,
-): Searcher {
+): Promise<Searcher> {
   const { sink } = connector;
   if (sink.type !== 'sqlite') {
     throw usage(
       `${name} is in sink ${sink.name}, whose files cannot be searched (type ${sink.type}): expected one of type sqlite. Ask the API instead (--remote), or read the lines in ${sink.directory}.`,
     );
   }
-  using reader = openExistingRecords(sink);
-  if (reader === null || reader.table(connector.name, table.entity) === null) {
+  await using reader = await openExistingRecords(sink);
+  if (reader === null || (await reader.table(connector.name, table.entity)) === null) {
     throw usage(
       `Nothing of ${name} is stored in sink ${sink.name} yet. Run "${program} sync ${connector.name}" first, or ask the API (--remote).`,
     );

@@ -13,15 +13,17 @@ export interface ChosenConnector {
 }
 
 /** What a sync would read, without reading it. */
-export function showPlans(
+export async function showPlans(
   chosen: readonly ChosenConnector[],
   isFull: boolean,
   { terminal }: CommandContext,
-): ExitCode {
-  const plans = chosen.map(({ connector, globs }) => ({
-    connector,
-    plan: planSync(connector, globs, isFull),
-  }));
+): Promise<ExitCode> {
+  const plans = await Promise.all(
+    chosen.map(async ({ connector, globs }) => ({
+      connector,
+      plan: await planSync(connector, globs, isFull),
+    })),
+  );
   terminal.printJson({
     connectors: plans.map(({ connector, plan }) => ({
       connector: connector.name,

@@ -66,7 +66,7 @@ async function syncWhenFree(options: SyncAllOptions, one: ChosenConnector): Prom
     } catch {
       return exitCodes.interrupted; // Only the signal ends a sleep early.
     }
-    if (shared?.isRunning(one.connector) === true && clock.now() - triedMs < tryEveryMs) continue;
+    if ((await shared?.isRunning(one.connector)) === true && clock.now() - triedMs < tryEveryMs) continue;
     triedMs = clock.now();
     const end = await syncOne(options, one);
     if (!(end instanceof ConnectorBusyError)) return end;
@@ -81,7 +81,7 @@ async function syncOne(
 ): Promise<ExitCode | ConnectorBusyError> {
   const { connector, globs } = one;
   const { terminal, signal } = context;
-  const done = shared?.done(connector) ?? null;
+  const done = (await shared?.done(connector)) ?? null;
   if (done !== null) return tellDone(context, one, done);
   const run = asked.next();
   if (run === null) {

@@ -26,9 +26,13 @@ export function prepareDrift(db: Database.Database): DriftNotes {
 /** What a file sink knows of undeclared fields, and the columns that it gives them. */
 export function ledgerDrift(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Drift {
   return {
-    known: (connector, entity) => {
+    known: async (connector, entities) => {
       try {
-        return knownDrift(ledger, connector, entity);
+        return ledger.db
+          .transaction(
+            () => new Map(entities.map((entity) => [entity, knownDrift(ledger, connector, entity)])),
+          )
+          .deferred();
       } catch (error) {
         throw toSinkError(error, ledger.file);
       }

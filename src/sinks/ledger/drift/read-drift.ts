@@ -2,8 +2,8 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { DriftRow } from '../../drift.ts';
-import type { LedgerReader } from '../../ledger-reader.ts';
 import type { StoredDrift } from './drift-rows.ts';
+import { versionOf } from '../read-operations.ts';
 
 interface SeenDrift extends StoredDrift {
   readonly connector: ConnectorName;
@@ -20,13 +20,9 @@ const firstVersion = 3;
  * A definition that has come to declare a field ends its drift. The statement is made for each question, because a file that
  * is open for reading may be of an older version now and be migrated by another process a moment later.
  */
-export function readDrift(db: Database.Database): Pick<LedgerReader, 'drift'> {
-  return {
-    drift: (connector) =>
-      Number(db.pragma('user_version', { simple: true })) < firstVersion
-        ? []
-        : merged(db.prepare<[ConnectorName], SeenDrift>(seenSql).all(connector)),
-  };
+export function readDrift(db: Database.Database, connector: ConnectorName): readonly DriftRow[] {
+  const version = versionOf(db);
+  return version < firstVersion ? [] : merged(db.prepare<[ConnectorName], SeenDrift>(seenSql).all(connector));
 }
 
 const seenSql = `

@@ -1,0 +1,66 @@
+import type { Clock } from '../core/clock.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { ClosedFiles } from './closed-files.ts';
+import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
+import type { KeyReader, RecordReader } from './record-reader.ts';
+import type { Pause, Sink } from './sink.ts';
+
+/** The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller disposes what it opens. */
+export interface SinkAccess {
+  /** Where a person finds the sink (an absolute path, a host and a schema), without any secret. */
+  readonly place: string;
+  /** The same for its `_sync_*` tables. */
+  readonly ledgerPlace: string;
+  /** False where nothing was ever opened for writing. Rejects where that cannot be known, and where something else is there. */
+  isThere(): Promise<boolean>;
+  /** As `openSink` of the registry. */
+  open(how: OpenHow): Promise<Sink>;
+  openHistory(): Promise<OpenHistory>;
+  openRecords(): Promise<RecordReader>;
+  openKeys(): Promise<KeyReader>;
+  /** Makes the sink where there is none. Rejects as `open` does. */
+  openServed(how: OpenHow): Promise<ServedLedger>;
+  /** Null where the sink closes no files. */
+  openClosedFiles(): Promise<ClosedFiles | null>;
+  /** What is free where the sink stores; null where the sink cannot tell. */
+  freeBytes(): Promise<number | null>;
+}
+
+export interface OpenHow {
+  readonly durability: 'full' | 'normal';
+  readonly clock: Clock;
+  /** How long to wait while another program holds a lock that the sink needs. */
+  readonly lockTimeoutMs?: number;
+  /** Ends every such wait, of the opened sink too. */
+  readonly signal?: AbortSignal;
+  /** The sink that must be there already: none is made then, and SINK_MOVED is thrown for another one. */
+  readonly sinkId?: string;
+  /** Of memory for what was read, at most; 32 MiB where nothing is said. */
+  readonly cacheKiB?: number;
+}
+
+/** A ledger that was opened for reading alone. */
+export interface OpenHistory extends LedgerReader, AsyncDisposable {
+  /** Random id made with the sink. */
+  readonly sinkId: string;
+}
+
+/**
+ * The ledger of one sink for a process that serves it for days. While the sink is lost (moved away, replaced, out of reach), it answers
+ * with what was read last.
+ */
+export interface ServedLedger extends AsyncDisposable {
+  readonly sinkId: string;
+  /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */
+  lost(): Promise<string | null>;
+  pause(connector: ConnectorName): Promise<Pause | null>;
+  /** Every paused connector. */
+  paused(): Promise<ReadonlySet<ConnectorName>>;
+  /** The newest of kind `sync`. */
+  lastRun(connector: ConnectorName): Promise<RunFacts | null>;
+  freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
+  /** How every connector stands; the same object until the sink has changed. */
+  overview(): Promise<ReadonlyMap<ConnectorName, ConnectorOverview>>;
+  /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
+  problem(): Promise<string | null>;
+}
