@@ -1,3 +1,4 @@
+import { setFlagsFromString } from 'node:v8';
 import type { Command } from 'commander';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -76,6 +77,8 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
     flags.maxRuns === undefined ? {} : { maxRuns: runsOf('--max-runs', flags.maxRuns, mostRunsOfAll) };
   const listen = listenAddressOf(flags);
   warnUnscheduled(served, log);
+  // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a time.
+  setFlagsFromString('--heap-growing-percent=50');
   // Loaded only here: no other command needs all of it, and it would double their start.
   const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');
   const runs = await startScheduledRuns({
