@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openApp as openInnerApp } from './app/app.ts';
+import { openApp as openInnerApp } from './app/open-app.ts';
 import { systemClock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';

@@ -2,21 +2,19 @@ import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorId } from '../core/names.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
-import { estimateCalls, type CallEstimate } from '../engine/estimate-calls.ts';
+import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/run-options.ts';
-import { selectEntities, type Selection } from '../engine/select-entities.ts';
 import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { HolderWork } from '../sinks/sink.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSource, ApiSourceOptions } from '../source/api/open-api-source.ts';
-import { openExistingHistory, statusOf } from '../sinks/registry.ts';
 
 export interface AppOptions {
   readonly settings: SettingsWith<'api'>;
   readonly clock: Clock;
-  /** Shown to whoever finds a connector busy: which command holds it. No arguments, they may name anything. */
+  /** Shown to a command that finds a connector busy: which one holds it. No arguments, they may name anything. */
   readonly command: string;
   /** The work over several connectors that the command's syncs are parts of. */
   readonly work?: HolderWork;
@@ -24,14 +22,26 @@ export interface AppOptions {
   readonly identityBaseUrl?: string;
   /**
    * The longest pause that a call waits for, in milliseconds, when the service asks for one; a run ends before a longer one, as
-   * `partial`, and says when to resume. Without it 30 s, for somebody who waits; less where other runs wait for the place.
+   * `partial`, and says when to resume. Without it 30 s, because a person waits; less where other runs wait for the place.
    */
   readonly maxThrottleWaitMs?: number;
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
+  /** Told of the end of every run, after its report is stored. Must not throw; a run does not wait for it. */
+  readonly onRunEnd?: OnRunEnd;
 }
+
+/** The end of a run, or of the attempt to begin one: `error` is what `sync` rejects with then. */
+export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: AskedRun } & (
+  | { readonly kind: 'ended'; readonly report: RunReport }
+  | { readonly kind: 'not-begun'; readonly error: unknown }
+);
+export type OnRunEnd = (end: RunEnd) => void;
+
+/** What is asked of a run beyond an ordinary one; the guards are those of the settings. */
+export type AskedRun = Partial<Omit<RunOptions, 'guards'>>;
 
 export interface EntityGlobs {
   /** Empty: every entity of the connector. */
@@ -44,17 +54,12 @@ export interface SyncRequest {
   readonly onEvent: OnRunEvent;
   /** What the ledger knew before the run (null for a connector that it has never held), and the calls that it may take. */
   readonly onStatus?: (status: ConnectorStatus | null, estimates: readonly CallEstimate[]) => void;
-  /** What is asked of this run beyond an ordinary one; the guards are those of the settings. */
-  readonly run?: Partial<Omit<RunOptions, 'guards'>>;
+  readonly run?: AskedRun;
   /**
    * Aborting it ends the run after a checkpoint, with the outcome `interrupted`; so does a cancel request in the ledger,
    * within about a second.
    */
   readonly signal: AbortSignal;
-}
-
-export interface PlannedSync extends Selection {
-  readonly estimates: readonly CallEstimate[];
 }
 
 /** The rooms wired together for one process that reads from the API. Connects to nothing before it is asked to. */
@@ -69,24 +74,4 @@ export interface App extends AsyncDisposable {
   ): Promise<ApiSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
-}
-
-/** Opens an app; the caller disposes it. Its modules are loaded here, so that what fails before this waits for none of them. */
-export async function openApp(options: AppOptions): Promise<App> {
-  const { wireApp } = await import('./wire-app.ts');
-  return wireApp(options);
-}
-
-/** What a sync would read, without a call; `isFull`: one that is asked to read everything. */
-export async function planSync(
-  connector: ConnectorSettings,
-  globs: EntityGlobs,
-  isFull: boolean,
-): Promise<PlannedSync> {
-  const { definition } = connector;
-  const selection = selectEntities(definition, connector.entities, globs);
-  await using history = await openExistingHistory(connector.sink);
-  const status = history === null ? null : await statusOf(history, connector.name);
-  const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
-  return { ...selection, estimates };
 }

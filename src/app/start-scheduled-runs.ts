@@ -1,4 +1,4 @@
-import { openApp } from './app.ts';
+import { openApp } from './open-app.ts';
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
@@ -12,10 +12,15 @@ import type { Settings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
-import { programVersion } from '../cli/program-version.ts';
+import { programVersion } from './program-version.ts';
 import { nextRunOf, sampleWorker, type StartedWorker } from './sample-worker.ts';
-import { workerBackfills } from './worker-backfills.ts';
-import { workerRuns, type EndedRun, type WorkerRunsOptions } from './worker-runs.ts';
+import {
+  workerBackfills,
+  workerRunEnd,
+  workerRuns,
+  type EndedRun,
+  type WorkerRunsOptions,
+} from './worker-runs.ts';
 
 export interface ScheduledRunsOptions extends Pick<
   WorkerOptions,
@@ -82,6 +87,10 @@ async function openAll(
   onOpened(() => budgets[Symbol.asyncDispose]());
   const ledgers = await openServedLedgers(connectors, clock);
   onOpened(() => ledgers[Symbol.asyncDispose]());
+  const started: StartedWorker = { worker: null };
+  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
+  const { connectorSeries } = settings.http;
+  const metrics = openMetrics({ version: programVersion(), clock, sample, connectorSeries });
   const app = await openApp({
     settings,
     clock,
@@ -89,15 +98,11 @@ async function openAll(
     openBudget: budgets.openBudget,
     sinkIdOf: (sink) => ledgers.sinkIdOf(sink),
     maxThrottleWaitMs,
+    onRunEnd: workerRunEnd({ metrics, log, nextRun: nextRunOf(ledgers, started), onRunEnd }),
     ...(identityBaseUrl === undefined ? {} : { identityBaseUrl }),
   });
   onOpened(() => app[Symbol.asyncDispose]());
-  const started: StartedWorker = { worker: null };
-  const sample = (): ReturnType<typeof sampleWorker> => sampleWorker(connectors, ledgers, started, clock);
-  const { connectorSeries } = settings.http;
-  const metrics = openMetrics({ version: programVersion(), clock, sample, connectorSeries });
-  const nextRun = nextRunOf(ledgers, started);
-  const runs: WorkerRunsOptions = { app, metrics, log, clock, nextRun, onRunEnd };
+  const runs: WorkerRunsOptions = { app, metrics, log, clock };
   let url: string | null = null;
   const worker = await startWorker({
     ...limits,
@@ -138,7 +143,7 @@ async function openAll(
   return { url, ended: worker.ended };
 }
 
-/** What may lose jobs one day is said while they are all there. Not waited for at the start. Never rejects. */
+/** Warns of what may lose jobs one day while they are all there. Not waited for at the start. Never rejects. */
 async function warnOfRedis({ settings, clock, log }: ScheduledRunsOptions): Promise<void> {
   for (const { what, state, detail } of await examineRedis(settings.redis, clock)) {
     if (state !== 'ok') log.warn({}, `${what}: ${detail}`);
@@ -154,7 +159,7 @@ async function openMonitor(
     readonly metrics: Metrics;
   },
 ): Promise<Monitor> {
-  // Loaded only where something is served: most workers of a test or a laptop show nothing to anybody.
+  // Loaded only where something is served: most workers of a test or a laptop serve nothing.
   const { startMonitor } = await import('../monitor/start-monitor.ts');
   const { worker, ledgers, metrics } = parts;
   const { token } = settings.http;

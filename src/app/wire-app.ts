@@ -1,22 +1,14 @@
-import { hostname } from 'node:os';
 import type { App, AppOptions } from './app.ts';
-import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
-import { estimateCalls } from '../engine/estimate-calls.ts';
-import type { FileOptions } from '../engine/files/file-tally.ts';
-import { selectEntities } from '../engine/select-entities.ts';
-import { syncConnector } from '../engine/sync-connector.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
-import { openFileFolder } from '../sinks/files/open-file-folder.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
 import { resolveConnector } from '../source/api/resolve-connector.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
-import { statusOf } from '../sinks/registry.ts';
-import { watchCancel } from './watch-cancel.ts';
+import { runConnector, type RunParts } from './run-connector.ts';
 
 /** The app itself; `openApp` loads it. */
 export function wireApp(options: AppOptions): App {
@@ -33,7 +25,6 @@ export function wireApp(options: AppOptions): App {
     openApiClient({ api: settings.api, clock, onEvent, limits }),
     settings.api.baseUrl,
   );
-  const openSink = shareSinks(clock, settings.sinks.size);
   const openSource: App['openSource'] = async (
     connector,
     signal,
@@ -55,66 +46,17 @@ export function wireApp(options: AppOptions): App {
     });
     return budget === null ? source : closingBudget(source, budget);
   };
+  const parts: RunParts = { ...options, openSource, openSink: shareSinks(clock, settings.sinks.size) };
   return {
     settings,
     client,
     openSource,
-    sync: async (connector, { globs, onEvent, onStatus, run = {}, signal }) => {
-      const { definition } = connector;
-      const { entities } = selectEntities(definition, connector.entities, globs);
-      using _listening = listenWith(listeners, onEvent);
-      await using source = await openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
-      const sinkId = options.sinkIdOf?.(connector.sink) ?? null;
-      await using shared = await openSink(connector.sink, { signal, sinkId });
-      const { sink } = shared;
-      if (onStatus !== undefined) {
-        const status = await statusOf(sink.history, connector.name);
-        onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
-      }
-      await using cancel = watchCancel(sink.history);
-      return await syncConnector({
-        identity: {
-          connector: connector.name,
-          baseUrl: options.identityBaseUrl ?? settings.api.baseUrl,
-          connectorId: source.connectorId,
-          definition: definition.name,
-          definitionHash: definition.contentHash,
-          holder: {
-            pid: process.pid,
-            host: hostname(),
-            command: options.command,
-            since: instant(clock.now()),
-            ...(options.work === undefined ? {} : { work: options.work }),
-          },
-        },
-        definition,
-        entities,
-        source,
-        sink,
-        concurrency: connector.concurrency,
-        files: filesOf(connector, source, clock),
-        clock,
-        run: { ...run, guards: settings.guards },
-        onEvent: (event) => {
-          cancel.onEvent(event);
-          onEvent(event);
-        },
-        signal: AbortSignal.any([signal, cancel.signal]),
-      });
+    sync: async (connector, request) => {
+      using _listening = listenWith(listeners, request.onEvent);
+      return await runConnector(parts, connector, request);
     },
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
-}
-
-function filesOf(
-  { name, downloads }: ConnectorSettings,
-  source: ApiSource,
-  clock: Clock,
-): FileOptions | null {
-  if (downloads === null) return null;
-  const { directory, entities, maxBytes } = downloads;
-  const folder = openFileFolder({ directory, connector: name, clock });
-  return { source, folder, entities: new Set(entities), maxBytes };
 }
 
 function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {

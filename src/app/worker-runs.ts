@@ -1,17 +1,92 @@
-import type { App, SyncRequest } from './app.ts';
 import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { RunConnector, RunRequest } from '../jobs/run-connector.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { ConnectorName } from '../core/names.ts';
+import { windowText } from '../engine/run-options.ts';
+import type { RunBackfill, RunConnector, RunRequest } from '../jobs/run-connector.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { logRunEvent } from '../telemetry/log-run-event.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { recordsRead } from '../cli/output/run-end-text.ts';
-import { rowsWritten } from '../cli/output/run-report-text.ts';
-import { tellProgress } from './tell-progress.ts';
+import type { App, OnRunEnd, SyncRequest } from './app.ts';
+import { plannedBackfill, readRequest, runWindows } from './backfill.ts';
+import { recordsRead, rowsWritten, tookMs } from './run-totals.ts';
 
+export interface WorkerRunsOptions {
+  readonly app: App;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** A worker's way to run a connector. */
+export function workerRuns(options: WorkerRunsOptions): RunConnector {
+  return (name, request) => {
+    const connector = connectorNamed(options.app.settings, name);
+    return loggedRun(options, connector, request, { globs: { select: [], exclude: [] } });
+  };
+}
+
+/**
+ * A worker's way to make a backfill: a run for each window that is not done. A window that had to leave something out is not done, yet
+ * this process does not try it again: a job that gave way to a sync would otherwise begin with the same one forever.
+ */
+export function workerBackfills(options: WorkerRunsOptions): RunBackfill {
+  const tried = new Set<string>();
+  return async (text, name, { shouldYield, ...request }) => {
+    const connector = connectorNamed(options.app.settings, name);
+    const asked = readRequest(text);
+    const plan = plannedBackfill(connector, asked);
+    const keyOf = (window: string): string => `${name} ${plan.id} ${window}`;
+    await using history = await openExistingHistory(connector.sink);
+    const finished = new Set(await history?.finishedWindows(name, plan.id));
+    const texts = plan.windows.map(windowText);
+    const { last, isDone } = await runWindows({
+      plan,
+      done: new Set(texts.filter((window) => finished.has(window) || tried.has(keyOf(window)))),
+      run: async (window) => {
+        const report = await loggedRun(options, connector, request, {
+          globs: { select: asked.entities, exclude: [] },
+          run: { kind: 'backfill', window, backfill: plan.id },
+        });
+        if (report.outcome === 'degraded') tried.add(keyOf(windowText(window)));
+        return report;
+      },
+      shouldYield,
+    });
+    // What is over leaves no trace, so that the same backfill can be asked for again.
+    if (isDone) for (const window of texts) tried.delete(keyOf(window));
+    return last === null ? { ...nothingLeft, isDone } : { ...last, isDone };
+  };
+}
+
+const nothingLeft = { outcome: 'ok', run: null, error: null, resumeAt: null };
+
+/** One run, each event of which is logged and counted. */
+async function loggedRun(
+  { app, metrics, log, clock }: WorkerRunsOptions,
+  connector: ConnectorSettings,
+  { signal, onEvent }: RunRequest,
+  what: Pick<SyncRequest, 'globs' | 'run'>,
+): Promise<RunReport> {
+  const { name } = connector;
+  const onProgress = tellProgress(log, name, clock);
+  return await app.sync(connector, {
+    ...what,
+    onEvent: (event) => {
+      logRunEvent(log, name, event);
+      onProgress(event);
+      metrics.onRunEvent(name, event);
+      onEvent(event);
+    },
+    signal,
+  });
+}
+
+/** A run that has ended in a worker. */
 export interface EndedRun {
   readonly connector: ConnectorSettings;
   readonly report: RunReport;
@@ -19,80 +94,47 @@ export interface EndedRun {
   readonly next: number | null;
 }
 
-export interface WorkerRunsOptions {
-  readonly app: App;
-  readonly metrics: Metrics;
-  readonly log: Log;
-  readonly clock: Clock;
+export interface RunEndListeners extends Pick<WorkerRunsOptions, 'metrics' | 'log'> {
+  /** Never rejects. */
   readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
   readonly onRunEnd: (ended: EndedRun) => void;
 }
 
-/** A worker's way to run a connector. */
-export function workerRuns(options: WorkerRunsOptions): RunConnector {
-  return (name, request) =>
-    loggedRun(options, connectorNamed(options.app.settings, name), request, {
-      globs: { select: [], exclude: [] },
-    });
+/** What a worker does at the end of each run: counts it and writes one line to the log. */
+export function workerRunEnd({ metrics, log, nextRun, onRunEnd }: RunEndListeners): OnRunEnd {
+  const tell = async (connector: ConnectorSettings, report: RunReport): Promise<void> => {
+    const next = await nextRun(connector);
+    log[levels[report.outcome]](endFields(connector.name, report, next), 'run ended');
+    onRunEnd({ connector, report, next });
+  };
+  return (end) => {
+    const { name } = end.connector;
+    if (end.kind === 'ended') {
+      metrics.runEnded(name, end.report.outcome);
+      // Not awaited: the job must not stay open because Redis is slow to say when the next one comes.
+      void tell(end.connector, end.report);
+    } else if (!isPutOff(end.error)) {
+      metrics.runEnded(name, 'failed');
+    }
+  };
 }
 
-/** One run, each event of which is logged and counted, and its end told in a line of its own. */
-export async function loggedRun(
-  options: WorkerRunsOptions,
-  connector: ConnectorSettings,
-  { signal, onEvent }: RunRequest,
-  what: Pick<SyncRequest, 'globs' | 'run'>,
-): Promise<RunReport> {
-  const { app, metrics, log, clock } = options;
-  const { name } = connector;
-  const onProgress = tellProgress(log, name, clock);
-  try {
-    const report = await app.sync(connector, {
-      ...what,
-      onEvent: (event) => {
-        logRunEvent(log, name, event);
-        onProgress(event);
-        metrics.onRunEvent(name, event);
-        onEvent(event);
-      },
-      signal,
-    });
-    metrics.runEnded(name, report.outcome);
-    // Not waited for: the job must not stay open because Redis is slow to say when the next one comes.
-    void tellEnd(options, connector, report);
-    return report;
-  } catch (error) {
-    if (!isPutOff(error)) metrics.runEnded(name, 'failed');
-    throw error;
-  }
-}
-
-/** Never rejects, as `nextRun` does not. */
-async function tellEnd(
-  { log, nextRun, onRunEnd }: WorkerRunsOptions,
-  connector: ConnectorSettings,
-  report: RunReport,
-): Promise<void> {
-  const next = await nextRun(connector);
+function endFields(connector: ConnectorName, report: RunReport, next: number | null): object {
   const { run, outcome, error, resumeAt } = report;
   const withheld = report.entities.reduce((sum, entity) => sum + entity.withheld, 0);
-  log[levels[outcome]](
-    {
-      connector: connector.name,
-      outcome,
-      run,
-      ...(report.kind === 'sync' ? {} : { kind: report.kind }),
-      read: recordsRead(report),
-      written: rowsWritten(report),
-      ms: Date.parse(report.finishedAt) - Date.parse(report.startedAt),
-      next: next === null ? null : instant(next),
-      ...(error === null ? {} : { code: error.code, error: error.message }),
-      ...(resumeAt === null ? {} : { resumeAt }),
-      ...(withheld === 0 ? {} : { withheld }),
-    },
-    'run ended',
-  );
-  onRunEnd({ connector, report, next });
+  return {
+    connector,
+    outcome,
+    run,
+    ...(report.kind === 'sync' ? {} : { kind: report.kind }),
+    read: recordsRead(report),
+    written: rowsWritten(report),
+    ms: tookMs(report),
+    next: next === null ? null : instant(next),
+    ...(error === null ? {} : { code: error.code, error: error.message }),
+    ...(resumeAt === null ? {} : { resumeAt }),
+    ...(withheld === 0 ? {} : { withheld }),
+  };
 }
 
 const levels = {
@@ -112,4 +154,20 @@ function isPutOff(error: unknown): boolean {
       error.code === 'THROTTLED' ||
       error.code === 'SINK_MOVED')
   );
+}
+
+const tellEveryMs = 60_000;
+
+/** A run of hours is not silent at info: once a minute it says how far it is. */
+export function tellProgress(log: Pick<Log, 'info'>, connector: ConnectorName, clock: Clock): OnRunEvent {
+  let toldMs = clock.now();
+  let [pages, records] = [0, 0];
+  return (event) => {
+    if (event.kind !== 'page-committed') return;
+    pages += 1;
+    records += event.counts.fetched;
+    if (clock.now() - toldMs < tellEveryMs) return;
+    toldMs = clock.now();
+    log.info({ connector, entity: event.entity, pages, records }, 'run in progress');
+  };
 }

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { SyncError } from '../core/errors.ts';
 import { checkLogLevel } from '../telemetry/log-level.ts';
+import { openLog, type Log } from '../telemetry/log.ts';
+import type { Terminal } from './output/terminal.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -39,4 +41,22 @@ function readDotEnv(file: string): string {
 export function logLevel(env: Environment): string | null {
   const level = env['LOG_LEVEL'] ?? '';
   return level === '' ? null : checkLogLevel(level);
+}
+
+/** A log on stderr, at $LOG_LEVEL; where that is not set at `otherwise`, or none at all for null. */
+export async function stderrLog(
+  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
+  otherwise: string,
+): Promise<Log>;
+export async function stderrLog(
+  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
+  otherwise?: null,
+): Promise<Log | null>;
+export async function stderrLog(
+  { env, terminal }: { readonly env: Environment; readonly terminal: Terminal },
+  otherwise: string | null = null,
+): Promise<Log | null> {
+  const level = logLevel(env) ?? otherwise;
+  // Log lines bring their own line ends.
+  return level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
 }

@@ -2,14 +2,13 @@ import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import { Command, CommanderError } from 'commander';
 import { systemClock } from '../core/clock.ts';
-import { openLog } from '../telemetry/log.ts';
 import { createScrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext, Enter } from './command-context.ts';
 import { commands } from './commands.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from './output/exit-codes.ts';
-import { logLevel, withDotEnv } from './environment.ts';
+import { stderrLog, withDotEnv } from './environment.ts';
 import { programName } from './program-name.ts';
-import { programVersion } from './program-version.ts';
+import { programVersion } from '../app/program-version.ts';
 import type { Input } from './read-input.ts';
 import { reportError } from './output/report-error.ts';
 import { openTerminal, type Output } from './output/terminal.ts';
@@ -65,10 +64,7 @@ export async function runCommandLine(world: ProcessWorld): Promise<ExitCode> {
     const { config, verbose } = program.opts<{ config?: string; verbose?: boolean }>();
     const { env, warning } = withDotEnv(world.env, world.cwd);
     if (isLogged) {
-      const log = await openLog({
-        level: logLevel(env) ?? 'info',
-        write: (line) => terminal.note(line.trimEnd()),
-      });
+      const log = await stderrLog({ env, terminal }, 'info');
       tell = (line) => log.warn({}, line);
     }
     if (warning !== null) tell(warning);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { tellProgress } from '../../src/app/tell-progress.ts';
+import { tellProgress } from '../../src/app/worker-runs.ts';
 import type { ConnectorName, EntityName } from '../../src/core/names.ts';
 import { noCounts } from '../../src/core/records.ts';
 import { openLog } from '../../src/telemetry/log.ts';

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
-import { openApp, type App } from '../../app/app.ts';
+import type { App } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { instant } from '../../core/clock.ts';
 import { usage } from '../../core/usage-error.ts';
 import { sampleConnector, type Sample } from '../../app/sample-connector.ts';

@@ -1,21 +1,15 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openSharingApp } from '../../app/open-app.ts';
 import { auditEntity, type Audit } from '../../app/audit-entity.ts';
-import type { OnRunEvent } from '../../core/events.ts';
-import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
 import type { KeyDifferences, KeyGroup } from '../../sinks/compare-keys.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
-import { logRunEvent } from '../../telemetry/log-run-event.ts';
-import { openLog } from '../../telemetry/log.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
-import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { logLevel } from '../environment.ts';
+import { showRun } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
 
 const defaultLimit = 20;
@@ -49,14 +43,10 @@ async function runAudit(context: CommandContext, name: string, limitText: string
   if (!connector.entities.has(entity.name)) {
     throw usage(`${name}: the config leaves ${entity.name} out, so no sync reads it.`);
   }
-  await using budgets = await openConfiguredBudgets(settings, {
-    clock: context.clock,
-    note: (line) => context.terminal.note(line),
-  });
-  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   const { clock, terminal, signal } = context;
-  await using app = await openApp({ settings, clock, command: 'connector-sync audit', ...sharing });
-  const audit = await whileShown(context, connector.name, (onEvent) =>
+  const note = (line: string): void => terminal.note(line);
+  await using app = await openSharingApp({ settings, clock, command: 'connector-sync audit', note });
+  const audit = await showRun(context, connector.name, null, ({ onEvent }) =>
     auditEntity(app, { connector, entity: entity.name, table, limit, onEvent, signal }),
   );
   const { report, differences, doubts } = audit;
@@ -74,21 +64,6 @@ function parseLimit(text: string): number {
   const limit = Number(text);
   if (/^\d+$/.test(text) && limit <= mostKeys) return limit;
   throw usage(`--limit: expected a whole number up to ${mostKeys}, got "${text}".`);
-}
-
-async function whileShown(
-  { terminal, clock, env }: CommandContext,
-  connector: ConnectorName,
-  work: (onEvent: OnRunEvent) => Promise<Audit>,
-): Promise<Audit> {
-  const level = logLevel(env);
-  const log =
-    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
-  await using progress = showProgress(connector, terminal, clock);
-  return await work((event) => {
-    progress.onEvent(event);
-    if (log !== null) logRunEvent(log, connector, event);
-  });
 }
 
 /** A reading that ended early says nothing of what is stored. */

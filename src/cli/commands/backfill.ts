@@ -1,24 +1,31 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import type { RunEnd } from '../../app/app.ts';
+import {
+  parseWindowLength,
+  plannedBackfill,
+  requestedEntities,
+  runWindows,
+  windowLengthExamples,
+  type BackfillRequest,
+} from '../../app/backfill.ts';
+import { openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
-import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
-import { windowText } from '../../engine/run-options.ts';
+import { windowText, type Window } from '../../engine/run-options.ts';
+import { openExistingHistory } from '../../sinks/registry.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, SettingsWith } from '../../settings/settings.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
+import { toTheSecond } from '../output/about-time.ts';
+import { endText } from '../output/run-report-text.ts';
+import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/wrapped.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
-import { plannedBackfill, requestedEntities, type BackfillRequest } from '../../app/backfill-request.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
 import { instantExamples, parseInstant } from './backfill/parse-instant.ts';
 import { queueBackfill } from './backfill/queue-backfill.ts';
-import { runWindows } from '../../app/run-windows.ts';
-import { parseWindowLength, windowLengthExamples } from '../../app/window-length.ts';
-import { windowShown } from './backfill/window-shown.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
@@ -94,20 +101,27 @@ async function runHere(
 ): Promise<ExitCode> {
   const { connector, request, plan, done } = work;
   const { terminal, clock, signal } = context;
-  await using budgets = await openConfiguredBudgets(settings, {
-    clock: context.clock,
-    note: (line) => context.terminal.note(line),
+  await using app = await openSharingApp({
+    settings,
+    clock,
+    command: 'connector-sync backfill',
+    note: (line) => terminal.note(line),
+    onRunEnd: (end) => showWindowEnd(context, end),
   });
-  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
-  await using app = await openApp({ settings, clock, command: 'connector-sync backfill', ...sharing });
   const ended: RunReport[] = [];
   try {
     const { isDone } = await runWindows({
       plan,
       done,
       run: async (window) => {
-        const shown = { connector, backfill: plan.id, entities: request.entities, window };
-        const report = await windowShown(app, shown, context);
+        const report = await showRun(context, connector.name, { window: windowText(window) }, ({ onEvent }) =>
+          app.sync(connector, {
+            globs: { select: request.entities, exclude: [] },
+            run: { kind: 'backfill', window, backfill: plan.id },
+            onEvent,
+            signal,
+          }),
+        );
         ended.push(report);
         return report;
       },
@@ -119,6 +133,28 @@ async function runHere(
   } finally {
     showEnd(context, plan, done, ended);
   }
+}
+
+function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
+  const window = end.asked.window ?? null;
+  if (end.kind === 'not-begun' || window === null) return;
+  const { connector, report } = end;
+  terminal.printJson({
+    kind: 'run-report',
+    connector: connector.name,
+    window: windowText(window),
+    report,
+  });
+  terminal.print(`${rangeText(window)}: ${endText(report)}  run ${report.run}`);
+}
+
+/** `2025-01-01 to 2025-02-01`; with the time of day where that is not midnight. */
+function rangeText({ sinceMs, untilMs }: Window): string {
+  return `${timeText(sinceMs)} to ${timeText(untilMs)}`;
+}
+
+function timeText(ms: number): string {
+  return toTheSecond(ms).replace(/T00:00:00Z$/, '');
 }
 
 function showEnd(

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';

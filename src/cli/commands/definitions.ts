@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext, Enter } from '../command-context.ts';

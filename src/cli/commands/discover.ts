@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { isConnectorName } from '../../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';

@@ -7,7 +7,7 @@ import { explanationText } from './explain/explanation-text.ts';
 import { explainRow, type Explanation } from './explain/explain-row.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { loadConfig } from '../load-config.ts';
-import { parseRecordKey } from '../record-key.ts';
+import { parseRecordKey } from '../../app/record-key.ts';
 
 export function addExplain(command: Command, enter: Enter): void {
   command

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';

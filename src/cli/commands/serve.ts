@@ -10,10 +10,9 @@ import { maxSampleRevision } from '../../sample/revision-time.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
 import { isLoopbackAddress } from '../../source/api/guard-address.ts';
-import { openLog } from '../../telemetry/log.ts';
 import { openApplications } from './applications/open-applications.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
-import { logLevel } from '../environment.ts';
+import { stderrLog } from '../environment.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { announcement } from './serve/announcement.ts';
 import { chooseApplication } from './serve/choose-application.ts';
@@ -106,9 +105,7 @@ async function start(
   const { host, port } = choices;
   // Loaded only where something is served: a server's code would slow the start of every other command.
   const { serveSamples } = await import('./serve/serve-samples.ts');
-  const level = logLevel(env);
-  const log =
-    level === null ? null : await openLog({ level, write: (line) => terminal.note(line.trimEnd()) });
+  const log = await stderrLog({ env, terminal });
   return await serveSamples({
     host,
     port,

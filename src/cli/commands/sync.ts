@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
-import { openApp, type EntityGlobs } from '../../app/app.ts';
-import { openConfiguredBudgets } from '../../app/open-run-budgets.ts';
+import type { EntityGlobs } from '../../app/app.ts';
+import { openSharingApp } from '../../app/open-app.ts';
 import { chosenConnectors, sinksOf } from '../../settings/chosen-connectors.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
+import { showRunEnd } from '../output/show-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { narrowConnectors } from './sync/narrow-connectors.ts';
 import { readOverview } from '../../app/read-overviews.ts';
@@ -77,11 +78,6 @@ async function runSync(
   const command = 'connector-sync sync';
   if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
   const settings = withParts(local, 'api', 'redis');
-  await using budgets = await openConfiguredBudgets(settings, {
-    clock: context.clock,
-    note: (line) => context.terminal.note(line),
-  });
-  const sharing = budgets === null ? {} : { openBudget: budgets.openBudget };
   const shared =
     chosen.length < 2
       ? null
@@ -91,7 +87,14 @@ async function runSync(
           context.clock,
         );
   const work = shared === null ? {} : { work: shared.work };
-  await using app = await openApp({ settings, clock: context.clock, command, ...sharing, ...work });
+  await using app = await openSharingApp({
+    settings,
+    clock: context.clock,
+    command,
+    note: (line) => context.terminal.note(line),
+    onRunEnd: (end) => showRunEnd(context, end),
+    ...work,
+  });
   const ordered = asked.isBudgeted ? await longestAgoFirst(chosen) : chosen;
   const codes = await syncAll({ app, asked, shared, context }, ordered);
   if (!context.signal.aborted) return gravestExitCode(codes);

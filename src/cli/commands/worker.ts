@@ -5,10 +5,10 @@ import { usage } from '../../core/usage-error.ts';
 import { parseListenAddress, type ListenAddress } from '../../monitor/listen-address.ts';
 import { connectorsMatching } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import { openLog, type Log } from '../../telemetry/log.ts';
+import type { Log } from '../../telemetry/log.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfError, exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { logLevel } from '../environment.ts';
+import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { errorDocument } from '../output/report-error.ts';
 
@@ -49,11 +49,8 @@ export function addWorker(command: Command, enter: Enter): void {
 
 /** Told to stop is how a worker ends: exit code 0. */
 async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<ExitCode> {
-  const { terminal, env } = context;
-  const log = await openLog({
-    level: logLevel(env) ?? 'info',
-    write: (line) => terminal.note(line.trimEnd()),
-  });
+  const { terminal } = context;
+  const log = await stderrLog(context, 'info');
   try {
     await workUntilStopped(context, flags, log);
     return exitCodes.ok;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import type { CommandContext, Enter } from '../command-context.ts';

@@ -5,17 +5,15 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-event.ts';
 import { maxSampleRevision } from '../../sample/revision-time.ts';
 import type { Settings } from '../../settings/settings.ts';
-import { duration } from '../../telemetry/progress-text.ts';
-import { openLog } from '../../telemetry/log.ts';
 import { timeOfDay } from '../output/about-time.ts';
 import type { CommandContext } from '../command-context.ts';
 import { demoBaseUrl, demoDatabase } from './demo-config.ts';
 import { demoSettings } from './demo-settings.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { findRedis } from '../find-redis.ts';
-import { logLevel } from '../environment.ts';
+import { logLevel, stderrLog } from '../environment.ts';
 import { shellWord } from '../program-name.ts';
-import { endText } from '../output/run-end-text.ts';
+import { endText } from '../output/run-report-text.ts';
 import { startDemoService } from './start-demo-service.ts';
 import { wholeNumber } from '../whole-number.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
@@ -29,7 +27,7 @@ export async function runScheduledDemo(
   flags: { readonly directory: string; readonly port: string; readonly revision: string },
 ): Promise<ExitCode> {
   const { terminal, env, cwd } = context;
-  const level = logLevel(env) ?? 'error';
+  logLevel(env);
   const revision = wholeNumber('--revision', flags.revision, maxSampleRevision);
   const directory = resolve(cwd, flags.directory);
   const secret = randomBytes(18).toString('base64url');
@@ -41,7 +39,7 @@ export async function runScheduledDemo(
   const schedule = { cron, prefix };
   const settings = await demoSettings(context, { directory, service, secret, schedule, redisUrl: redis.url });
   for (const line of introduction(settings, service.url, redis.origin)) terminal.print(line);
-  const ended = await watchRuns(context, settings, level);
+  const ended = await watchRuns(context, settings);
   terminal.printJson({ kind: 'demo', database: join(directory, demoDatabase), runs: ended.length });
   for (const line of nextSteps(context, relative(cwd, directory))) terminal.print(line);
   const codes = ended.map(({ report }) => exitCodeOfReport(report));
@@ -49,11 +47,7 @@ export async function runScheduledDemo(
 }
 
 /** Resolves with the runs that ended, when there are enough of each connector and none is going on, or at an interrupt. */
-async function watchRuns(
-  context: CommandContext,
-  settings: Settings,
-  level: string,
-): Promise<readonly EndedRun[]> {
+async function watchRuns(context: CommandContext, settings: Settings): Promise<readonly EndedRun[]> {
   const { terminal, clock, signal } = context;
   const ended: EndedRun[] = [];
   const running = new Set<ConnectorName>();
@@ -77,7 +71,7 @@ async function watchRuns(
   const { startScheduledRuns } = await import('../../app/start-scheduled-runs.ts');
   const runs = await startScheduledRuns({
     settings,
-    log: await openLog({ level, write: (line) => terminal.note(line.trimEnd()) }),
+    log: await stderrLog(context, 'error'),
     clock,
     command: 'connector-sync demo',
     identityBaseUrl: demoBaseUrl,
@@ -106,8 +100,7 @@ function hasEnough({ connectors }: Settings, ended: readonly EndedRun[]): boolea
 }
 
 function runText({ report, next }: EndedRun): string {
-  const ms = Date.parse(report.finishedAt) - Date.parse(report.startedAt);
-  return `${endText(report, duration(ms))}${next === null ? '' : ` (next ${timeOfDay(next)})`}`;
+  return `${endText(report)}${next === null ? '' : ` (next ${timeOfDay(next)})`}`;
 }
 
 function endDocument({ connector, report, next }: EndedRun): object {

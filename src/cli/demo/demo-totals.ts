@@ -1,7 +1,7 @@
 import type { LedgerReader } from '../../sinks/ledger-reader.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, duration } from '../../telemetry/progress-text.ts';
-import { rowsWritten } from '../output/run-report-text.ts';
+import { rowsWritten } from '../../app/run-totals.ts';
 
 /** More than the ledger keeps. */
 const mostRuns = 1000;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { openApp } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Service } from '../../service/start-service.ts';
 import { maxSampleRevision } from '../../sample/revision-time.ts';
@@ -21,8 +21,8 @@ import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../
 import { logLevel } from '../environment.ts';
 import { shellWord } from '../program-name.ts';
 import { startDemoService } from './start-demo-service.ts';
-import { syncShown } from '../sync-shown.ts';
-import { rowsWritten } from '../output/run-report-text.ts';
+import { showRun, showRunEnd } from '../output/show-run.ts';
+import { rowsWritten } from '../../app/run-totals.ts';
 import { textTable } from '../output/text-table.ts';
 import { wholeNumber } from '../whole-number.ts';
 
@@ -122,12 +122,16 @@ async function syncAll(
     clock: context.clock,
     command: 'connector-sync demo',
     identityBaseUrl: demoBaseUrl,
+    onRunEnd: (end) => showRunEnd(context, end),
   });
   const reports: RunReport[] = [];
   for (const connector of settings.connectors.values()) {
     if (context.signal.aborted) break;
     context.terminal.note(`Reading ${connector.name} ...`);
-    reports.push(await syncShown(app, connector, { select: [], exclude: [] }, context));
+    const report = await showRun(context, connector.name, {}, (shown) =>
+      app.sync(connector, { globs: { select: [], exclude: [] }, ...shown, signal: context.signal }),
+    );
+    reports.push(report);
     context.terminal.print('');
   }
   const [sink] = Array.from(settings.connectors.values(), (connector) => connector.sink);

@@ -13,7 +13,7 @@ import { compileChangeSpan } from './change-span.ts';
 import { compileExplode } from './explode-record.ts';
 import { compileFindChildren, markerField, type FindingRun } from './find-children.ts';
 import { placeInTree } from './listing-tree.ts';
-import { compilePrepare } from './prepare-record.ts';
+import { compilePrepare, recordShape } from './prepare-record.ts';
 import { acceptEverything, type SchemaPolicies } from './schema-policy.ts';
 
 /** A page, ready to be stored: every fetched record is in `rows`, `refused`, `filtered` or `foreign`. */
@@ -69,15 +69,7 @@ export function compilePreparePage(
   policies: SchemaPolicies = new Map(),
 ): PreparePage {
   const policyOf = (table: EntityName) => policies.get(table) ?? acceptEverything;
-  const prepare = compilePrepare({
-    table: entity.table,
-    ignored: entity.ignored,
-    volatile: entity.volatile,
-    filledFrom: entity.filledFrom,
-    explodedField: entity.explode?.field ?? null,
-    download: entity.actions.get('download') ?? null,
-    policy: policyOf(entity.name),
-  });
+  const prepare = compilePrepare(recordShape(entity, policyOf(entity.name)));
   const explode = compileExplode(entity, policyOf(entity.explode?.into ?? entity.name));
   const findChildren = compileFindChildren(definition, chosen, entity, run);
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);

@@ -11,7 +11,7 @@ import type {
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue, copiedFields } from './column-value.ts';
-import type { Action } from '../../definitions/definition.ts';
+import type { Action, Entity } from '../../definitions/definition.ts';
 import {
   driftNotes,
   acceptEverything,
@@ -40,6 +40,14 @@ export interface RecordShape {
   readonly download?: Action | null;
   /** Absent: whatever comes is stored. */
   readonly policy?: SchemaPolicy;
+}
+
+/** The shape of an entity's own records: the one place that says what of them is stored. Without a policy whatever comes is stored. */
+export function recordShape(entity: Entity, policy: SchemaPolicy | undefined): RecordShape {
+  const { table, ignored, volatile, filledFrom, explode, actions } = entity;
+  const download = actions.get('download') ?? null;
+  const shape = { table, ignored, volatile, filledFrom, explodedField: explode?.field ?? null, download };
+  return policy === undefined ? shape : { ...shape, policy };
 }
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */

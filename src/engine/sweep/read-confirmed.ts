@@ -3,7 +3,7 @@ import type { PreparedRecord } from '../../core/records.ts';
 import type { Entity, Recursive, UnlistedCondition } from '../../definitions/definition.ts';
 import type { Candidate, Judgement } from '../../sinks/deletes.ts';
 import { standingInTree } from '../prepare/listing-tree.ts';
-import { compilePrepare } from '../prepare/prepare-record.ts';
+import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
 
 /**
@@ -16,15 +16,7 @@ export function compileReadConfirmed(
   policy: SchemaPolicy = acceptEverything,
   filters: ReadonlySet<string> = new Set(),
 ): (candidate: Candidate, answer: JsonValue) => Judgement {
-  const prepare = compilePrepare({
-    table: entity.table,
-    ignored: entity.ignored,
-    volatile: entity.volatile,
-    filledFrom: entity.filledFrom,
-    explodedField: entity.explode?.field ?? null,
-    download: entity.actions.get('download') ?? null,
-    policy: refusing(policy),
-  });
+  const prepare = compilePrepare(recordShape(entity, refusing(policy)));
 
   function placed(candidate: Candidate, answer: JsonValue): PreparedRecord | null {
     if (!isOfKind(entity, answer)) return null;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseInstant } from '../../../src/cli/commands/backfill/parse-instant.ts';
-import { formatWindowLength, parseWindowLength } from '../../../src/app/window-length.ts';
+import { formatWindowLength, parseWindowLength } from '../../../src/app/backfill.ts';
 
 const hourMs = 3_600_000;
 

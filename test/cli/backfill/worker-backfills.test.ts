@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openApp, type App } from '../../../src/app/app.ts';
-import { writeRequest } from '../../../src/app/backfill-request.ts';
-import { workerBackfills } from '../../../src/app/worker-backfills.ts';
+import type { App } from '../../../src/app/app.ts';
+import { openApp } from '../../../src/app/open-app.ts';
+import { writeRequest } from '../../../src/app/backfill.ts';
+import { workerBackfills } from '../../../src/app/worker-runs.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import type { RunBackfill } from '../../../src/jobs/run-connector.ts';
@@ -53,8 +54,6 @@ describe('a worker’s backfill', () => {
       metrics: openMetrics({ version: '1', sample: () => Promise.reject(new Error('nothing to sample')) }),
       log: await openLog({ level: 'fatal', write: () => undefined }),
       clock: systemClock,
-      nextRun: () => Promise.resolve(null),
-      onRunEnd: () => undefined,
     });
   });
 

@@ -5,7 +5,7 @@ import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { checkNotPaused, sinkIdOf } from '../../queued-sink.ts';
 import { openQueuesOf } from '../../reach-queues.ts';
-import { writeRequest, type BackfillRequest } from '../../../app/backfill-request.ts';
+import { writeRequest, type BackfillRequest } from '../../../app/backfill.ts';
 
 /** Redis keeps a job's text within a few thousand characters. */
 const maxRequestChars = 3000;

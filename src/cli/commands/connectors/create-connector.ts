@@ -1,4 +1,4 @@
-import { openApp } from '../../../app/app.ts';
+import { openApp } from '../../../app/open-app.ts';
 import type { ConnectorId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';

@@ -1,4 +1,5 @@
-import { openApp, type App } from '../../../app/app.ts';
+import type { App } from '../../../app/app.ts';
+import { openApp } from '../../../app/open-app.ts';
 import { isConnectorId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';

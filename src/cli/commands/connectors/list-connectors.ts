@@ -1,4 +1,5 @@
-import { openApp, type App } from '../../../app/app.ts';
+import type { App } from '../../../app/app.ts';
+import { openApp } from '../../../app/open-app.ts';
 import { openAdministration } from '../../../source/api/open-administration.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';

@@ -4,7 +4,7 @@ import { compileChangeSpan } from '../../../engine/prepare/change-span.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';
 import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../../../sinks/ledger-reader.ts';
 import type { RecordReader } from '../../../sinks/record-reader.ts';
-import { storedFields } from '../../stored-fields.ts';
+import { storedFields } from '../../../app/stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */
 export type Reason =

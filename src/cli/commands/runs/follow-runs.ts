@@ -1,12 +1,11 @@
 import type { RunId } from '../../../core/names.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
 import type { RunSummary } from '../../../sinks/ledger-reader.ts';
-import { duration } from '../../../telemetry/progress-text.ts';
 import { timeOfDay } from '../../output/about-time.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { fromEverySink } from '../../find-run.ts';
-import { endText } from '../../output/run-end-text.ts';
+import { endText } from '../../output/run-report-text.ts';
 
 const everyMs = 1000;
 /** More than can begin in a second. */
@@ -79,9 +78,6 @@ function changeText(change: RunChange['change'], run: RunSummary, width: number)
     return `${timeOfDay(Date.parse(startedAt))}  ${connector}  started: ${run.run}${goesOn}`;
   }
   const endedMs = Date.parse(finishedAt ?? startedAt);
-  const what =
-    run.report === null
-      ? `${run.state}, its process ended without a report`
-      : endText(run.report, duration(endedMs - Date.parse(startedAt)));
+  const what = run.report === null ? `${run.state}, its process ended without a report` : endText(run.report);
   return `${timeOfDay(endedMs)}  ${connector}  ${what}`;
 }

@@ -1,4 +1,4 @@
-import { openApp } from '../../../app/app.ts';
+import { openApp } from '../../../app/open-app.ts';
 import { SyncError } from '../../../core/errors.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';

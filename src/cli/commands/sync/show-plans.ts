@@ -1,4 +1,5 @@
-import { planSync, type EntityGlobs } from '../../../app/app.ts';
+import type { EntityGlobs } from '../../../app/app.ts';
+import { planSync } from '../../../app/open-app.ts';
 import type { CallEstimate } from '../../../engine/estimate-calls.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';

@@ -1,15 +1,15 @@
 import type { App } from '../../../app/app.ts';
 import { instant, type Clock } from '../../../core/clock.ts';
 import { ThrottledError } from '../../../core/errors.ts';
+import type { OnRunEvent } from '../../../core/events.ts';
 import { ConnectorBusyError } from '../../../sinks/acquire-errors.ts';
-import { duration } from '../../../telemetry/progress-text.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodeOfError, exitCodeOfReport, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { errorDocument } from '../../output/report-error.ts';
-import { endText } from '../../output/run-end-text.ts';
+import { endText } from '../../output/run-report-text.ts';
 import type { AskedRuns } from './run-flags.ts';
 import type { ChosenConnector } from './show-plans.ts';
-import { syncShown } from '../../sync-shown.ts';
+import { showRun } from '../../output/show-run.ts';
 import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
 
 export interface SyncAllOptions {
@@ -90,7 +90,13 @@ async function syncOne(
     return exitCodes.ok;
   }
   try {
-    const report = await syncShown(app, connector, globs, context, { run, onEvent: asked.onEvent });
+    const report = await showRun(context, connector.name, {}, ({ onEvent, onStatus }) => {
+      const onAny: OnRunEvent = (event) => {
+        asked.onEvent(event);
+        onEvent(event);
+      };
+      return app.sync(connector, { globs, run, onEvent: onAny, onStatus, signal });
+    });
     asked.ended(report);
     if (report.outcome === 'interrupted' && !signal.aborted) {
       terminal.note(`${connector.name}: cancelled on request; what is stored stays, the next run resumes.`);
@@ -112,12 +118,11 @@ function tellDone(
 ): ExitCode {
   const { because, report, pid } = done;
   const { name } = connector;
-  const { run, outcome, startedAt, finishedAt } = report;
+  const { run, outcome, finishedAt } = report;
   terminal.printJson({ kind: 'run-skipped', connector: name, because, run, outcome, pid });
-  const took = duration(Date.parse(finishedAt) - Date.parse(startedAt));
   terminal.print(
     because === 'done-by-another-sync'
-      ? `${name}: done by another sync (pid ${pid}), ${endText(report, took)}  run ${run}`
+      ? `${name}: done by another sync (pid ${pid}), ${endText(report)}  run ${run}`
       : `${name}: finished at ${finishedAt}, before the interruption; "${program} sync ${name}" reads it again`,
   );
   return exitCodeOfReport(report);

@@ -9,10 +9,13 @@ import {
   planBackfill,
   type BackfillPlan,
   type BackfillSpan,
+  type WindowLength,
 } from '../engine/plan-backfill.ts';
+import { windowText, type Window } from '../engine/run-options.ts';
 import { selectEntities } from '../engine/select-entities.ts';
+import { formatDuration, parseDuration } from '../settings/parse-unit.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { formatWindowLength, parseWindowLength } from './window-length.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 
 /** What a backfill reads: names and times, so that it may stand in a queue in clear text. */
 export interface BackfillRequest {
@@ -44,7 +47,7 @@ export function requestedEntities(
   );
 }
 
-/** Throws USAGE for a span without length or of too many windows, and for entities that the config does not have any more. */
+/** Throws USAGE for a span without length or of too many windows, and for entities that the config no longer has. */
 export function plannedBackfill(
   connector: ConnectorSettings,
   { entities, span }: BackfillRequest,
@@ -102,4 +105,53 @@ function parsedJson(text: string): unknown {
   } catch {
     return null; // The shape's check says what was expected.
   }
+}
+
+/** How a length is written, for messages. */
+export const windowLengthExamples = '1mo, 3mo, 7d or 12h';
+
+const months = /^([1-9]\d{0,2})mo$/;
+
+/** `1mo` are calendar months; anything else is a duration. Null for a text that is neither, and for less than a second. */
+export function parseWindowLength(text: string): WindowLength | null {
+  const match = months.exec(text);
+  if (match !== null) return { kind: 'months', months: Number(match[1]) };
+  const ms = parseDuration(text);
+  return ms === null ? null : { kind: 'duration', ms };
+}
+
+/** The shortest way to write it; two texts for one length become one. */
+export function formatWindowLength(length: WindowLength): string {
+  return length.kind === 'months' ? `${length.months}mo` : formatDuration(length.ms);
+}
+
+interface RunWindowsOptions {
+  readonly plan: BackfillPlan;
+  /** Texts of windows that are passed over. */
+  readonly done: ReadonlySet<string>;
+  readonly run: (window: Window) => Promise<RunReport>;
+  /** Asked before each window but the first; true ends the work there. */
+  readonly shouldYield: () => Promise<boolean>;
+}
+
+interface RunWindows {
+  /** Of the last window that was run; null where none had to be. */
+  readonly last: RunReport | null;
+  /** Every window was read to its end. */
+  readonly isDone: boolean;
+}
+
+/**
+ * Runs the windows that are not done, newest first, one run each. A run that did not come to its end ends the work: the next call
+ * goes on inside that window. One that had to leave something out (`degraded`) does not; its window is read again by the next call.
+ */
+export async function runWindows({ plan, done, run, shouldYield }: RunWindowsOptions): Promise<RunWindows> {
+  let last: RunReport | null = null;
+  for (const window of plan.windows) {
+    if (done.has(windowText(window))) continue;
+    if (last !== null && (await shouldYield())) return { last, isDone: false };
+    last = await run(window);
+    if (last.outcome !== 'ok' && last.outcome !== 'degraded') return { last, isDone: false };
+  }
+  return { last, isDone: true };
 }

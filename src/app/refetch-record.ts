@@ -1,0 +1,216 @@
+import { SyncError } from '../core/errors.ts';
+import { isJsonObject, type JsonValue } from '../core/json.ts';
+import type { RunId } from '../core/names.ts';
+import { addCounts, noCounts, type PageCounts, type Params } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
+import type { Entity } from '../definitions/definition.ts';
+import { compileExplode } from '../engine/prepare/explode-record.ts';
+import { compilePrepare, recordShape } from '../engine/prepare/prepare-record.ts';
+import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
+import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
+import { findGetParams } from '../engine/sweep/find-get-params.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
+import { openExistingRecords, openSink } from '../sinks/registry.ts';
+import type { EntityRows, Sink } from '../sinks/sink.ts';
+import type { App, AppOptions } from './app.ts';
+import { parseRecordKey, type RecordKey } from './record-key.ts';
+import { connectorIdentity } from './run-connector.ts';
+import { storedFields, type StoredFields } from './stored-fields.ts';
+
+/** What to ask for, and what a walk would fill into the record (field -> value). */
+export interface AskedRecord {
+  readonly target: EntityTarget;
+  readonly keyText: string;
+  readonly params: Params;
+  readonly inject: Readonly<Record<string, JsonValue>>;
+}
+
+export type Refetched = { readonly run: RunId | null } & (
+  | { readonly kind: 'stored'; readonly counts: PageCounts }
+  /** `wasStored`: there was a row that was alive. */
+  | { readonly kind: 'deleted'; readonly wasStored: boolean }
+  /** The service has no such record; nothing was changed. */
+  | { readonly kind: 'missing' }
+);
+
+/**
+ * Reads one record again and stores it as a walk would. One that the API no longer has is tombstoned where `allowDeletes` says so.
+ * Throws what the source and `runRepair` throw, and BODY_INVALID for an answer that a walk would not store.
+ */
+export async function refetchRecord(
+  app: App,
+  { target, keyText, params, inject }: AskedRecord,
+  options: Pick<AppOptions, 'clock' | 'command'> & {
+    readonly allowDeletes: boolean;
+    readonly signal: AbortSignal;
+  },
+): Promise<Refetched> {
+  const { connector, entity } = target;
+  const { clock, signal } = options;
+  await using source = await app.openSource(connector, signal);
+  await using sink = await openSink(connector.sink, options);
+  const schema = await knownSchema(connector.definition, connector.entities, sink.drift, connector.name);
+  const evolved = schema.definition.entities.get(entity.name) ?? entity;
+  const origin = { baseUrl: app.settings.api.baseUrl, connectorId: source.connectorId };
+  let refetched: Refetched = { kind: 'missing', run: null };
+  const report = await runRepair(
+    {
+      kind: 'refetch',
+      sink,
+      identity: connectorIdentity(connector, origin, options),
+      tables: evolved.explodedTable === null ? [evolved.table] : [evolved.table, evolved.explodedTable],
+      clock,
+      costs: () => source.stats(),
+    },
+    async () => {
+      const answer = await source.get({ entity: entity.name, params }, signal);
+      if (answer !== null) {
+        const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
+        return storing(sink, rows, (counts) => (refetched = { kind: 'stored', counts, run: null }));
+      }
+      if (!options.allowDeletes) return null;
+      return deleting(sink, entity, keyText, (wasStored) => {
+        refetched = { kind: 'deleted', wasStored, run: null };
+      });
+    },
+  );
+  return { ...refetched, run: report?.run ?? null };
+}
+
+/** `texts`: the key's fields as `name=value`. Throws USAGE for everything that is known to be impossible before a call. */
+export async function askedRecord(
+  target: EntityTarget,
+  texts: readonly string[],
+  program: string,
+): Promise<AskedRecord> {
+  const { name, connector, entity, isExploded } = target;
+  if (isExploded) {
+    throw usage(
+      `${name} holds elements of ${entity.name}; refetch the record of ${entity.name} that has them.`,
+    );
+  }
+  if (!entity.actions.has('get')) {
+    throw usage(
+      `${entity.name} has the actions ${[...entity.actions.keys()].join(', ')}, not get, so one record of it cannot be read.`,
+    );
+  }
+  const key = parseRecordKey(entity.table, texts);
+  await using reader = await openExistingRecords(connector.sink);
+  const stored =
+    reader === null ? null : await storedFields(reader, connector.name, entity.name, key.keyText);
+  const inject = placeRecord(entity, key, stored);
+  const sync = `"${program} sync ${connector.name} --select ${entity.name}"`;
+  if (inject === null) {
+    throw usage(
+      `${name} ${key.keyText} is not stored, and its key alone does not say which listing it belongs to. A sync finds it: ${sync}.`,
+    );
+  }
+  const params = findGetParams(entity, { keyText: key.keyText, inject, params: {} });
+  if (params === null) {
+    throw usage(
+      `${name} ${key.keyText}: get needs more than the key says (${[...(entity.actions.get('get')?.params.keys() ?? [])].join(', ')}). Read it with ${sync}.`,
+    );
+  }
+  return { target, keyText: key.keyText, params, inject };
+}
+
+/**
+ * What a walk fills into the record from where it found it (field -> value): from the key, and from the stored row what is not
+ * in the key. Null where it cannot be known: the record alone does not say where it belongs.
+ */
+function placeRecord(
+  entity: Entity,
+  { fields }: RecordKey,
+  stored: StoredFields | null,
+): Readonly<Record<string, JsonValue>> | null {
+  const placed: Record<string, JsonValue> = {};
+  const ofTree = treeFields(entity);
+  for (const name of new Set([...injectedFields(entity), ...ofTree])) {
+    const value = fields.get(name) ?? stored?.get(name) ?? null;
+    if (value !== null) placed[name] = value;
+    // A tree's fields are in every row; of several ways to an entity each fills in its own.
+    else if (stored === null || ofTree.includes(name)) return null;
+  }
+  return placed;
+}
+
+function injectedFields({ parents }: Entity): readonly string[] {
+  return parents.flatMap(({ inject }) => [...inject.keys()]);
+}
+
+function treeFields({ recursive }: Entity): readonly string[] {
+  return recursive === null ? [] : [recursive.rootField, recursive.depthField, recursive.positionField];
+}
+
+/**
+ * Prepares what `get` answered exactly as a walk would. Throws `SyncError` BODY_INVALID for a record that a walk would not store, or
+ * that is not the one that was asked for; SCHEMA_CHANGED where the settings want it.
+ */
+function readRefetched(
+  entity: Entity,
+  policies: SchemaPolicies,
+  asked: { readonly keyText: string; readonly inject: Readonly<Record<string, JsonValue>> },
+  answer: JsonValue,
+): readonly EntityRows[] {
+  const { only, explodedTable } = entity;
+  if (only !== null && !(isJsonObject(answer) && answer[only.field] === only.value)) {
+    throw unusable(entity, `a record whose ${only.field} is ${only.value}`, 'one of another kind');
+  }
+  const prepared = compilePrepare(recordShape(entity, policies.get(entity.name)))(answer, asked.inject);
+  if (prepared.kind === 'refused') {
+    throw unusable(
+      entity,
+      'a record that can be stored',
+      `${prepared.refused.reason}: ${prepared.refused.detail}`,
+    );
+  }
+  const { record } = prepared;
+  if (record.keyText !== asked.keyText) {
+    throw unusable(entity, `the record ${asked.keyText}`, `the record ${record.keyText.slice(0, 200)}`);
+  }
+  const rows = [{ entity: entity.name, records: [record] }];
+  if (explodedTable === null || !isJsonObject(answer)) return rows;
+  const elements = compileExplode(entity, policies.get(explodedTable.entity))?.(answer, asked.inject);
+  return [...rows, { entity: explodedTable.entity, records: elements?.records ?? [] }];
+}
+
+function unusable({ name }: Entity, expected: string, got: string): SyncError {
+  return new SyncError(
+    `get of ${name} was expected to return ${expected}, but returned ${got}. Nothing was stored.`,
+    {
+      code: 'BODY_INVALID',
+      recovery: 'stop',
+      context: { entity: name },
+    },
+  );
+}
+
+function storing(
+  sink: Sink,
+  rows: readonly EntityRows[],
+  onStored: (counts: PageCounts) => void,
+): RepairWork {
+  return async (lease, run, onDone) => {
+    for (const [index, { entity, records }] of rows.entries()) {
+      let counts = noCounts;
+      for (const record of records) {
+        counts = addCounts(counts, await sink.repair.storeRecord(lease, run, entity, record));
+        onDone({ entity, counts, deleted: 0 });
+      }
+      if (index === 0) onStored(counts);
+    }
+  };
+}
+
+function deleting(
+  sink: Sink,
+  { name: entity }: Entity,
+  keyText: string,
+  onDeleted: (wasStored: boolean) => void,
+): RepairWork {
+  return async (lease, run, onDone) => {
+    const wasStored = await sink.repair.tombstoneRecord(lease, run, entity, keyText);
+    onDone({ entity, counts: noCounts, deleted: wasStored ? 1 : 0 });
+    onDeleted(wasStored);
+  };
+}

@@ -1,0 +1,161 @@
+import { hostname } from 'node:os';
+import { instant, type Clock } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { RunEvent } from '../core/events.ts';
+import type { ConnectorId, RunId } from '../core/names.ts';
+import { estimateCalls } from '../engine/estimate-calls.ts';
+import type { FileOptions } from '../engine/files/file-tally.ts';
+import { selectEntities } from '../engine/select-entities.ts';
+import { syncConnector } from '../engine/sync-connector.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import { openFileFolder } from '../sinks/files/open-file-folder.ts';
+import type { LedgerReader } from '../sinks/ledger-reader.ts';
+import { statusOf } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import type { OpenSharedSink } from '../sinks/share-sinks.ts';
+import type { ConnectorIdentity } from '../sinks/sink.ts';
+import type { ApiSource } from '../source/api/open-api-source.ts';
+import type { App, AppOptions, SyncRequest } from './app.ts';
+
+/** What a run takes from its app. */
+export interface RunParts extends AppOptions {
+  readonly openSource: App['openSource'];
+  readonly openSink: OpenSharedSink;
+}
+
+/** Runs a connector and tells `onRunEnd` how that ended: the one place where a run's end is told. */
+export async function runConnector(
+  parts: RunParts,
+  connector: ConnectorSettings,
+  request: SyncRequest,
+): Promise<RunReport> {
+  const { onRunEnd = () => undefined } = parts;
+  const asked = request.run ?? {};
+  try {
+    const report = await runOnce(parts, connector, request);
+    onRunEnd({ kind: 'ended', connector, asked, report });
+    return report;
+  } catch (error) {
+    onRunEnd({ kind: 'not-begun', connector, asked, error });
+    throw error;
+  }
+}
+
+async function runOnce(
+  parts: RunParts,
+  connector: ConnectorSettings,
+  { globs, onEvent, onStatus, run = {}, signal }: SyncRequest,
+): Promise<RunReport> {
+  const { settings, clock } = parts;
+  const { definition } = connector;
+  const { entities } = selectEntities(definition, connector.entities, globs);
+  await using source = await parts.openSource(connector, signal, { onEvent, maxCalls: run.maxCalls ?? null });
+  const sinkId = parts.sinkIdOf?.(connector.sink) ?? null;
+  await using shared = await parts.openSink(connector.sink, { signal, sinkId });
+  const { sink } = shared;
+  if (onStatus !== undefined) {
+    const status = await statusOf(sink.history, connector.name);
+    onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
+  }
+  await using cancel = watchCancel(sink.history);
+  const origin = {
+    baseUrl: parts.identityBaseUrl ?? settings.api.baseUrl,
+    connectorId: source.connectorId,
+  };
+  return await syncConnector({
+    identity: connectorIdentity(connector, origin, parts),
+    definition,
+    entities,
+    source,
+    sink,
+    concurrency: connector.concurrency,
+    files: filesOf(connector, source, clock),
+    clock,
+    run: { ...run, guards: settings.guards },
+    onEvent: (event) => {
+      cancel.onEvent(event);
+      onEvent(event);
+    },
+    signal: AbortSignal.any([signal, cancel.signal]),
+  });
+}
+
+/** As whom a process takes a connector; `command` is what the second one to want it is told. */
+export function connectorIdentity(
+  { name, definition }: ConnectorSettings,
+  origin: { readonly baseUrl: string; readonly connectorId: ConnectorId },
+  { clock, command, work }: Pick<AppOptions, 'clock' | 'command' | 'work'>,
+): ConnectorIdentity {
+  const holder = { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
+  return {
+    connector: name,
+    ...origin,
+    definition: definition.name,
+    definitionHash: definition.contentHash,
+    holder: work === undefined ? holder : { ...holder, work },
+  };
+}
+
+function filesOf(
+  { name, downloads }: ConnectorSettings,
+  source: ApiSource,
+  clock: Clock,
+): FileOptions | null {
+  if (downloads === null) return null;
+  const { directory, entities, maxBytes } = downloads;
+  const folder = openFileFolder({ directory, connector: name, clock });
+  return { source, folder, entities: new Set(entities), maxBytes };
+}
+
+/** Asking is cheap; a person who cancels waits for the answer. */
+const everyMs = 1000;
+
+interface CancelWatch extends AsyncDisposable {
+  /** Aborted with `SyncError` CANCELLED once the run's end was asked for in the ledger. */
+  readonly signal: AbortSignal;
+  /** Tells which run it is: the watch begins with its start. */
+  onEvent(event: RunEvent): void;
+}
+
+/** Looks into the ledger about once a second whether the run shall end: the request may come from any process that can open the sink. */
+function watchCancel(history: Pick<LedgerReader, 'isCancelRequested'>): CancelWatch {
+  const cancelled = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  let watched: RunId | null = null;
+  let asking: Promise<void> = Promise.resolve();
+  const stop = (): void => {
+    watched = null;
+    clearTimeout(timer);
+  };
+  const ask = async (run: RunId): Promise<void> => {
+    // A ledger that cannot be read now is asked again in a second; the run itself meets what is wrong with it.
+    const isRequested = await history.isCancelRequested(run).catch(() => false);
+    if (watched !== run) return;
+    if (!isRequested) {
+      askLater(run);
+      return;
+    }
+    stop();
+    const message = `run ${run} was cancelled by a request`;
+    cancelled.abort(new SyncError(message, { code: 'CANCELLED', recovery: 'stop' }));
+  };
+  const askLater = (run: RunId): void => {
+    timer = setTimeout(() => {
+      asking = ask(run);
+    }, everyMs).unref();
+  };
+  return {
+    signal: cancelled.signal,
+    onEvent: (event) => {
+      if (event.kind !== 'run-started' && event.kind !== 'run-finished') return;
+      stop();
+      if (event.kind === 'run-finished') return;
+      watched = event.run;
+      askLater(event.run);
+    },
+    [Symbol.asyncDispose]: async () => {
+      stop();
+      await asking;
+    },
+  };
+}

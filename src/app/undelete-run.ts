@@ -1,0 +1,89 @@
+import { isConnectorId, type EntityName, type RunId } from '../core/names.ts';
+import { noCounts, type EntityTable } from '../core/records.ts';
+import { usage } from '../core/usage-error.ts';
+import { knownSchema } from '../engine/prepare/schema-policy.ts';
+import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
+import { openSink, statusOf } from '../sinks/registry.ts';
+import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
+import type { AppOptions } from './app.ts';
+import { connectorIdentity } from './run-connector.ts';
+
+/** Of one transaction: readers wait for none of them longer than for a page. */
+const batchRows = 1000;
+
+export interface Undeleted {
+  readonly run: RunId | null;
+  readonly entities: ReadonlyMap<EntityName, number>;
+}
+
+/** Takes back the deletes of one run, in a run of its own. Throws USAGE where the sink cannot, or holds nothing of the connector. */
+export async function undeleteRun(
+  connector: ConnectorSettings,
+  of: RunId,
+  options: Pick<AppOptions, 'clock' | 'command'> & {
+    readonly program: string;
+    readonly signal: AbortSignal;
+  },
+): Promise<Undeleted> {
+  const { name } = connector;
+  const { clock, program } = options;
+  await using sink = await openSink(connector.sink, options);
+  if (!sink.repair.canUndelete) {
+    throw usage(
+      `Sink ${connector.sink.name} (${connector.sink.type}) keeps only the key of a deleted record, so its deletes cannot be taken back. Records that still exist come back with "${program} sync ${name} --full", or one by one with "${program} refetch".`,
+    );
+  }
+  const status = await statusOf(sink.history, name);
+  if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
+  const entities = new Map<EntityName, number>();
+  const report = await runRepair(
+    {
+      kind: 'undelete',
+      sink,
+      identity: identityOf(connector, status, options),
+      tables: await storedTables(connector, sink),
+      clock,
+      costs: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0 }),
+    },
+    () => Promise.resolve(reviving(sink, of, entities, options.signal)),
+  );
+  return { run: report?.run ?? null, entities };
+}
+
+function reviving(sink: Sink, of: RunId, revived: Map<EntityName, number>, signal: AbortSignal): RepairWork {
+  return async (lease, run, onDone) => {
+    for (let isDone = false; !isDone;) {
+      signal.throwIfAborted();
+      const batch = await sink.repair.undelete(lease, run, of, batchRows);
+      for (const { entity, rows } of batch.rows) {
+        revived.set(entity, (revived.get(entity) ?? 0) + rows);
+        onDone({ entity, counts: noCounts, deleted: 0 });
+      }
+      isDone = batch.isDone;
+    }
+  };
+}
+
+/** That of the stored records: the API is not asked. */
+function identityOf(
+  connector: ConnectorSettings,
+  { baseUrl, connectorId }: ConnectorStatus,
+  options: Pick<AppOptions, 'clock' | 'command'>,
+): ConnectorIdentity {
+  if (!isConnectorId(connectorId)) throw usage(`The ledger holds no id of ${connector.name}.`);
+  return connectorIdentity(connector, { baseUrl, connectorId }, options);
+}
+
+/** Of the entities that were stored so far, with the columns that were added. */
+async function storedTables(
+  { name, definition, entities }: ConnectorSettings,
+  sink: Sink,
+): Promise<readonly EntityTable[]> {
+  const stored = new Set((await sink.history.freshness(name)).map(({ entity }) => entity));
+  const schema = await knownSchema(definition, entities, sink.drift, name);
+  return [...schema.definition.entities.values()]
+    .flatMap(({ table, explodedTable }) => (explodedTable === null ? [table] : [table, explodedTable]))
+    .filter(({ entity }) => stored.has(entity));
+}

@@ -1,0 +1,50 @@
+import type { RunEnd, SyncRequest } from '../../app/app.ts';
+import { instant } from '../../core/clock.ts';
+import type { OnRunEvent } from '../../core/events.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import { logRunEvent } from '../../telemetry/log-run-event.ts';
+import { showProgress } from '../../telemetry/show-progress.ts';
+import type { CommandContext } from '../command-context.ts';
+import { stderrLog } from '../environment.ts';
+import { runReportText } from './run-report-text.ts';
+
+/** What a run tells while it goes on. */
+export type Shown = Required<Pick<SyncRequest, 'onEvent' | 'onStatus'>>;
+
+/**
+ * Shows a run while it goes on: progress for a person, an event per line for a program (with `marks` in each; null: none), log lines
+ * where $LOG_LEVEL asks for them.
+ */
+export async function showRun<T>(
+  context: CommandContext,
+  connector: ConnectorName,
+  marks: object | null,
+  run: (shown: Shown) => Promise<T>,
+): Promise<T> {
+  const { terminal, clock } = context;
+  const log = await stderrLog(context);
+  await using progress = showProgress(connector, terminal, clock);
+  const onEvent: OnRunEvent = (event) => {
+    progress.onEvent(event);
+    if (log !== null) logRunEvent(log, connector, event);
+    if (marks !== null) {
+      terminal.printJson({ ...event, time: instant(clock.now()), connector, ...marks });
+    }
+  };
+  const onStatus: Shown['onStatus'] = (status, estimates) => {
+    const rows = new Map((status?.entities ?? []).map((known) => [known.entity, known.rows]));
+    const expected = estimates.map(
+      ({ entity, calls }) => [entity, { rows: rows.get(entity) ?? null, pages: calls }] as const,
+    );
+    progress.expect(new Map(expected));
+  };
+  return await run({ onEvent, onStatus });
+}
+
+/** Prints how a run ended; where none began, the command says what that means. */
+export function showRunEnd(context: CommandContext, end: RunEnd): void {
+  if (end.kind === 'not-begun') return;
+  const { terminal } = context;
+  terminal.printJson({ kind: 'run-report', connector: end.connector.name, report: end.report });
+  for (const line of runReportText(end.report, terminal.columns(), context)) terminal.print(line);
+}
