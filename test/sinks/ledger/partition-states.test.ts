@@ -56,6 +56,14 @@ describe('partitions as a state machine', () => {
     expect(callers).toEqual(named);
   });
 
+  it('draws the states of rows alike in the decision and in the guide', () => {
+    const drawn = ['decisions/0010-how-a-record-counts-as-deleted.md', 'guides/deletes.md'].map(
+      (name) => /```mermaid[^`]*```/.exec(readFileSync(path.join('docs', name), 'utf8'))?.[0],
+    );
+    expect(drawn[0]).toContain('live --> missing');
+    expect(drawn[1]).toBe(drawn[0]);
+  });
+
   it('prints them all in docs/partitions.md', () => {
     const rows = all.map(([name, { from, to, by, what }]) => [
       `\`${name}\``,
