@@ -1,7 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import { noCounts, type PageCounts } from '../../core/records.ts';
+import { checkCounts } from '../decisions/add-up.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
-import { checkCounts } from './counts.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { sealWalk, unsealEarlyEnds } from './partitions/end-walk.ts';
 import { findPartition } from './partitions/find-partition.ts';

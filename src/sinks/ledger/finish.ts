@@ -1,6 +1,7 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
+import { accountingError } from '../decisions/add-up.ts';
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
@@ -19,7 +20,7 @@ export async function finishRun(
   report: RunReport,
 ): Promise<void> {
   const error = await inRun(ledger, held, run, (current) => {
-    const wrong = accountingError(ledger, run, report);
+    const wrong = accountingError(run, ledger.counts.ofRun.all(run), report.entities);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);
     ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
@@ -87,22 +88,4 @@ function noteWhole(
     ledger.tables.wasRead(connector, entity, run, walked);
     table.giveUpLost();
   }
-}
-
-function accountingError(
-  ledger: Ledger,
-  run: RunId,
-  report: RunReport,
-): { readonly code: 'ACCOUNTING'; readonly recovery: 'stop'; readonly message: string } | null {
-  const differences = ledger.counts.differences(run, report.entities);
-  return differences.length === 0
-    ? null
-    : {
-        code: 'ACCOUNTING',
-        recovery: 'stop',
-        message:
-          `The report of run ${run} does not agree with what was stored ` +
-          `(fetched/filtered/quarantined/inserted/updated/duplicate/unchanged): ${differences.join('; ')}. ` +
-          "This is a defect: report it with the run's log.",
-      };
 }

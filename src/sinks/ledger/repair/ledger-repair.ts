@@ -1,8 +1,8 @@
 import type { EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
+import { checkCounts } from '../../decisions/add-up.ts';
 import type { Repair, UndeletedRows } from '../../repair.ts';
 import type { Lease } from '../../sink.ts';
-import { checkCounts } from '../counts.ts';
 import { deleteRow } from '../deletes/delete-rows.ts';
 import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { storeRows } from '../store-rows.ts';

@@ -1,0 +1,46 @@
+import type { EntityName, RunId } from '../../core/names.ts';
+import { SyncError } from '../../core/errors.ts';
+import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
+import type { EntityReport, RunReport } from '../run-report.ts';
+
+export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
+
+/** Throws `SyncError` ACCOUNTING unless every fetched record is accounted for. */
+export function checkCounts(entity: EntityName, counts: PageCounts): void {
+  if (addsUp(counts)) return;
+  throw new SyncError(
+    `A page of "${entity}" does not add up: ${names} is ${numbersOf(counts).join('/')}. Nothing of it was stored. ` +
+      "This is a defect: report it with the run's log.",
+    { code: 'ACCOUNTING', recovery: 'stop', context: { entity, ...counts } },
+  );
+}
+
+/** The error of a run whose report does not agree with what was stored; null where it does. */
+export function accountingError(
+  run: RunId,
+  stored: readonly CountsOfEntity[],
+  reported: readonly Pick<EntityReport, 'entity' | 'counts'>[],
+): NonNullable<RunReport['error']> | null {
+  const report = new Map<EntityName, PageCounts>();
+  for (const { entity, counts } of reported) {
+    report.set(entity, addCounts(report.get(entity) ?? noCounts, counts));
+  }
+  const ledger = new Map<EntityName, PageCounts>(stored.map((counts) => [counts.entity, counts]));
+  const differences = [...new Set([...ledger.keys(), ...report.keys()])].flatMap((entity) => {
+    const left = numbersOf(ledger.get(entity) ?? noCounts).join('/');
+    const right = numbersOf(report.get(entity) ?? noCounts).join('/');
+    return left === right ? [] : [`${entity}: the ledger has ${left}, the report ${right}`];
+  });
+  if (differences.length === 0) return null;
+  const message =
+    `The report of run ${run} does not agree with what was stored (${names}): ${differences.join('; ')}. ` +
+    "This is a defect: report it with the run's log.";
+  return { code: 'ACCOUNTING', recovery: 'stop', message };
+}
+
+const names = 'fetched/filtered/quarantined/inserted/updated/duplicate/unchanged';
+
+export function numbersOf(counts: PageCounts): number[] {
+  const { fetched, filtered, quarantined, inserted, updated, duplicate, unchanged } = counts;
+  return [fetched, filtered, quarantined, inserted, updated, duplicate, unchanged];
+}
