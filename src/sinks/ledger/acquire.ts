@@ -1,13 +1,16 @@
+import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import { identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
+import { ConnectorBusyError, identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
+import type { AdoptedIdentity } from '../repair.ts';
 import type { ConnectorIdentity } from '../sink.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
-import { lockConnector } from './lock-connector.ts';
+import { takeLock, type Lock } from './lock.ts';
+import { toSinkError } from './sink-error.ts';
 import { inTransaction } from './transact.ts';
 
-/** Rows are never written while a connector is only being taken, so no run stands beside them. */
-const noRun = '' as RunId;
+/** No record is written outside a run, so no run stands beside one. */
+export const noRun = '' as RunId;
 
 /**
  * Takes the connector's lock, raises its epoch, repairs what a killed holder left and marks its runs `interrupted`.
@@ -55,5 +58,52 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const differences = identityDifferences(stored, given);
   if (differences.length > 0) {
     throw new IdentityChangedError(given.connector, differences);
+  }
+}
+
+/** The kernel's lock of one connector in this sink. Throws `ConnectorBusyError`, which names the holder. */
+export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
+  let lock: Lock | null;
+  try {
+    lock = takeLock(`${ledger.file}.${connector}.lock`);
+  } catch (error) {
+    throw toSinkError(error, ledger.file);
+  }
+  if (lock === null) throw new ConnectorBusyError(connector, ledger.connectors.holder(connector));
+  return lock;
+}
+
+/** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
+export async function adopt(
+  ledger: Ledger,
+  { connector, baseUrl, connectorId, definition }: AdoptedIdentity,
+  now: Instant,
+): Promise<void> {
+  const lock = lockConnector(ledger, connector);
+  try {
+    await inTransaction(ledger, noRun, () => {
+      const stored = ledger.connectors.identity(connector);
+      if (stored === undefined) {
+        throw new SyncError(
+          `The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`,
+          {
+            code: 'USAGE',
+            recovery: 'stop',
+          },
+        );
+      }
+      if (stored.definition !== definition) {
+        const difference = { what: 'definition', stored: stored.definition, given: definition } as const;
+        throw new IdentityChangedError(connector, [difference]);
+      }
+      ledger.runs.interruptRunning(connector);
+      ledger.runs.forbidContinuing(connector);
+      ledger.db
+        .prepare('UPDATE _sync_connectors SET base_url = ?, connector_id = ? WHERE connector = ?')
+        .run(baseUrl, connectorId, connector);
+      ledger.db.prepare('UPDATE _sync_tables SET adopted_at = ? WHERE connector = ?').run(now, connector);
+    });
+  } finally {
+    lock.release();
   }
 }

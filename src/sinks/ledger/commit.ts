@@ -1,12 +1,14 @@
+import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import { noCounts, type PageCounts } from '../../core/records.ts';
 import { checkCounts } from '../decisions/add-up.ts';
+import type { Position } from '../partition.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
+import { writeJson } from './json-text.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { sealWalk, unsealEarlyEnds } from './partitions/end-walk.ts';
 import { findPartition } from './partitions/find-partition.ts';
 import type { PartitionRow } from './partitions/read-partitions.ts';
-import { positionText } from './position-text.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
@@ -24,9 +26,9 @@ export async function commitPages(
     return [];
   }
   const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
-  return await inRun(ledger, held, (stray ?? first).walk.run, (current, stamp) => {
-    const committed = pages.map((page) => commitPage({ ledger, held, current, stamp }, page));
-    current.seen.save();
+  return await inRun(ledger, held, (stray ?? first).walk.run, (commit) => {
+    const committed = pages.map((page) => commitPage(commit, page));
+    commit.current.seen.save();
     return committed;
   });
 }
@@ -121,4 +123,19 @@ function moveOn(commit: Commit, page: PageCommit, partition: PartitionRow): void
   } else {
     sealWalk(commit, partition, page.seal);
   }
+}
+
+const maxPositionBytes = 64 * 1024;
+
+/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
+function positionText(position: Position): string {
+  const text = writeJson(position);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxPositionBytes) {
+    throw new SyncError(
+      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
+      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
+    );
+  }
+  return text;
 }

@@ -11,18 +11,9 @@ export interface StoredIdentity {
 }
 
 /** `_sync_connectors`: who each connector is and who held it last. */
-export interface Connectors {
-  identity(connector: ConnectorName): StoredIdentity | undefined;
-  /** 0 for an unknown connector. */
-  epoch(connector: ConnectorName): number;
-  holder(connector: ConnectorName): Holder | null;
-  /** Another connector whose table names would be the same (`a-b` and `a_b`). */
-  rival(connector: ConnectorName): string | undefined;
-  /** Writes the new holder and definition hash and raises the epoch; gives the new one. */
-  hold(identity: ConnectorIdentity): number;
-}
+export type Connectors = ReturnType<typeof prepareConnectors>;
 
-export function prepareConnectors(db: Database.Database): Connectors {
+export function prepareConnectors(db: Database.Database) {
   const identity = db.prepare<[string], StoredIdentity>(
     'SELECT base_url AS baseUrl, connector_id AS connectorId, definition FROM _sync_connectors WHERE connector = ?',
   );
@@ -47,21 +38,24 @@ export function prepareConnectors(db: Database.Database): Connectors {
     )
     .pluck();
   return {
-    identity: (connector) => identity.get(connector),
-    epoch: (connector) => epoch.get(connector) ?? 0,
-    holder: (connector) => {
+    identity: (connector: ConnectorName): StoredIdentity | undefined => identity.get(connector),
+    /** 0 for an unknown connector. */
+    epoch: (connector: ConnectorName): number => epoch.get(connector) ?? 0,
+    holder: (connector: ConnectorName): Holder | null => {
       const text = holder.get(connector);
       return text === undefined ? null : parseHolder(text);
     },
-    rival: (connector) => rival.get(connector, connector),
-    hold: (who) =>
-      hold.get(
-        who.connector,
-        who.baseUrl,
-        who.connectorId,
-        who.definition,
-        who.definitionHash,
-        writeJson(who.holder),
-      ) ?? 0,
+    /** Another connector whose table names would be the same (`a-b` and `a_b`). */
+    rival: (connector: ConnectorName): string | undefined => rival.get(connector, connector),
+    /** Writes the new holder and definition hash and raises the epoch; gives the new one. */
+    hold: ({
+      connector,
+      baseUrl,
+      connectorId,
+      definition,
+      definitionHash,
+      holder,
+    }: ConnectorIdentity): number =>
+      hold.get(connector, baseUrl, connectorId, definition, definitionHash, writeJson(holder)) ?? 0,
   };
 }

@@ -19,7 +19,7 @@ export async function finishRun(
   run: RunId,
   report: RunReport,
 ): Promise<void> {
-  const error = await inRun(ledger, held, run, (current) => {
+  const error = await inRun(ledger, held, run, ({ current }) => {
     const wrong = accountingError(run, ledger.counts.ofRun.all(run), report.entities);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);

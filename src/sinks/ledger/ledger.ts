@@ -17,7 +17,7 @@ import type { SeenRows } from './seen-rows.ts';
 import { prepareDayAccount, type DayAccount } from './deletes/day-account.ts';
 import { prepareMissingRows, type MissingRows } from './deletes/missing-rows.ts';
 import { preparePlaces, type Places } from './deletes/places.ts';
-import { prepareDrift } from './drift/ledger-drift.ts';
+import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes, type DownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
 import { prepareSequence, type Sequence } from './sequence.ts';

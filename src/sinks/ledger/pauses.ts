@@ -3,21 +3,19 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { Pause } from '../sink.ts';
 
 /** `_sync_pauses`: connectors that are not to be run, whether they were ever synced or not. */
-export interface Pauses {
-  /** Keeps `since` where the connector is paused already. */
-  pause(connector: ConnectorName, pause: Pause): void;
-  /** True when the connector was paused. */
-  resume(connector: ConnectorName): boolean;
-}
+export type Pauses = ReturnType<typeof preparePauses>;
 
-export function preparePauses(db: Database.Database): Pauses {
+export function preparePauses(db: Database.Database) {
   const pause = db.prepare<[string, string, string]>(
     `INSERT INTO _sync_pauses (connector, since, reason) VALUES (?, ?, ?)
      ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
   );
   const resume = db.prepare<[string]>('DELETE FROM _sync_pauses WHERE connector = ?');
   return {
-    pause: (connector, { since, reason }) => void pause.run(connector, since, reason),
-    resume: (connector) => resume.run(connector).changes > 0,
+    /** Keeps `since` where the connector is paused already. */
+    pause: (connector: ConnectorName, { since, reason }: Pause): void =>
+      void pause.run(connector, since, reason),
+    /** True when the connector was paused. */
+    resume: (connector: ConnectorName): boolean => resume.run(connector).changes > 0,
   };
 }

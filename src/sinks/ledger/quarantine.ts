@@ -5,11 +5,9 @@ import type { Quarantined } from '../../core/records.ts';
 import type { WriteStamp } from './record-store.ts';
 
 /** `_sync_quarantine`: records that cannot be stored as they are, kept whole, once per content. */
-export interface Quarantine {
-  keep(connector: ConnectorName, refused: Quarantined, stamp: WriteStamp): void;
-}
+export type Quarantine = ReturnType<typeof prepareQuarantine>;
 
-export function prepareQuarantine(db: Database.Database): Quarantine {
+export function prepareQuarantine(db: Database.Database) {
   const keep = db.prepare(
     `INSERT INTO _sync_quarantine
        (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
@@ -19,7 +17,11 @@ export function prepareQuarantine(db: Database.Database): Quarantine {
        last_run = excluded.last_run`,
   );
   return {
-    keep: (connector, { entity, reason, detail, record }, { now, run }) => {
+    keep: (
+      connector: ConnectorName,
+      { entity, reason, detail, record }: Quarantined,
+      { now, run }: WriteStamp,
+    ): void => {
       const hash = createHash('sha256').update(record).digest('hex');
       keep.run(connector, entity, hash, reason, detail, record, now, now, run);
     },

@@ -5,22 +5,6 @@ import type { Places } from './deletes/places.ts';
 import { standing } from './partitions/states.ts';
 import type { PartitionTransitions } from './partitions/transitions.ts';
 
-/** Drops what is past its retention. */
-export interface Retention {
-  /** Runs and quarantined records. The newest run always stays, and the newest sync with the run that began its chain. */
-  forgetRuns(connector: ConnectorName, nowMs: number): void;
-  /**
-   * Partitions that nothing has led to or was read in since then, and windows of backfills that
-   * nobody went on with. What is due stays, and so does below a record the home of rows (`isHome`) until their deletion is
-   * through: when the record goes, they are found by it.
-   */
-  forgetPartitions(
-    connector: ConnectorName,
-    since: Instant,
-    isHome: (partition: ForgottenPartition) => boolean,
-  ): void;
-}
-
 export interface ForgottenPartition {
   readonly id: number;
   readonly entity: EntityName;
@@ -33,10 +17,13 @@ const quarantineDays = 90;
 /** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
 const keptQuarantine = 10_000;
 
+/** Drops what is past its retention. */
+export type Retention = ReturnType<typeof prepareRetention>;
+
 export function prepareRetention(
   db: Database.Database,
   { transitions, places }: { readonly transitions: PartitionTransitions; readonly places: Places },
-): Retention {
+) {
   const oldestKept = db
     .prepare<[string, number], number>(
       'SELECT number FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1 OFFSET ?',
@@ -71,7 +58,8 @@ export function prepareRetention(
      ORDER BY found_at, id LIMIT 1000`,
   );
   return {
-    forgetRuns: (connector, nowMs) => {
+    /** Runs and quarantined records. The newest run always stays, and the newest sync with the run that began its chain. */
+    forgetRuns: (connector: ConnectorName, nowMs: number): void => {
       const before = instant(nowMs - runDays * dayMs);
       const doomedRuns = { connector, oldestKept: oldestKept.get(connector, keptRuns - 1) ?? 0, before };
       counts.run(doomedRuns);
@@ -80,7 +68,15 @@ export function prepareRetention(
       const tooMany = (quarantined.get(connector) ?? 0) - keptQuarantine;
       if (tooMany > 0) oldestQuarantine.run(connector, tooMany);
     },
-    forgetPartitions: (connector, since, isHome) => {
+    /**
+     * Partitions that nothing has led to or was read in since then, and windows of backfills that were not resumed. What is due stays, and so
+     * does below a record the home of rows (`isHome`) until their deletion is through: when the record goes, they are found by it.
+     */
+    forgetPartitions: (
+      connector: ConnectorName,
+      since: Instant,
+      isHome: (partition: ForgottenPartition) => boolean,
+    ): void => {
       transitions.abandon.run({ connector, since });
       for (let passed: Passed | undefined = { foundAt: '', id: 0 }; passed !== undefined;) {
         const batch = stale.all({ connector, since, ...passed });

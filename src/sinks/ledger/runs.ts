@@ -34,20 +34,9 @@ export interface EarlierRun {
 }
 
 /** `_sync_runs`. */
-export interface Runs {
-  newest(connector: ConnectorName, window: string): EarlierRun | undefined;
-  /** When the chain's first run began. */
-  chainStartedAt(origin: number): Instant | undefined;
-  /** Begins a chain of its own, or goes on with `earlier`; gives the number of the chain's first run. */
-  start(run: NewRun, earlier: EarlierRun | null): number;
-  finish(run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void;
-  /** True when the run is `running`; the first request's time stays. */
-  requestCancel(run: RunId, at: Instant): boolean;
-  interruptRunning(connector: ConnectorName): void;
-  forbidContinuing(connector: ConnectorName): void;
-}
+export type Runs = ReturnType<typeof prepareRuns>;
 
-export function prepareRuns(db: Database.Database): Runs {
+export function prepareRuns(db: Database.Database) {
   const newest = db.prepare<[string, string], EarlierRun>(
     `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
        can_continue AS canContinue, is_full AS isFull,
@@ -63,9 +52,9 @@ export function prepareRuns(db: Database.Database): Runs {
   const startedAt = db
     .prepare<[number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
     .pluck();
-  const insert = db.prepare(
+  const insert = db.prepare<[Readonly<Record<string, string | number | null>>]>(
     `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
-     VALUES (?, ?, ?, ?, ?, 1, 'running', ?, ?, ?, ?)`,
+     VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :isFull)`,
   );
   const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
   const finish = db.prepare<[string, string, string, string]>(
@@ -79,28 +68,23 @@ export function prepareRuns(db: Database.Database): Runs {
   );
   const forbid = db.prepare<[string]>('UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?');
   return {
-    newest: (connector, window) => newest.get(connector, window),
-    chainStartedAt: (origin) => startedAt.get(origin),
-    start: ({ run, connector, scope, kind, window, isFull, ...begun }, earlier) => {
-      const origin = earlier?.origin ?? 0;
-      const continues = earlier?.run ?? null;
-      const how = [kind, window, isFull ? 1 : 0];
-      const { lastInsertRowid } = insert.run(
-        run,
-        connector,
-        origin,
-        scope,
-        continues,
-        begun.startedAt,
-        ...how,
-      );
+    newest: (connector: ConnectorName, window: string): EarlierRun | undefined =>
+      newest.get(connector, window),
+    /** When the chain's first run began. */
+    chainStartedAt: (origin: number): Instant | undefined => startedAt.get(origin),
+    /** Begins a chain, or resumes the one of `earlier`; gives the number of the chain's first run. */
+    start: (run: NewRun, earlier: EarlierRun | null): number => {
+      const begun = { origin: earlier?.origin ?? 0, continues: earlier?.run ?? null };
+      const { lastInsertRowid } = insert.run({ ...run, ...begun, isFull: run.isFull ? 1 : 0 });
       if (earlier !== null) return earlier.origin;
       ownOrigin.run(lastInsertRowid);
       return Number(lastInsertRowid);
     },
-    finish: (run, state, finishedAt, report) => void finish.run(state, finishedAt, report, run),
-    requestCancel: (run, at) => cancel.run(at, run).changes > 0,
-    interruptRunning: (connector) => void interrupt.run(connector),
-    forbidContinuing: (connector) => void forbid.run(connector),
+    finish: (run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void =>
+      void finish.run(state, finishedAt, report, run),
+    /** True when the run is `running`; the first request's time stays. */
+    requestCancel: (run: RunId, at: Instant): boolean => cancel.run(at, run).changes > 0,
+    interruptRunning: (connector: ConnectorName): void => void interrupt.run(connector),
+    forbidContinuing: (connector: ConnectorName): void => void forbid.run(connector),
   };
 }

@@ -23,30 +23,6 @@ export interface KnownTable {
   readonly asOf: string | null;
 }
 
-/** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
-export interface Tables {
-  /**
-   * Notes the declared columns; gives those that the table already has and those to be filled from `_extra`.
-   * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
-   */
-  declare(connector: ConnectorName, table: EntityTable): TableChange;
-  /** Undefined for a table that was never declared. */
-  known(connector: ConnectorName, entity: EntityName): KnownTable | undefined;
-  /** Notes columns that were added for undeclared fields; they are declared from now on. */
-  addEvolved(connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void;
-  addRows(connector: ConnectorName, entity: EntityName, rows: number): void;
-  /** Tombstones; fewer than 0 where some were taken back. */
-  addDeleted(connector: ConnectorName, entity: EntityName, rows: number): void;
-  account(connector: ConnectorName, entity: EntityName): TableAccount;
-  /**
-   * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
-   * unless it began in the middle of one, because that one's first half is older.
-   */
-  wasRead(connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void;
-  /** A full run has met every row, so adopted ones are those of the new address. */
-  agreed(connector: ConnectorName, entity: EntityName): void;
-}
-
 export interface TableAccount {
   /** Rows without a tombstone. */
   readonly stored: number;
@@ -62,7 +38,10 @@ interface TableRow {
   readonly asOf: string | null;
 }
 
-export function prepareTables(db: Database.Database): Tables {
+/** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
+export type Tables = ReturnType<typeof prepareTables>;
+
+export function prepareTables(db: Database.Database) {
   const read = db.prepare<[string, string], TableRow>(
     'SELECT key, stored, declared, evolved, as_of AS asOf FROM _sync_tables WHERE connector = ? AND entity = ?',
   );
@@ -91,7 +70,7 @@ export function prepareTables(db: Database.Database): Tables {
   const agreed = db.prepare<[string, string]>(
     'UPDATE _sync_tables SET adopted_at = NULL WHERE connector = ? AND entity = ?',
   );
-  const known: Tables['known'] = (connector, entity) => {
+  const known = (connector: ConnectorName, entity: EntityName): KnownTable | undefined => {
     const row = read.get(connector, entity);
     return row === undefined ? undefined : readTable(row);
   };
@@ -100,7 +79,11 @@ export function prepareTables(db: Database.Database): Tables {
     write.run(connector, entity, JSON.stringify(table.key), stored ?? '', declared ?? '', evolved ?? '');
   };
   return {
-    declare: (connector, table) => {
+    /**
+     * Notes the declared columns; gives those that the table already has and those to be filled from `_extra`.
+     * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+     */
+    declare: (connector: ConnectorName, table: EntityTable): TableChange => {
       const before = known(connector, table.entity);
       if (before !== undefined) {
         checkKey(connector, table, before.key);
@@ -118,8 +101,10 @@ export function prepareTables(db: Database.Database): Tables {
       });
       return { stored, filled };
     },
+    /** Undefined for a table that was never declared. */
     known,
-    addEvolved: (connector, entity, columns) => {
+    /** Notes columns that were added for undeclared fields; they are declared from now on. */
+    addEvolved: (connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void => {
       const before = known(connector, entity);
       if (before === undefined || columns.length === 0) return;
       save(connector, entity, {
@@ -129,15 +114,23 @@ export function prepareTables(db: Database.Database): Tables {
         evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
       });
     },
-    addRows: (connector, entity, rows) => {
+    addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addRows.run(rows, connector, entity);
     },
-    addDeleted: (connector, entity, rows) => {
+    /** Tombstones; fewer than 0 where some were taken back. */
+    addDeleted: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addDeleted.run(rows, connector, entity);
     },
-    account: (connector, entity) => account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
-    agreed: (connector, entity) => void agreed.run(connector, entity),
-    wasRead: (connector, entity, run, walked) => void wasRead.run(run, connector, walked, connector, entity),
+    account: (connector: ConnectorName, entity: EntityName): TableAccount =>
+      account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
+    /** A full run has met every row, so adopted ones are those of the new address. */
+    agreed: (connector: ConnectorName, entity: EntityName): void => void agreed.run(connector, entity),
+    /**
+     * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
+     * unless it began in the middle of one, because that one's first half is older.
+     */
+    wasRead: (connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void =>
+      void wasRead.run(run, connector, walked, connector, entity),
   };
 }
 

@@ -1,7 +1,8 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
-import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
+import type { Lease } from '../sink.ts';
+import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
 import { toSinkError } from './sink-error.ts';
 import { isBusy, whenUnlocked } from './when-unlocked.ts';
@@ -68,6 +69,9 @@ async function immediately<Result>(
   });
 }
 
+/** `inRun` for what a lease holds. */
+export type InLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result) => Promise<Result>;
+
 /**
  * `inTransaction` for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
  * run that the lease is in.
@@ -76,7 +80,7 @@ export async function inRun<Result>(
   ledger: Ledger,
   held: HeldConnector,
   run: RunId,
-  work: (current: CurrentRun, stamp: WriteStamp) => Result,
+  work: (commit: Commit) => Result,
 ): Promise<Result> {
   const current = held.run;
   if (current === null || current.run !== run) {
@@ -85,7 +89,7 @@ export async function inRun<Result>(
   try {
     return await inTransaction(ledger, run, (stamp) => {
       checkEpoch(ledger, held);
-      return work(current, stamp);
+      return work({ ledger, held, current, stamp });
     });
   } catch (error) {
     current.seen.forget();

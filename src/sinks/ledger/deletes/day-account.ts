@@ -2,23 +2,6 @@ import type Database from 'better-sqlite3';
 import { instant, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 
-/**
- * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
- * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
- */
-export interface DayAccount {
-  /**
-   * Rows that were inserted or revived by the chain `origin`. Those of the chain that stores the entity's first rows are left out:
-   * the entity began with them, and on its first day they stand for its rows of 24 hours ago.
-   */
-  add(connector: ConnectorName, entity: EntityName, rows: number, at: { origin: number; now: Instant }): void;
-  /** Rows whose delete a guard let pass. What a person allowed is left out: it counts neither as deleted nor as there before. */
-  remove(connector: ConnectorName, entity: EntityName, rows: number, now: Instant): void;
-  within(connector: ConnectorName, entity: EntityName, now: Instant): DayChanges;
-  /** Drops what is older than the window. */
-  prune(connector: ConnectorName, now: Instant): void;
-}
-
 export interface DayChanges {
   readonly added: number;
   readonly deleted: number;
@@ -28,7 +11,13 @@ const dayMs = 24 * 60 * 60 * 1_000;
 /** `2026-03-01T10` */
 const hourLength = 13;
 
-export function prepareDayAccount(db: Database.Database): DayAccount {
+/**
+ * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
+ * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
+ */
+export type DayAccount = ReturnType<typeof prepareDayAccount>;
+
+export function prepareDayAccount(db: Database.Database) {
   const begin = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',
   );
@@ -47,17 +36,28 @@ export function prepareDayAccount(db: Database.Database): DayAccount {
   );
   const prune = db.prepare<[string, string]>('DELETE FROM _sync_hours WHERE connector = ? AND hour < ?');
   return {
-    add: (connector, entity, rows, { origin, now }) => {
+    /**
+     * Rows that were inserted or revived by the chain `origin`. Those of the chain that stores the entity's first rows are left out:
+     * the entity began with them, and on its first day they stand for its rows of 24 hours ago.
+     */
+    add: (
+      connector: ConnectorName,
+      entity: EntityName,
+      rows: number,
+      { origin, now }: { readonly origin: number; readonly now: Instant },
+    ): void => {
       if (rows === 0) return;
       begin.run(origin, connector, entity);
       add.run(hourOf(now), rows, connector, entity, origin);
     },
-    remove: (connector, entity, rows, now) => {
+    /** Rows whose delete a guard let pass. What a person allowed is left out: it counts neither as deleted nor as there before. */
+    remove: (connector: ConnectorName, entity: EntityName, rows: number, now: Instant): void => {
       if (rows > 0) remove.run(connector, entity, hourOf(now), rows);
     },
-    within: (connector, entity, now) =>
+    within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
       within.get(connector, entity, windowStart(now)) ?? { added: 0, deleted: 0 },
-    prune: (connector, now) => void prune.run(connector, windowStart(now)),
+    /** Drops what is older than the window. */
+    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, windowStart(now)),
   };
 }
 

@@ -1,28 +1,19 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { EntityName, RunId } from '../../../core/names.ts';
+import type { EntityName } from '../../../core/names.ts';
 import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
 import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
-import type { Lease } from '../../sink.ts';
 import { parseParams } from '../ledger-json.ts';
-import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import type { Commit, Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
 import { storeRecords } from '../store-rows.ts';
-import { inRun } from '../transact.ts';
+import type { InLease } from '../transact.ts';
 import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-rows.ts';
 import { sweepRows } from './sweep-rows.ts';
 
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */
-export function ledgerDeletes(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Deletes {
-  const inLease = async <Result>(
-    lease: Lease,
-    run: RunId,
-    work: (commit: Commit) => Result,
-  ): Promise<Result> => {
-    const held = heldOf(lease);
-    return await inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
-  };
+export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
   return {
     sweep: async (lease, run, limit) =>
       inLease(lease, run, (commit) => ({ isDone: sweepRows(commit, limit) })),

@@ -1,50 +1,37 @@
 import type Database from 'better-sqlite3';
 import type { EntityName, RunId } from '../../../core/names.ts';
 import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
-import type { Lease } from '../../sink.ts';
 import { writeJson } from '../json-text.ts';
 import { parseParams } from '../ledger-json.ts';
-import type { HeldConnector, Ledger } from '../ledger.ts';
-import type { WriteStamp } from '../record-store.ts';
-import { inRun } from '../transact.ts';
+import type { Ledger } from '../ledger.ts';
+import type { InLease } from '../transact.ts';
 
 /** `Files` over the ledger. */
-export function ledgerFiles(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Files {
+export function ledgerFiles(ledger: Ledger, inLease: InLease): Files {
   const rows = prepareDownloadRows(ledger.db);
-  const inLease = async <Result>(
-    lease: Lease,
-    run: RunId,
-    work: (connector: string, stamp: WriteStamp) => Result,
-  ): Promise<Result> => {
-    const held = heldOf(lease);
-    return await inRun(ledger, held, run, (_current, stamp) => work(held.connector, stamp));
-  };
   return {
     next: async (lease, run, entity, limit) =>
-      inLease(lease, run, (connector) => rows.next.all({ connector, entity, run, limit }).map(readWanted)),
+      inLease(lease, run, ({ held: { connector } }) =>
+        rows.next.all({ connector, entity, run, limit }).map(readWanted),
+      ),
     stored: async (lease, run, { id, version }, file) =>
-      inLease(
-        lease,
-        run,
-        (connector, { now }) => void rows.stored.run({ ...file, connector, id, version, run, now }),
-      ),
+      inLease(lease, run, ({ held: { connector }, stamp: { now } }) => {
+        rows.stored.run({ ...file, connector, id, version, run, now });
+      }),
     setAside: async (lease, run, { id, version }, failure) =>
-      inLease(
-        lease,
-        run,
-        (connector) =>
-          void rows.failed.run({ connector, id, version, run, at: failure.at, failure: writeJson(failure) }),
-      ),
+      inLease(lease, run, ({ held: { connector } }) => {
+        rows.failed.run({ connector, id, version, run, at: failure.at, failure: writeJson(failure) });
+      }),
     left: async (lease, run, entities) =>
-      inLease(lease, run, (connector) => rows.left.all(connector, JSON.stringify(entities))),
+      inLease(lease, run, ({ held }) => rows.left.all(held.connector, JSON.stringify(entities))),
     replaced: async (lease, run, limit) =>
-      inLease(lease, run, (connector) => rows.replaced.all(connector, limit)),
+      inLease(lease, run, ({ held }) => rows.replaced.all(held.connector, limit)),
     removed: async (lease, run, files) =>
-      inLease(lease, run, (connector) => {
-        for (const { id, file } of files) rows.removed.run(connector, id, file);
+      inLease(lease, run, ({ held }) => {
+        for (const { id, file } of files) rows.removed.run(held.connector, id, file);
       }),
     unknown: async (lease, run, entity, files) =>
-      inLease(lease, run, (connector) => rows.unknown.all(JSON.stringify(files), connector, entity)),
+      inLease(lease, run, ({ held }) => rows.unknown.all(JSON.stringify(files), held.connector, entity)),
   };
 }
 

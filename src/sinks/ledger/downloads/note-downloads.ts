@@ -3,16 +3,6 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
 import { writeJson } from '../json-text.ts';
 
-/** Which files are wanted, noted in the transaction that stores or tombstones their records. */
-export interface DownloadNotes {
-  /** The record is stored, and says this of its file (null: it has none). Writes nothing where that is known. */
-  note(connector: ConnectorName, entity: EntityName, keyText: string, file: RecordFile | null): void;
-  /** The record is tombstoned. */
-  end(connector: ConnectorName, entity: EntityName, keyText: string): void;
-  /** Its tombstone is taken back. */
-  begin(connector: ConnectorName, entity: EntityName, keyText: string): void;
-}
-
 interface Noted {
   readonly params: string;
   readonly version: string;
@@ -28,7 +18,10 @@ interface Written extends Omit<Noted, 'gone'> {
   readonly keyText: string;
 }
 
-export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
+/** Which files are wanted, noted in the transaction that stores or tombstones their records. */
+export type DownloadNotes = ReturnType<typeof prepareDownloadNotes>;
+
+export function prepareDownloadNotes(db: Database.Database) {
   const ofRecord = 'connector = ? AND entity = ? AND key = ?';
   const known = db.prepare<[string, string, string], Noted>(
     `SELECT params, version, name, content_type AS contentType, size, gone
@@ -58,7 +51,8 @@ export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
      WHERE ${ofRecord} AND gone = 'tombstoned'`,
   );
   return {
-    note: (connector, entity, keyText, file) => {
+    /** The record is stored, and says this of its file (null: it has none). Writes nothing where that is known. */
+    note: (connector: ConnectorName, entity: EntityName, keyText: string, file: RecordFile | null): void => {
       if (file === null) {
         leave.run(connector, entity, keyText);
         return;
@@ -69,8 +63,12 @@ export function prepareDownloadNotes(db: Database.Database): DownloadNotes {
       if (before !== undefined && before.gone === null && isSame(before, told)) return;
       write.run({ connector, entity, keyText, ...told });
     },
-    end: (connector, entity, keyText) => void end.run(connector, entity, keyText),
-    begin: (connector, entity, keyText) => void begin.run(connector, entity, keyText),
+    /** The record is tombstoned. */
+    end: (connector: ConnectorName, entity: EntityName, keyText: string): void =>
+      void end.run(connector, entity, keyText),
+    /** Its tombstone is taken back. */
+    begin: (connector: ConnectorName, entity: EntityName, keyText: string): void =>
+      void begin.run(connector, entity, keyText),
   };
 }
 

@@ -1,30 +1,14 @@
-import type Database from 'better-sqlite3';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { FieldDrift, JsonType } from '../../../core/records.ts';
+import { isDeclaredName, type ConnectorName, type EntityName } from '../../../core/names.ts';
+import type { Column, FieldType, JsonType } from '../../../core/records.ts';
 import type { Drift, KnownDrift } from '../../drift.ts';
-import type { Lease } from '../../sink.ts';
-import type { HeldConnector, Ledger } from '../ledger.ts';
-import type { WriteStamp } from '../record-store.ts';
+import type { Ledger } from '../ledger.ts';
 import { toSinkError } from '../sink-error.ts';
-import { columnsMissingIn } from '../tables.ts';
-import { inRun } from '../transact.ts';
-import { chooseColumns } from './choose-columns.ts';
-import { prepareDriftRows, type DriftRows } from './drift-rows.ts';
-import { driftNoting } from './note-drift.ts';
-
-/** `_sync_drift`, with a memory of what it holds. */
-export interface DriftNotes extends Pick<DriftRows, 'of'> {
-  /** Notes a page's drift, inside the transaction that stores the page. */
-  note(connector: ConnectorName, drift: readonly FieldDrift[], stamp: WriteStamp): void;
-}
-
-export function prepareDrift(db: Database.Database): DriftNotes {
-  const rows = prepareDriftRows(db);
-  return { of: (connector, entity) => rows.of(connector, entity), note: driftNoting(rows) };
-}
+import { columnsMissingIn, isJsonColumn, type KnownTable } from '../tables.ts';
+import type { InLease } from '../transact.ts';
+import type { StoredDrift } from './note-drift.ts';
 
 /** What a file sink knows of undeclared fields, and the columns that it gives them. */
-export function ledgerDrift(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Drift {
+export function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
   return {
     known: async (connector, entities) => {
       try {
@@ -38,13 +22,12 @@ export function ledgerDrift(ledger: Ledger, heldOf: (lease: Lease) => HeldConnec
       }
     },
     evolve: async (lease, run, entity) => {
-      const held = heldOf(lease);
-      const { connector, epoch } = held;
+      const { connector, epoch } = lease;
       const table = ledger.tables.known(connector, entity);
       const wanted = table === undefined ? [] : chooseColumns(ledger.drift.of(connector, entity), table);
       // Most runs meet nothing new: they need no transaction to say so. Only this holder could add to either list meanwhile.
       if (table === undefined || wanted.length === 0) return [];
-      return inRun(ledger, held, run, (_current, stamp) => {
+      return inLease(lease, run, ({ stamp }) => {
         const columns = ledger.store.fitting(connector, entity, wanted);
         if (columns.length === 0) return [];
         ledger.tables.addEvolved(connector, entity, columns);
@@ -71,4 +54,35 @@ function knownDrift(ledger: Ledger, connector: ConnectorName, entity: EntityName
     misfits,
     isEstablished: (table?.asOf ?? null) !== null,
   };
+}
+
+/**
+ * The columns that an entity's undeclared fields could have: those whose name a definition could declare, that no column has
+ * (without case), and whose values were all of one type. Integers and other numbers are numbers.
+ */
+function chooseColumns(drift: readonly StoredDrift[], table: KnownTable): readonly Column[] {
+  const declared = new Set(table.declared.map(({ name }) => name.toLowerCase()));
+  const storedType = new Map(table.stored.map(({ name, type }) => [name, type]));
+  const storedDrift = drift.filter(({ isRefused }) => isRefused === 0);
+  const fields = new Set(storedDrift.map(({ field }) => field));
+  return [...fields].flatMap((field): readonly Column[] => {
+    const met = storedDrift.filter((one) => one.field === field);
+    // A field that was declared while some of its values did not fit has a column already.
+    const isUndeclared = met.every(({ kind }) => kind === 'undeclared');
+    const type = columnTypeOf(met.map((one) => one.type));
+    if (!isDeclaredName(field) || !isUndeclared || type === null || declared.has(field)) return [];
+    // A column that an earlier definition declared is still there, empty or not.
+    const before = storedType.get(field) ?? type;
+    if (before !== type && !(isJsonColumn(before) && isJsonColumn(type))) return [];
+    return [{ name: field, type: before, isEvolved: true }];
+  });
+}
+
+/** Null says nothing of a type; null where nothing else was met, or where no column holds all of it. */
+function columnTypeOf(types: readonly JsonType[]): FieldType | null {
+  const [first, ...others] = new Set(types.filter((type) => type !== 'null'));
+  if (first === undefined) return null;
+  if (others.length === 0) return first;
+  const areNumbers = [first, ...others].every((type) => type === 'integer' || type === 'number');
+  return areNumbers ? 'number' : null;
 }

@@ -1,7 +1,41 @@
+import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { FieldDrift } from '../../../core/records.ts';
+import type { FieldDrift, JsonType } from '../../../core/records.ts';
 import type { WriteStamp } from '../record-store.ts';
-import type { DriftRows, StoredDrift } from './drift-rows.ts';
+
+/** One row of `_sync_drift`. */
+export interface StoredDrift {
+  readonly field: string;
+  readonly kind: FieldDrift['kind'];
+  readonly type: JsonType;
+  /** 1: only in quarantined records so far. */
+  readonly isRefused: 0 | 1;
+}
+
+/** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
+export type DriftRows = ReturnType<typeof prepareDriftRows>;
+
+export function prepareDriftRows(db: Database.Database) {
+  const of = db.prepare<[string, string], StoredDrift>(
+    `SELECT field, kind, type, is_refused AS isRefused FROM _sync_drift WHERE connector = ? AND entity = ?
+     ORDER BY field, kind, first_seen_at, type`,
+  );
+  const add = db.prepare<[string, string, string, string, string, string, string, number]>(
+    `INSERT INTO _sync_drift (connector, entity, field, kind, type, first_seen_at, first_run, is_refused)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+     ON CONFLICT DO UPDATE SET is_refused = min(is_refused, excluded.is_refused)`,
+  );
+  return {
+    of: (connector: ConnectorName, entity: EntityName): readonly StoredDrift[] => of.all(connector, entity),
+    /** Notes one; accepted once, it is never a refused one again. */
+    add: (
+      connector: ConnectorName,
+      entity: EntityName,
+      { field, kind, type, isRefused }: StoredDrift,
+      { now, run }: WriteStamp,
+    ): void => void add.run(connector, entity, field, kind, type, now, run, isRefused),
+  };
+}
 
 /** Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no ledger. */
 const maxFields = 200;
@@ -67,4 +101,15 @@ export function driftNoting(
 
 function keyOf({ field, kind, type }: Pick<StoredDrift, 'field' | 'kind' | 'type'>): string {
   return `${kind} ${type} ${field}`;
+}
+
+/** `_sync_drift`, with a memory of what it holds. */
+export interface DriftNotes extends Pick<DriftRows, 'of'> {
+  /** Notes a page's drift, inside the transaction that stores the page. */
+  note(connector: ConnectorName, drift: readonly FieldDrift[], stamp: WriteStamp): void;
+}
+
+export function prepareDrift(db: Database.Database): DriftNotes {
+  const rows = prepareDriftRows(db);
+  return { of: (connector, entity) => rows.of(connector, entity), note: driftNoting(rows) };
 }

@@ -1,11 +1,10 @@
 import * as z from 'zod';
 import type { EntityName } from '../../../core/names.ts';
 import { concludeWalk, weakestAbsence } from '../../decisions/conclude-walk.ts';
-import type { PageLength, Seal, WalkFailure, WalkRef } from '../../partition.ts';
+import type { PageLength, Seal, WalkFailure } from '../../partition.ts';
 import type { UnsealedWalk } from '../../sink.ts';
 import { readJson, writeJson } from '../json-text.ts';
-import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
-import { inRun } from '../transact.ts';
+import type { Commit } from '../ledger.ts';
 import type { PartitionRow } from './read-partitions.ts';
 
 /**
@@ -34,17 +33,11 @@ export function sealWalk({ ledger, current, stamp }: Commit, partition: Partitio
 }
 
 /** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
-export async function setWalkAside(
-  ledger: Ledger,
-  held: HeldConnector,
-  walk: WalkRef,
-  why: WalkFailure,
-): Promise<void> {
-  await inRun(ledger, held, walk.run, ({ run }) => {
-    const { id } = ledger.partitions.get(held.connector, walk.partition);
-    const drop = { dropPosition: Number(why.dropPosition), dropWatermark: Number(why.dropWatermark) };
-    ledger.transitions.setAside.run({ id, run, failure: writeJson(why), at: why.at, ...drop });
-  });
+export function setWalkAside({ ledger, held, current }: Commit, partition: number, why: WalkFailure): void {
+  const { id } = ledger.partitions.get(held.connector, partition);
+  const drop = { dropPosition: Number(why.dropPosition), dropWatermark: Number(why.dropWatermark) };
+  const { transitions } = ledger;
+  transitions.setAside.run({ id, run: current.run, failure: writeJson(why), at: why.at, ...drop });
 }
 
 /**

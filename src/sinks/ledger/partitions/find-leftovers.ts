@@ -11,7 +11,7 @@ import type { Leftover } from './read-partitions.ts';
 export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
   const { run } = held;
   if (run === null) return 0;
-  return await inRun(ledger, held, run.run, (current, { now }) => {
+  return await inRun(ledger, held, run.run, ({ current, stamp: { now } }) => {
     const { connector } = held;
     const { origin, window } = current;
     let count = 0;

@@ -2,24 +2,15 @@ import type { EntityName, RunId } from '../../../core/names.ts';
 import { noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
 import { checkCounts } from '../../decisions/add-up.ts';
 import type { Repair, UndeletedRows } from '../../repair.ts';
-import type { Lease } from '../../sink.ts';
 import { deleteRow } from '../deletes/delete-rows.ts';
-import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import type { Commit, Ledger } from '../ledger.ts';
 import { storeRows } from '../store-rows.ts';
-import { inRun } from '../transact.ts';
-import { adopt } from './adopt.ts';
+import type { InLease } from '../transact.ts';
+import { adopt } from '../acquire.ts';
 import { reset } from './reset.ts';
 
 /** `Repair` over the ledger. */
-export function ledgerRepair(ledger: Ledger, heldOf: (lease: Lease) => HeldConnector): Repair {
-  const inLease = async <Result>(
-    lease: Lease,
-    run: RunId,
-    work: (commit: Commit) => Result,
-  ): Promise<Result> => {
-    const held = heldOf(lease);
-    return await inRun(ledger, held, run, (current, stamp) => work({ ledger, held, current, stamp }));
-  };
+export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: async (connector, what) => reset(ledger, connector, what),
     adopt: (identity, now) => adopt(ledger, identity, now),

@@ -1,13 +1,9 @@
 import { SyncError } from '../../../core/errors.ts';
-import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
-import { readAllAgain } from '../acquire.ts';
+import { lockConnector, noRun, readAllAgain } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
-import { lockConnector } from '../lock-connector.ts';
 import { inTransaction } from '../transact.ts';
-
-/** No record is written, so no run stands beside one. */
-const noRun = '' as RunId;
 
 /**
  * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's lock alone
