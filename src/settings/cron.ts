@@ -55,32 +55,41 @@ export function checkTimezone(timezone: string): string | null {
   return 'expected the name of a time zone such as UTC or Europe/Berlin';
 }
 
-/** The first slots after a time, at most `count`. */
+/** The first slots after a time, at most `count`, as ticks are made: each is worked out from the one before it alone. */
 export function nextSlots(times: CronTimes, afterMs: number, count: number): readonly number[] {
-  return parse(times, afterMs)
-    .take(count)
-    .map((slot) => slot.getTime());
+  const slots: number[] = [];
+  let slotMs = slotAfter(times, afterMs);
+  while (slotMs !== undefined && slots.length < count) {
+    slots.push(slotMs);
+    slotMs = slotAfter(times, slotMs);
+  }
+  return slots;
 }
 
 /** The last slot at or before `nowMs`; null where there is none for years. */
 export function previousSlot(times: CronTimes, nowMs: number): number | null {
   let beforeMs = nowMs + 1;
   for (;;) {
-    const candidateMs = parse(times, beforeMs).take(-2).at(-1)?.getTime();
-    if (candidateMs === undefined) return null;
-    // The parser's way back meets other slots around clock changes than its way forward, by which ticks are made.
-    const forward = parse(times, candidateMs - 1);
-    const next = (): number => forward.take(1)[0]?.getTime() ?? Infinity;
+    // Around clock changes the parser's way back meets other slots than its way forward, so it only says where to start.
+    const startMs = parse(times, beforeMs).take(-4).at(-1)?.getTime();
+    if (startMs === undefined) return null;
     let lastMs: number | null = null;
-    for (let slotMs = next(); slotMs <= nowMs; slotMs = next()) lastMs = slotMs;
+    for (let slotMs = slotAfter(times, startMs - 1); slotMs !== undefined && slotMs <= nowMs;) {
+      lastMs = slotMs;
+      slotMs = slotAfter(times, slotMs);
+    }
     if (lastMs !== null) return lastMs;
-    beforeMs = candidateMs;
+    beforeMs = startMs;
   }
+}
+
+function slotAfter(times: CronTimes, afterMs: number): number | undefined {
+  return parse(times, afterMs).take(1)[0]?.getTime();
 }
 
 function hasSlot(pattern: string): boolean {
   try {
-    return nextSlots({ pattern, timezone: 'UTC' }, 0, 1).length > 0;
+    return slotAfter({ pattern, timezone: 'UTC' }, 0) !== undefined;
   } catch {
     // The parser's messages do not name the field.
     return false;

@@ -1,5 +1,8 @@
-import { expect, it } from 'vitest';
-import { previousSlot } from '../../src/settings/cron.ts';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { checkCron, nextSlots, previousSlot } from '../../src/settings/cron.ts';
+import { isLong } from '../support/trials.ts';
+import { cronDigest, cronTrials } from './cron-patterns.ts';
 
 const from = (pattern: string, now: string, timezone = 'UTC'): string | null => {
   const slot = previousSlot({ pattern, timezone }, Date.parse(now));
@@ -21,4 +24,28 @@ it.each([
 it('knows summer time', () => {
   expect(from('30 3 * * *', '2026-03-29T12:00:00Z', 'Europe/Berlin')).toBe('2026-03-29T01:30:00.000Z');
   expect(from('30 2 * * *', '2026-10-25T12:00:00Z', 'Europe/Berlin')).toBe('2026-10-25T00:30:00.000Z');
+});
+
+// Digests over the answers of the checks and the search for slots that stood here before cron-parser: which patterns are wrong, the
+// slot before a moment and the tenth after it, a hundred patterns each. One answer of the 25th differs: in the hour that the clock of
+// Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick is made.
+const digests: unknown = JSON.parse(
+  readFileSync(new URL('../fixtures/cron-digests.json', import.meta.url), 'utf8'),
+);
+
+describe('ten thousand patterns, clock changes included', () => {
+  const batches = isLong ? 100 : 5;
+
+  it(`mean what they meant before (${batches} batches of a hundred)`, () => {
+    const found = Array.from({ length: batches }, (_, batch) =>
+      cronDigest(
+        cronTrials(batch).map(({ pattern, timezone, nowMs }) => {
+          if (checkCron(pattern) !== null) return null;
+          const tenth = nextSlots({ pattern, timezone }, nowMs, 10)[9] ?? null;
+          return { previousMs: previousSlot({ pattern, timezone }, nowMs), tenthMs: tenth };
+        }),
+      ),
+    );
+    expect(found).toEqual(Array.isArray(digests) ? digests.slice(0, batches) : []);
+  });
 });
