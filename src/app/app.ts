@@ -7,7 +7,7 @@ import type { RunOptions } from '../engine/run-options.ts';
 import type { ConnectorSettings, SettingsWith, SinkSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { HolderWork } from '../sinks/sink.ts';
+import type { HolderWork } from '../sinks/lease.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
 import type { ApiSource, ApiSourceOptions } from '../source/api/open-api-source.ts';
 

@@ -13,7 +13,7 @@ import type { LedgerReader } from '../sinks/ledger-reader.ts';
 import { statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
-import type { ConnectorIdentity } from '../sinks/sink.ts';
+import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { ApiSource } from '../source/api/open-api-source.ts';
 import type { App, AppOptions, SyncRequest } from './app.ts';
 

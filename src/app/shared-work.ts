@@ -6,7 +6,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import type { Holder, HolderWork } from '../sinks/sink.ts';
+import type { Holder, HolderWork } from '../sinks/lease.ts';
 import { openExistingHistory, statusOf } from '../sinks/registry.ts';
 
 /** What a sync of several connectors has in common with others, as their ledgers tell it. */

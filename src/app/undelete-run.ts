@@ -6,7 +6,8 @@ import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
-import type { ConnectorIdentity, Sink } from '../sinks/sink.ts';
+import type { ConnectorIdentity } from '../sinks/lease.ts';
+import type { Sink } from '../sinks/sink.ts';
 import type { AppOptions } from './app.ts';
 import { connectorIdentity } from './run-connector.ts';
 

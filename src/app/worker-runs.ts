@@ -3,7 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { windowText } from '../engine/run-options.ts';
-import type { RunBackfill, RunConnector, RunRequest } from '../jobs/run-connector.ts';
+import type { RunBackfill, RunConnector, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openExistingHistory } from '../sinks/registry.ts';

@@ -1,11 +1,16 @@
-import type { ServedQueue } from './serve-queues.ts';
+import type { Worker } from 'bullmq';
 import type { Clock } from '../core/clock.ts';
 import { errorKind } from './gate-errors.ts';
+
+interface RestingQueue {
+  readonly worker: Pick<Worker, 'pause' | 'resume'>;
+  readonly isHeld: () => boolean;
+}
 
 export interface EaseOff {
   /** Told of every error: one that says that Redis refuses to work sends the workers to rest. */
   notice(error: Error): void;
-  watch(served: readonly ServedQueue[]): void;
+  watch(served: readonly RestingQueue[]): void;
   /** Redis's word for why the workers rest now; null when they work. */
   why(): string | null;
 }
@@ -27,7 +32,7 @@ export function refusalOf(error: Error): string | null {
  */
 export function openEaseOff(options: { readonly clock: Clock; readonly signal: AbortSignal }): EaseOff {
   const { clock, signal } = options;
-  let served: readonly ServedQueue[] = [];
+  let served: readonly RestingQueue[] = [];
   let why: string | null = null;
   let restMs = firstRestMs;
   let resumedAtMs = Number.NEGATIVE_INFINITY;

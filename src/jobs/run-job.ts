@@ -6,7 +6,7 @@ import type { ConnectorJob } from './connector-job.ts';
 import type { JobContext } from './worker-context.ts';
 import { backfillKey } from './queue-names.ts';
 import { reportProgress } from './report-progress.ts';
-import type { RunRequest } from './run-connector.ts';
+import type { RunRequest } from './worker-context.ts';
 import { settleRun, type Ending, type Settlement } from './settle-run.ts';
 
 /** What a job's signal is aborted with when the queue has given the job to somebody else. */

@@ -1,5 +1,5 @@
 import { SyncError, ThrottledError, type ErrorCode } from '../core/errors.ts';
-import type { RunEnd } from './run-connector.ts';
+import type { RunEnd } from './worker-context.ts';
 
 /** What becomes of a job. */
 export type Settlement =

@@ -10,7 +10,7 @@ import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openEaseOff } from './open-ease-off.ts';
 import { openQueueSet } from './open-queue-set.ts';
 import { registerSinks } from './register-sinks.ts';
-import type { RunBackfill, RunConnector } from './run-connector.ts';
+import type { RunBackfill, RunConnector } from './worker-context.ts';
 import { openRunSlots } from './run-slots.ts';
 import { holdUnserved, serveQueues, type ServedQueue } from './serve-queues.ts';
 import type { ServedSink } from './served-sink.ts';

@@ -1,15 +1,47 @@
 import type { Queue } from 'bullmq';
-import type { Clock } from '../core/clock.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { Clock, Instant } from '../core/clock.ts';
+import type { ErrorCode, Recovery } from '../core/errors.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { ConnectorName, RunId } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { JobLog } from './job-log.ts';
 import type { QueueSet } from './open-queue-set.ts';
-import type { RunBackfill, RunConnector } from './run-connector.ts';
 import type { RunSlots } from './run-slots.ts';
 import type { ServedSink } from './served-sink.ts';
 import type { WorkerEvent } from './worker-event.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
 import type { WorkerTimings } from './worker-timings.ts';
+
+/** How a run ended, as far as its job is concerned. */
+export interface RunEnd {
+  /** A run's outcome as reports name it: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
+  readonly outcome: string;
+  readonly run: RunId | null;
+  readonly error: { readonly code: ErrorCode; readonly recovery: Recovery } | null;
+  /** The service asked for a pause until then; the run ended early and is resumed afterwards. */
+  readonly resumeAt: Instant | null;
+}
+
+export interface RunRequest {
+  /** Aborting it ends the run after a checkpoint with the outcome `interrupted`. */
+  readonly signal: AbortSignal;
+  readonly onEvent: OnRunEvent;
+}
+
+/** Runs one connector to its end; `src/app/worker-runs.ts` makes it. Rejects where no run could begin. */
+export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunEnd>;
+
+export interface BackfillRequest extends RunRequest {
+  /** Asked between windows: true when something else should run first, or the backfill was withdrawn. */
+  readonly shouldYield: () => Promise<boolean>;
+}
+
+/** Resumes a backfill until it is done or should yield; made there too. Rejects where no run could begin. */
+export type RunBackfill = (
+  backfill: string,
+  connector: ConnectorName,
+  request: BackfillRequest,
+) => Promise<RunEnd & { readonly isDone: boolean }>;
 
 /** What the parts of one worker share: its options, everything decided, and what was opened for it. */
 export interface WorkerContext {

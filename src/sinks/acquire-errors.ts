@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { Holder } from './sink.ts';
+import type { Holder } from './lease.ts';
 
 /** Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced itself yet. */
 export class ConnectorBusyError extends SyncError {

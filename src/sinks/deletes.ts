@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { PageCounts, Params, PreparedRecord } from '../core/records.ts';
-import type { Lease } from './sink.ts';
+import type { Lease } from './lease.ts';
 
 /**
  * What comes after a run's walks, when nothing is ready any more. Facts only: the engine judges what they mean. Every call

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { Column, JsonType } from '../core/records.ts';
-import type { Lease } from './sink.ts';
+import type { Lease } from './lease.ts';
 
 /** Fields that the definition does not declare, and values that do not fit the column it declares. */
 export interface Drift {

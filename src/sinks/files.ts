@@ -2,7 +2,7 @@ import type { Instant } from '../core/clock.ts';
 import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { EntityName, RunId } from '../core/names.ts';
 import type { RecordFile } from '../core/records.ts';
-import type { Lease } from './sink.ts';
+import type { Lease } from './lease.ts';
 
 /**
  * The ledger's account of the files that belong to records. A record and the note that its file is wanted are stored in one

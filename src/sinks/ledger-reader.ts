@@ -5,7 +5,7 @@ import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
 import type { WalkFailure, WalkMode } from './partition.ts';
 import type { RunKind, RunOutcome, RunReport } from './run-report.ts';
-import type { Holder, Pause } from './sink.ts';
+import type { Holder, Pause } from './lease.ts';
 
 /** What happened, for `status`, `runs` and a person's questions. Read only; every call sees one consistent state of its own. */
 export interface LedgerReader {

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, PageCounts, PreparedRecord } from '../core/records.ts';
-import type { ConnectorIdentity, Lease } from './sink.ts';
+import type { ConnectorIdentity, Lease } from './lease.ts';
 
 /** What a person does to a sink outside a sync. */
 export interface Repair {

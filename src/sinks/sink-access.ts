@@ -3,7 +3,8 @@ import type { ConnectorName } from '../core/names.ts';
 import type { ClosedFiles } from './closed-files.ts';
 import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
 import type { KeyReader, RecordReader } from './record-reader.ts';
-import type { Pause, Sink } from './sink.ts';
+import type { Pause } from './lease.ts';
+import type { Sink } from './sink.ts';
 
 /** The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller disposes what it opens. */
 export interface SinkAccess {

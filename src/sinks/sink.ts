@@ -1,5 +1,5 @@
 import type { Instant } from '../core/clock.ts';
-import type { ConnectorId, ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
 import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
@@ -17,6 +17,7 @@ import type {
   WalkRef,
 } from './partition.ts';
 import type { Repair } from './repair.ts';
+import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
 import type { LeftWork, RunKind, RunReport } from './run-report.ts';
 
 /**
@@ -77,45 +78,6 @@ export interface Sink extends AsyncDisposable {
   readonly files: Files;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
-}
-
-export interface ConnectorIdentity {
-  readonly connector: ConnectorName;
-  readonly baseUrl: string;
-  readonly connectorId: ConnectorId;
-  readonly definition: string;
-  readonly definitionHash: string;
-  readonly holder: Holder;
-}
-
-/** Who holds a connector, for the message that the second one gets. */
-export interface Holder {
-  readonly pid: number;
-  readonly host: string;
-  readonly command: string;
-  readonly since: Instant;
-  /** The command over several connectors that this one is a part of. Absent: it is part of none. */
-  readonly work?: HolderWork;
-}
-
-/** Lets commands that do the same work at the same time, or after an interruption, share it. */
-export interface HolderWork {
-  /** A command that resumes an interrupted one has the same. */
-  readonly id: string;
-  /** Equal where the same is read in the same way: a hash of the flags. */
-  readonly asked: string;
-}
-
-export interface Lease extends AsyncDisposable {
-  readonly connector: ConnectorName;
-  /** Raised by every acquire; checked inside every transaction. */
-  readonly epoch: number;
-}
-
-export interface Pause {
-  readonly since: Instant;
-  /** For people: who paused it and why. */
-  readonly reason: string;
 }
 
 /** How the partitions of an entity become due, and what their walks may conclude. */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { addBackfill, addSync } from '../../src/jobs/add-job.ts';
-import type { RunBackfill } from '../../src/jobs/run-connector.ts';
+import type { RunBackfill } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,

@@ -7,7 +7,7 @@ import { noCounts } from '../../src/core/records.ts';
 import { createJobProcessor } from '../../src/jobs/process-job.ts';
 import { addSync } from '../../src/jobs/add-job.ts';
 import type { JobContext } from '../../src/jobs/worker-context.ts';
-import type { RunConnector } from '../../src/jobs/run-connector.ts';
+import type { RunConnector } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SyncError, ThrottledError } from '../../src/core/errors.ts';
-import type { RunEnd } from '../../src/jobs/run-connector.ts';
+import type { RunEnd } from '../../src/jobs/worker-context.ts';
 import { settleRun, type Circumstances, type Ending } from '../../src/jobs/settle-run.ts';
 import { interrupted, ok } from './worker-bench.ts';
 

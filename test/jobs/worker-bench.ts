@@ -4,7 +4,7 @@ import { isConnectorName, type ConnectorName, type RunId } from '../../src/core/
 import { Secret } from '../../src/core/secret.ts';
 import type { JobLog } from '../../src/jobs/job-log.ts';
 import { openQueues, type Queues } from '../../src/jobs/open-queues.ts';
-import type { RunConnector, RunEnd } from '../../src/jobs/run-connector.ts';
+import type { RunConnector, RunEnd } from '../../src/jobs/worker-context.ts';
 import type { ServedSink } from '../../src/jobs/served-sink.ts';
 import { startWorker, type RunningWorker, type WorkerOptions } from '../../src/jobs/start-worker.ts';
 import type { WorkerEvent } from '../../src/jobs/worker-event.ts';

@@ -7,7 +7,7 @@ import type {
   PartitionFailure,
   QuarantineRow,
 } from '../../sinks/ledger-reader.ts';
-import type { Pause } from '../../sinks/sink.ts';
+import type { Pause } from '../../sinks/lease.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { toTheMinute } from './about-time.ts';

@@ -1,7 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { LocalConnectors } from '../local-connectors.ts';
-import type { Reference } from '../reference/make-reference.ts';
 import type { ServiceState } from '../state/service-state.ts';
 
 /** What the endpoints answer from. */
@@ -14,4 +13,14 @@ export interface ApiParts {
   readonly clock: Clock;
   /** Added to every execute call, as a distant service would. */
   readonly latencyMs: number;
+}
+
+/** What the service says of itself. */
+export interface Reference {
+  /** The OpenAPI document, as JSON. */
+  readonly document: string;
+  /** The same for people: one page of HTML that needs nothing else. `baseUrl` stands in its examples. */
+  page(baseUrl: string): string;
+  /** The page has one style sheet and nothing that runs; whatever else came into it would stay dead. */
+  readonly contentSecurityPolicy: string;
 }

@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import { ConnectorBusyError, identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
 import type { AdoptedIdentity } from '../repair.ts';
-import type { ConnectorIdentity } from '../sink.ts';
+import type { ConnectorIdentity } from '../lease.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
 import { takeLock, type Lock } from './lock.ts';
 import { toSinkError } from './sink-error.ts';

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
-import type { ConnectorIdentity, Holder } from '../sink.ts';
+import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from './json-text.ts';
 import { parseHolder } from './ledger-json.ts';
 

@@ -5,7 +5,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { FileFailure } from '../files.ts';
 import type { Position, WalkFailure } from '../partition.ts';
 import type { RunReport } from '../run-report.ts';
-import type { Holder } from '../sink.ts';
+import type { Holder } from '../lease.ts';
 import { readJson } from './json-text.ts';
 
 /** JSON columns of the ledger, read back. Each throws `SyncError` SINK_FAILED when the text is not what was written. */

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
-import type { Pause } from '../sink.ts';
+import type { Pause } from '../lease.ts';
 
 /** `_sync_pauses`: connectors that are not to be run, whether they were ever synced or not. */
 export type Pauses = ReturnType<typeof preparePauses>;

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../ledger-reader.ts';
-import type { Pause } from '../sink.ts';
+import type { Pause } from '../lease.ts';
 import { asOfByReports } from './migrations.ts';
 import { versionOf } from './read-operations.ts';
 

@@ -1,7 +1,7 @@
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
-import type { Lease } from '../sink.ts';
+import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
 import { toSinkError } from './sink-error.ts';

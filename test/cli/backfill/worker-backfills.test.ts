@@ -5,7 +5,7 @@ import { writeRequest } from '../../../src/app/backfill.ts';
 import { workerBackfills } from '../../../src/app/worker-runs.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
-import type { RunBackfill } from '../../../src/jobs/run-connector.ts';
+import type { RunBackfill } from '../../../src/jobs/worker-context.ts';
 import { ApiError } from '../../../src/service/api-error.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { loadSettings } from '../../../src/settings/load-settings.ts';

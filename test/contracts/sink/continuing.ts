@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Position } from '../../../src/sinks/partition.ts';
 import type { RunOutcome, RunReport } from '../../../src/sinks/run-report.ts';
-import type { Lease, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,

@@ -11,7 +11,8 @@ import type {
 import { withEvolved } from '../../../src/engine/prepare/schema-policy.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import type { KnownDrift } from '../../../src/sinks/drift.ts';
-import type { Lease, Sink } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,

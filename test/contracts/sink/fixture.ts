@@ -16,14 +16,8 @@ import { openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
-import type {
-  ConnectorIdentity,
-  Lease,
-  PageCommit,
-  EntityReading,
-  RunPlan,
-  Sink,
-} from '../../../src/sinks/sink.ts';
+import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
+import type { PageCommit, EntityReading, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 
 /** What the contract needs to know of a sink to look at it from outside. */
 export interface SinkKind {

@@ -4,7 +4,8 @@ import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../..
 import type { EntityMissing } from '../../../src/sinks/deletes.ts';
 import type { Absence, FoundPartition, Partition } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
-import type { Lease, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import { entityReport, hourMs, identity, page, proof, report, type Bench, type Started } from './fixture.ts';
 
 /** What one partition shows when it is walked; its walk is one page. */

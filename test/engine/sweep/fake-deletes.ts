@@ -9,7 +9,7 @@ import type {
   Judgement,
   TombstoneChoice,
 } from '../../../src/sinks/deletes.ts';
-import type { Lease } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
 
 /** One row that no full walk met. */
 export interface FakeRow {

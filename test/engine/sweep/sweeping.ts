@@ -7,7 +7,7 @@ import type { Run } from '../../../src/engine/run.ts';
 import { runTally, type RunTally } from '../../../src/engine/run-tally.ts';
 import { sweepRun } from '../../../src/engine/sweep/sweep-run.ts';
 import type { EntityReport } from '../../../src/sinks/run-report.ts';
-import type { Lease } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Source } from '../../../src/source/source.ts';
 import { builtInDefinition } from '../../support/sample-service.ts';
 import type { FakeDeletes, FakeRow } from './fake-deletes.ts';

@@ -13,7 +13,8 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { CommittedPage, Lease, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { CommittedPage, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,

@@ -1,0 +1,41 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorId, ConnectorName } from '../core/names.ts';
+
+export interface ConnectorIdentity {
+  readonly connector: ConnectorName;
+  readonly baseUrl: string;
+  readonly connectorId: ConnectorId;
+  readonly definition: string;
+  readonly definitionHash: string;
+  readonly holder: Holder;
+}
+
+/** Who holds a connector, for the message that the second one gets. */
+export interface Holder {
+  readonly pid: number;
+  readonly host: string;
+  readonly command: string;
+  readonly since: Instant;
+  /** The command over several connectors that this one is a part of. Absent: it is part of none. */
+  readonly work?: HolderWork;
+}
+
+/** Lets commands that do the same work at the same time, or after an interruption, share it. */
+export interface HolderWork {
+  /** A command that resumes an interrupted one has the same. */
+  readonly id: string;
+  /** Equal where the same is read in the same way: a hash of the flags. */
+  readonly asked: string;
+}
+
+export interface Lease extends AsyncDisposable {
+  readonly connector: ConnectorName;
+  /** Raised by every acquire; checked inside every transaction. */
+  readonly epoch: number;
+}
+
+export interface Pause {
+  readonly since: Instant;
+  /** For people: who paused it and why. */
+  readonly reason: string;
+}
