@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { createSampleAccount } from '../src/sample/sample-account.ts';
+import { createSampleAccount } from '../src/sample/create-sample-account.ts';
 
 /**
  * A server that costs as little as one can, so that the clients are what is measured: every member is written as JSON

@@ -3,7 +3,8 @@ import { instant, systemClock } from '../src/core/clock.ts';
 import type { ConnectorId, ConnectorName, EntityName } from '../src/core/names.ts';
 import type { Definition } from '../src/definitions/definition.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
-import { createSampleAccount, type SampleAccount } from '../src/sample/sample-account.ts';
+import { createSampleAccount } from '../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../src/sample/sample-account.ts';
 import { openSqliteSink } from '../src/sinks/sqlite/sqlite-sink.ts';
 import type { Source } from '../src/source/source.ts';
 

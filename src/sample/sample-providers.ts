@@ -4,7 +4,8 @@ import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { ApiError } from '../service/api-error.ts';
 import type { ProvidedConnector, Provider, Providers } from '../service/provider.ts';
-import { createSampleAccount, type SampleAccount, type SampleAccountOptions } from './sample-account.ts';
+import { createSampleAccount } from './create-sample-account.ts';
+import type { SampleAccount, SampleAccountOptions } from './sample-account.ts';
 import { sampleProvider } from './sample-provider.ts';
 
 export interface SampleProvidersOptions {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { notesTime } from '../../src/sample/times.ts';
+import { notesTime } from '../../src/sample/writing.ts';
 import { text } from '../service/served-api.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 

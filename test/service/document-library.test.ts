@@ -2,12 +2,9 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { revisingAccount } from '../support/revising-account.ts';
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleFile,
-  type SampleSize,
-} from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
+import type { ProviderFile } from '../../src/service/provider.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { text } from './served-api.ts';
 
@@ -18,13 +15,13 @@ const attachmentsOf = (account: SampleAccount): readonly JsonObject[] =>
   [...sampleTruth(account, 'attachments')].map(({ record }) => record);
 const going = new AbortController().signal;
 
-function fileOf(account: SampleAccount, id: JsonValue = null): SampleFile {
+function fileOf(account: SampleAccount, id: JsonValue = null): ProviderFile {
   const file = account.file?.('attachments', { attachment_id: id }) ?? null;
   if (file === null) throw new Error(`no file ${text(id)}`);
   return file;
 }
 
-async function bytesOf(file: SampleFile): Promise<Buffer> {
+async function bytesOf(file: ProviderFile): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of file.read(going)) chunks.push(chunk);
   return Buffer.concat(chunks);

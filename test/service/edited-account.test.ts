@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { editAccount, type EditedAccount } from './edited-account.ts';
 import { notes, sampleAccounts, serveApi, text } from './served-api.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions, mailing, notes, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
 

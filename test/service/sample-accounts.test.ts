@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import { createSampleAccount, type SampleAccount, type SampleSize } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { planNotes } from '../../src/sample/workspace-notes/notes-plan.ts';
 import { definitions, object, objects, text } from './served-api.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { Provider } from '../../src/service/provider.ts';
-import { createSampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { entityNamed } from '../support/sync-once.ts';
 import { definitionNamed, never } from './store/store-world.ts';

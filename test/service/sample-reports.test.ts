@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 
 const records = (account: SampleAccount, entity: string): readonly JsonObject[] =>

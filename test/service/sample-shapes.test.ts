@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions } from './served-api.ts';
 

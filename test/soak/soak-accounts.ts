@@ -1,7 +1,8 @@
 import type { Definition } from '../../src/definitions/definition.ts';
 import { revisingAccount, type RevisingAccount } from '../support/revising-account.ts';
-import { maxSampleRevision } from '../../src/sample/revision-time.ts';
-import { sampleDefinitions, type SampleSize } from '../../src/sample/sample-account.ts';
+import { maxSampleRevision } from '../../src/sample/revisions.ts';
+import { sampleDefinitions } from '../../src/sample/create-sample-account.ts';
+import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { expectedRows, type Row } from '../support/expected-rows.ts';
 import { trueRows } from '../support/revision-world.ts';

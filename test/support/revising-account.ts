@@ -1,8 +1,5 @@
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleAccountOptions,
-} from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount, SampleAccountOptions } from '../../src/sample/sample-account.ts';
 
 /** A sample account that goes from revision to revision while it is served. */
 export interface RevisingAccount extends SampleAccount {

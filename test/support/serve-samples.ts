@@ -2,7 +2,8 @@ import type {
   ServedAccount as SampleConnector,
   SampleServiceOptions,
 } from '../../src/cli/commands/serve/serve-samples.ts';
-import { createSampleAccount, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { startService, type Service } from '../../src/service/start-service.ts';
 

@@ -6,7 +6,7 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
-import { maxSampleRevision } from '../../sample/revision-time.ts';
+import { maxSampleRevision } from '../../sample/revisions.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
 import { isLoopbackAddress } from '../../source/api/guard-address.ts';

@@ -1,6 +1,30 @@
 import { setImmediate } from 'node:timers/promises';
 import { diceFor, mix } from '../dice.ts';
-import type { FileKind } from './file-kinds.ts';
+
+/** What a file is made of. */
+export type FileKind = 'text' | 'csv' | 'png' | 'pdf' | 'zip' | 'binary';
+
+const kinds: Readonly<Record<string, FileKind>> = {
+  txt: 'text',
+  csv: 'csv',
+  png: 'png',
+  pdf: 'pdf',
+  zip: 'zip',
+};
+
+/** By the end of a file's name. */
+export function fileKindOf(name: string): FileKind {
+  return kinds[name.toLowerCase().split('.').at(-1) ?? ''] ?? 'binary';
+}
+
+export const contentTypes: Readonly<Record<FileKind, string>> = {
+  text: 'text/plain; charset=utf-8',
+  csv: 'text/csv',
+  png: 'image/png',
+  pdf: 'application/pdf',
+  zip: 'application/zip',
+  binary: 'application/octet-stream',
+};
 
 export interface FileContent {
   /** The same number makes the same bytes. */
@@ -25,7 +49,7 @@ export async function* fileBytes(content: FileContent, signal: AbortSignal): Asy
   }
 }
 
-/** The same for who needs all of them at once and keeps none. */
+/** The same without a pause, for a checksum. */
 export function* fileChunks(content: FileContent): Generator<Uint8Array> {
   const { head, tail } = frames[content.kind];
   const bodySize = content.size - head.length - tail.length;

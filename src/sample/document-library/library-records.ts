@@ -1,9 +1,9 @@
+import { createHash } from 'node:crypto';
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor } from '../dice.ts';
 import { personAt } from '../people.ts';
-import { dayMs } from '../times.ts';
-import { checksumOf, contentOf } from './attachment-content.ts';
-import { contentTypes } from './file-kinds.ts';
+import { dayMs, libraryTime } from '../writing.ts';
+import { contentTypes, fileChunks, type FileContent } from './file-bytes.ts';
 import { libraryKind, type Attachment, type Folder, type LibraryDocument } from './library.ts';
 
 export function folderRecord(seed: number, folder: Folder): JsonObject {
@@ -26,16 +26,17 @@ export function documentRecord(
   document: LibraryDocument,
   attachments: readonly Attachment[],
 ): JsonObject {
-  const dice = diceFor(seed, libraryKind.document, document.index, 2);
-  const text = descriptions[document.index % descriptions.length] ?? '';
+  const { index, edits } = document;
+  const dice = diceFor(seed, libraryKind.document, index, 2);
+  const text = descriptions[index % descriptions.length] ?? '';
   return {
     id: document.id,
     folder_id: document.folderId,
     title: document.title,
-    description: document.edits === 0 ? text : `${text} Edited ${document.edits} times.`.trim(),
-    status: document.index % 4 === 3 ? 'draft' : document.index % 9 === 8 ? 'archived' : 'published',
+    description: edits === 0 ? text : `${text} (version ${edits + 1})`.trim(),
+    status: index % 4 === 3 ? 'draft' : index % 9 === 8 ? 'archived' : 'published',
     language: dice.pick(['en', 'de', 'ru', 'ja', 'fr']),
-    word_count: 100 + dice.below(20_000) + document.edits,
+    word_count: 100 + dice.below(20_000) + edits,
     rating: dice.chance(20) ? null : dice.below(50) / 10,
     author: person(seed, dice.below(20)),
     tags: tags.filter(() => dice.chance(30)),
@@ -62,7 +63,7 @@ const descriptions = [
   'Wie Reisen beantragt, gebucht und abgerechnet werden – mit Beispielen für Übernachtungen im Ausland.',
   'Что мы храним о клиентах, как долго, и кто это может прочитать.',
   '第三四半期の売上、費用、来期の見通し。',
-  'What a new colleague needs in the first week: accounts, keys, people to meet, and a list of things that nobody tells.',
+  'What a new colleague needs in the first week: accounts, keys, people to meet, and where to find the rest.',
 ] as const;
 
 const tags = ['contract', 'finance', 'HR', 'vertraulich', '公開', 'needs review'];
@@ -80,12 +81,29 @@ export function attachmentRecord(seed: number, attachment: Attachment): JsonObje
   };
 }
 
+/** What the attachment's bytes are made of: others for each version. */
+export function contentOf(seed: number, { index, version, kind, size }: Attachment): FileContent {
+  return { seed: diceFor(seed, libraryKind.bytes, index, version).next(), kind, size };
+}
+
+/** By content, for all accounts: the largest file takes a tenth of a second to hash. Emptied when it is full. */
+const checksums = new Map<string, string>();
+const maxChecksums = 10_000;
+
+/** SHA-256 of the bytes, in hex. */
+function checksumOf(content: FileContent): string {
+  const name = JSON.stringify([content.seed, content.kind, content.size]);
+  const known = checksums.get(name);
+  if (known !== undefined) return known;
+  const hash = createHash('sha256');
+  for (const chunk of fileChunks(content)) hash.update(chunk);
+  const checksum = hash.digest('hex');
+  if (checksums.size >= maxChecksums) checksums.clear();
+  checksums.set(name, checksum);
+  return checksum;
+}
+
 function person(seed: number, number: number): JsonObject {
   const { first, last, email } = personAt(seed, 7_000_000 + number);
   return { name: `${first} ${last}`.trim(), email };
-}
-
-/** As the library writes times, to the second: `2024-03-01T09:30:00Z`. */
-function libraryTime(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }

@@ -1,12 +1,13 @@
 import { diceFor } from '../dice.ts';
-import { fileKindOf, type FileKind } from './file-kinds.ts';
+import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
+import { fileKindOf, type FileKind } from './file-bytes.ts';
 import { fileNameAt } from './file-names.ts';
 
-/** What is in a library, by id, in the order in which listings show it. Small enough to be kept. */
+/** What is in a library, in the order in which listings show it. Small enough to be kept. */
 export interface Library {
-  readonly folders: ReadonlyMap<string, Folder>;
-  readonly documents: ReadonlyMap<string, LibraryDocument>;
-  readonly attachments: ReadonlyMap<string, Attachment>;
+  readonly folders: readonly Folder[];
+  readonly documents: readonly LibraryDocument[];
+  readonly attachments: readonly Attachment[];
 }
 
 export interface Folder {
@@ -14,20 +15,20 @@ export interface Folder {
   readonly index: number;
   /** Null at the top. */
   readonly parentId: string | null;
-  readonly name: string;
+  name: string;
   readonly createdAt: number;
-  readonly updatedAt: number;
+  updatedAt: number;
 }
 
 export interface LibraryDocument {
   readonly id: string;
   readonly index: number;
-  readonly folderId: string;
+  folderId: string;
   readonly title: string;
   /** Counts what people did to its text. */
-  readonly edits: number;
+  edits: number;
   readonly createdAt: number;
-  readonly updatedAt: number;
+  updatedAt: number;
 }
 
 export interface Attachment {
@@ -37,41 +38,69 @@ export interface Attachment {
   readonly name: string;
   readonly kind: FileKind;
   /** From 1; the bytes are others with each. */
-  readonly version: number;
+  version: number;
   /** In bytes. */
-  readonly size: number;
+  size: number;
   readonly createdAt: number;
-  readonly updatedAt: number;
+  updatedAt: number;
 }
 
 /** First throws of the dice, one per kind of thing. */
-export const libraryKind = {
-  folder: 41,
-  document: 42,
-  attachment: 43,
-  bytes: 44,
-  revision: 45,
+export const libraryKind = { folder: 41, document: 42, attachment: 43, bytes: 44 } as const;
+
+const shapes = {
+  small: { folders: 9, documents: 160, crowded: 120 },
+  tiny: { folders: 3, documents: 6, crowded: 0 },
 } as const;
 
-export function newFolder(seed: number, index: number, name: string, at: number): Folder {
-  return { id: folderId(seed, index), index, parentId: null, name, createdAt: at, updatedAt: at };
+/** Of the attachment that `small` has one of: more than any client should hold at once. */
+const bigFile = { documentIndex: 3, size: 8 * 1024 * 1024 + 123 };
+/** Files of the documents, in turns. */
+const attachmentCounts = [2, 1, 0, 1, 3, 0];
+
+/** The library before all revisions. */
+export function planLibrary(seed: number, size: 'tiny' | 'small'): Library {
+  const shape = shapes[size];
+  const folders = Array.from({ length: shape.folders }, (_, index) => planFolder(seed, index));
+  const documents = Array.from({ length: shape.documents }, (_, index) => {
+    // One folder holds more than fits into a page of a listing.
+    const folder = folders[index < shape.crowded ? 1 : index % folders.length];
+    return planDocument(seed, index, folder?.id ?? '', documentTime(seed, index));
+  });
+  const attachments: Attachment[] = [];
+  for (const { id, index, createdAt } of documents) {
+    const isBig = size === 'small' && index === bigFile.documentIndex;
+    const count = index === bigFile.documentIndex ? 1 : (attachmentCounts[index % 6] ?? 0);
+    for (let place = 0; place < count; place += 1) {
+      const attachment = planAttachment(seed, attachments.length, id, createdAt);
+      attachments.push(isBig ? { ...attachment, kind: fileKindOf('.bin'), size: bigFile.size } : attachment);
+    }
+  }
+  return { folders, documents, attachments };
+}
+
+export const folderNames = [
+  'Contracts',
+  'Übersetzungen',
+  '週報',
+  'Invoices 2024',
+  'Идеи',
+  'Drafts',
+  'HR',
+  'R&D',
+  'Archive',
+];
+
+/** The first lies at the top, and so does every fourth; the others lie in one of those before them. */
+export function planFolder(seed: number, index: number): Folder {
+  const createdAt = sampleStart + index * dayMs;
+  const parentId = index % 4 === 0 ? null : folderId(seed, Math.floor((index - 1) / 2));
+  const name = titleAt(folderNames, index);
+  return { id: folderId(seed, index), index, parentId, name, createdAt, updatedAt: createdAt };
 }
 
 export function folderId(seed: number, index: number): string {
   return `fol_${diceFor(seed, libraryKind.folder, index).hex(20)}`;
-}
-
-export function newDocument(seed: number, index: number, folder: string, at: number): LibraryDocument {
-  const title = titles[index % titles.length] ?? '';
-  return {
-    id: `doc_${diceFor(seed, libraryKind.document, index).hex(20)}`,
-    index,
-    folderId: folder,
-    title: index < titles.length ? title : `${title} ${index}`,
-    edits: 0,
-    createdAt: at,
-    updatedAt: at,
-  };
 }
 
 const titles = [
@@ -84,12 +113,30 @@ const titles = [
   'Onboarding checklist ✅',
 ];
 
-export function newAttachment(seed: number, index: number, documentId: string, at: number): Attachment {
-  const dice = diceFor(seed, libraryKind.attachment, index);
-  const id = `att_${dice.hex(20)}`;
-  const name = fileNameAt(index);
+export function planDocument(seed: number, index: number, folder: string, at: number): LibraryDocument {
+  const id = `doc_${diceFor(seed, libraryKind.document, index).hex(20)}`;
   return {
     id,
+    index,
+    folderId: folder,
+    title: titleAt(titles, index),
+    edits: 0,
+    createdAt: at,
+    updatedAt: at,
+  };
+}
+
+/** Before every revision, two hours and more apart; every tenth time is that of the document before it. */
+function documentTime(seed: number, index: number): number {
+  const source = index % 10 === 9 ? index - 1 : index;
+  const jitterMs = diceFor(seed, libraryKind.document, source, 1).below(3_600) * 1_000;
+  return sampleStart + 30 * dayMs + source * 3 * hourMs + jitterMs;
+}
+
+export function planAttachment(seed: number, index: number, documentId: string, at: number): Attachment {
+  const name = fileNameAt(index);
+  return {
+    id: `att_${diceFor(seed, libraryKind.attachment, index).hex(20)}`,
     index,
     documentId,
     name,

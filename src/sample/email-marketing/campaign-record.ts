@@ -1,36 +1,32 @@
 import type { JsonObject } from '../../core/json.ts';
-import { before, equalTo, since, type RecordFilters } from '../record-filters.ts';
 import { diceFor, type Dice } from '../dice.ts';
-import { dayMs, mailingTime } from '../times.ts';
-import { deliveryStatus, emailsSent, previewOf } from './campaign-counts.ts';
+import { dayMs, mailingTime } from '../writing.ts';
 import { selfLinks } from './links.ts';
-import { kind } from './kinds.ts';
-import { reportSummary } from './report-summary.ts';
-import type { Campaign } from './plan-campaigns.ts';
+import { kind } from './mailing-list.ts';
+import { emailsSent, type Campaign } from './plan-campaigns.ts';
+import { deliveryStatus, previewOf, reportSummary } from './reports.ts';
 
-export const campaignFilters: RecordFilters = {
-  type: equalTo('type'),
-  status: equalTo('status'),
-  since_send_time: since('send_time'),
-  before_send_time: before('send_time'),
-  since_create_time: since('create_time'),
-  before_create_time: before('create_time'),
-  list_id: equalTo('recipients.list_id'),
-  folder_id: equalTo('settings.folder_id'),
+export const campaignPaths = {
+  type: 'type',
+  status: 'status',
+  send_time: 'send_time',
+  create_time: 'create_time',
+  list_id: 'recipients.list_id',
+  folder_id: 'settings.folder_id',
 };
 
 /** A draft has no `send_time` ("") and neither subject nor report; a campaign of a special type has its options. */
 export function campaignRecord(campaign: Campaign): JsonObject {
   const dice = diceFor(campaign.seed, kind.campaign, campaign.index, 1);
-  const { sentAt, list, type } = campaign;
+  const { id, sentAt, list, type } = campaign;
   return {
-    id: campaign.id,
-    web_id: campaign.webId,
+    id,
+    web_id: 13_500_000 + campaign.index * 17,
     ...(type === 'rss' ? { parent_campaign_id: dice.hex(10) } : {}),
     type,
     create_time: mailingTime(campaign.createdAt),
     archive_url: `http://example.test/${dice.hex(6)}`,
-    long_archive_url: `https://us10.example.test/?u=${dice.hex(25)}&id=${campaign.id}`,
+    long_archive_url: `https://us10.example.test/?u=${dice.hex(25)}&id=${id}`,
     status: campaign.status,
     emails_sent: emailsSent(campaign),
     send_time: sentAt === null ? '' : mailingTime(sentAt),
@@ -39,7 +35,7 @@ export function campaignRecord(campaign: Campaign): JsonObject {
     resendable: campaign.status === 'sent' && type === 'regular',
     recipients: {
       list_id: list.id,
-      list_is_active: list.isActive,
+      list_is_active: true,
       list_name: list.name,
       segment_text: '',
       recipient_count: campaign.recipients,
@@ -50,24 +46,19 @@ export function campaignRecord(campaign: Campaign): JsonObject {
     social_card: { image_url: 'https://cdn.example.test/banner.png', description: '', title: '' },
     ...(sentAt === null ? {} : { report_summary: reportSummary(campaign, sentAt) }),
     delivery_status: deliveryStatus(campaign),
-    _links: selfLinks(`/campaigns/${campaign.id}`),
+    _links: selfLinks(`/campaigns/${id}`),
   };
 }
 
 function campaignSettings(campaign: Campaign, dice: Dice): JsonObject {
+  const { index, title, sentAt } = campaign;
+  const from = { from_name: 'Editor', reply_to: 'editor@example.test' };
   return {
-    ...(campaign.sentAt === null
-      ? {}
-      : {
-          subject_line: campaign.title,
-          preview_text: previewOf(campaign),
-          from_name: 'Editor',
-          reply_to: 'editor@example.test',
-        }),
-    title: campaign.title,
+    ...(sentAt === null ? {} : { subject_line: title, preview_text: previewOf(campaign), ...from }),
+    title,
     use_conversation: false,
-    to_name: campaign.index % 3 === 0 ? '*|FNAME|*' : '',
-    folder_id: campaign.index % 4 === 2 ? `folder${campaign.index % 8}` : '',
+    to_name: index % 3 === 0 ? '*|FNAME|*' : '',
+    folder_id: index % 4 === 2 ? `folder${index % 8}` : '',
     authenticate: true,
     auto_footer: false,
     inline_css: false,
@@ -91,8 +82,8 @@ export function trackingOf(dice: Dice): JsonObject {
   };
 }
 
-function typeOptions(campaign: Campaign): JsonObject {
-  switch (campaign.type) {
+function typeOptions({ id, type, title, createdAt }: Campaign): JsonObject {
+  switch (type) {
     case 'absplit':
       return {
         ab_split_opts: {
@@ -101,8 +92,8 @@ function typeOptions(campaign: Campaign): JsonObject {
           wait_units: 3600,
           wait_time: 2,
           split_size: 50,
-          subject_a: `${campaign.title} A`,
-          subject_b: `${campaign.title} B`,
+          subject_a: `${title} A`,
+          subject_b: `${title} B`,
         },
       };
     case 'variate':
@@ -111,8 +102,8 @@ function typeOptions(campaign: Campaign): JsonObject {
           winner_criteria: 'opens',
           wait_time: 60,
           test_size: 10,
-          subject_lines: [`${campaign.title} 1`, `${campaign.title} 2`],
-          combinations: [{ id: `${campaign.id}1`, subject_line: 0, recipients: 10 }],
+          subject_lines: [`${title} 1`, `${title} 2`],
+          combinations: [{ id: `${id}1`, subject_line: 0, recipients: 10 }],
         },
       };
     case 'rss':
@@ -121,7 +112,7 @@ function typeOptions(campaign: Campaign): JsonObject {
           feed_url: 'https://example.test/feed.xml',
           frequency: 'daily',
           schedule: { hour: 6, daily_send: { monday: true, sunday: false } },
-          last_sent: mailingTime(campaign.createdAt + 2 * dayMs),
+          last_sent: mailingTime(createdAt + 2 * dayMs),
           constrain_rss_img: true,
         },
       };

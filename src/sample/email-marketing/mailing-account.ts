@@ -1,65 +1,55 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
-import { listingOf, type Listing } from '../listing.ts';
-import { filterRecords, sortRecords } from '../record-filters.ts';
+import { filterRecords, listingOf, sortRecords, type Listing } from '../listing.ts';
 import type { SampleAccount, SampleSize } from '../sample-account.ts';
-import { automationFilters, automationRecords } from './automations.ts';
-import { campaignFilters, campaignRecord } from './campaign-record.ts';
-import { activityListing } from './email-activity.ts';
-import { memberFinder } from './find-member.ts';
-import { categoryRecords, interestRecords } from './interests.ts';
-import { listLinks, selfLinks } from './links.ts';
-import { listFilters, listRecords } from './lists.ts';
-import { planMailing, type MailingList, type MailingPlan } from './mailing-plan.ts';
-import { memberListing } from './member-listing.ts';
-import { memberRecords } from './member-record.ts';
+import { textOf } from '../writing.ts';
+import { activityListing, unsubscribeListing } from './activity.ts';
+import { automationPaths } from './automations.ts';
+import { campaignPaths, campaignRecord } from './campaign-record.ts';
+import { listLinks } from './links.ts';
+import {
+  categoryRecords,
+  interestRecords,
+  listPaths,
+  listRecords,
+  segmentMemberListing,
+  segmentPaths,
+  segmentRecords,
+  tagRecords,
+} from './list-records.ts';
+import type { InterestCategory, MailingList } from './mailing-list.ts';
+import { planMailing, type MailingPlan } from './mailing-plan.ts';
+import { findMember, memberListing, memberRecord } from './member-records.ts';
 import type { Campaign } from './plan-campaigns.ts';
-import type { InterestCategory } from './plan-interests.ts';
-import { reportFilters, reportRecord } from './report-record.ts';
-import { reviseMailing } from './revise-mailing.ts';
-import { segmentFilters, segmentMemberListing, segmentRecords } from './segments.ts';
-import { unsubscribeListing } from './unsubscribes.ts';
-import { textOf } from '../text-of.ts';
+import { reportPaths, reportRecord } from './reports.ts';
 
 /** The account behind an email-marketing connector. */
 export function openMailingAccount(seed: number, size: SampleSize, revision: number): SampleAccount {
-  const plan = reviseMailing(planMailing(seed, size), revision);
-  const finders = new Map(plan.lists.map((list) => [list, memberFinder(list)]));
-  const listOf = (params: Params): MailingList =>
-    known(
-      plan.lists.find(({ id }) => id === params['list_id']),
-      'list',
-    );
-
+  const plan = planMailing(seed, size, revision);
   return {
-    list: (entity, params) => listEntity(plan, listOf, entity, params),
+    list: (entity, params) => listEntity(plan, entity, params),
     get(entity, params) {
       switch (entity) {
         case 'lists':
           return byId(listRecords(plan, {}), params['list_id']);
-        case 'campaigns': {
-          const campaign = plan.campaigns.find(({ id }) => id === params['campaign_id']);
-          return campaign === undefined ? null : campaignRecord(campaign);
-        }
+        case 'campaigns':
+          return byId(plan.campaigns.filter(isAsked(params)).map(campaignRecord), params['campaign_id']);
         case 'reports':
-          return byId(
-            reportRecords(plan.campaigns.filter(({ id }) => id === params['campaign_id'])),
-            params['campaign_id'],
-          );
+          return byId(reportRecords(plan.campaigns.filter(isAsked(params))), params['campaign_id']);
         case 'list_members': {
-          const list = listOf(params);
-          const index = finders.get(list)?.(textOf(params['subscriber_hash'])) ?? null;
-          return index === null ? null : memberRecords(list)(index);
+          const list = listOf(plan, params);
+          const index = findMember(list, textOf(params['subscriber_hash']));
+          return index === null ? null : memberRecord(list, index);
         }
         case 'interest_categories':
-          return byId(categoryRecords(listOf(params)), params['interest_category_id']);
+          return byId(categoryRecords(listOf(plan, params)), params['interest_category_id']);
         case 'interests': {
-          const list = listOf(params);
+          const list = listOf(plan, params);
           return byId(interestRecords(list, categoryOf(list, params)), params['interest_id']);
         }
         case 'segments':
-          return byId(segmentRecords(listOf(params)), params['segment_id']);
+          return byId(segmentRecords(listOf(plan, params)), params['segment_id']);
         default:
           return null;
       }
@@ -67,68 +57,46 @@ export function openMailingAccount(seed: number, size: SampleSize, revision: num
   };
 }
 
-function listEntity(
-  plan: MailingPlan,
-  listOf: (params: Params) => MailingList,
-  entity: string,
-  params: Params,
-): Listing {
+function listEntity(plan: MailingPlan, entity: string, params: Params): Listing {
+  const listing = (
+    records: readonly JsonObject[],
+    path: string,
+    fieldPaths: Readonly<Record<string, string>> = {},
+  ): Listing => listingOf(sortRecords(filterRecords(records, fieldPaths, params), params), listLinks(path));
   switch (entity) {
     case 'lists':
-      return listingOf(
-        sortRecords(filterRecords(listRecords(plan, params), listFilters, params), params),
-        listLinks('/lists'),
-      );
+      return listing(listRecords(plan, params), '/lists', listPaths);
     case 'campaigns':
-      return listingOf(
-        sortRecords(filterRecords(plan.campaigns.map(campaignRecord), campaignFilters, params), params),
-        listLinks('/campaigns'),
-      );
+      return listing(plan.campaigns.map(campaignRecord), '/campaigns', campaignPaths);
     case 'automations':
-      return listingOf(
-        filterRecords(automationRecords(plan), automationFilters, params),
-        listLinks('/automations'),
-      );
+      return listing(plan.automations, '/automations', automationPaths);
     case 'reports':
-      return listingOf(
-        filterRecords(reportRecords(plan.campaigns), reportFilters, params),
-        listLinks('/reports'),
-      );
-    case 'email_activity': {
-      const { campaign, sentAt } = sentCampaign(plan, params);
-      return activityListing(campaign, sentAt, params);
-    }
+      return listing(reportRecords(plan.campaigns), '/reports', reportPaths);
+    case 'email_activity':
     case 'unsubscribes': {
-      const { campaign, sentAt } = sentCampaign(plan, params);
-      return unsubscribeListing(campaign, sentAt);
+      // A draft has no report and nothing under it: 404, as for a campaign that does not exist.
+      const campaign = plan.campaigns.find(isAsked(params));
+      const sentAt = known(campaign?.sentAt ?? undefined, 'report');
+      return entity === 'unsubscribes'
+        ? unsubscribeListing(known(campaign, 'report'), sentAt)
+        : activityListing(known(campaign, 'report'), sentAt, params);
     }
-    default:
-      return listOfList(listOf(params), entity, params);
   }
-}
-
-/** The entities below a list. */
-function listOfList(list: MailingList, entity: string, params: Params): Listing {
+  const list = listOf(plan, params);
   const path = `/lists/${list.id}`;
   switch (entity) {
     case 'list_members':
       return memberListing(list, params);
     case 'tags':
-      return listingOf(tagRecords(list, params), listLinks(`${path}/tag-search`));
+      return listing(tagRecords(list, params), `${path}/tag-search`);
     case 'interest_categories':
-      return listingOf(categoryRecords(list), listLinks(`${path}/interest-categories`));
+      return listing(categoryRecords(list), `${path}/interest-categories`);
     case 'interests': {
       const category = categoryOf(list, params);
-      return listingOf(
-        interestRecords(list, category),
-        listLinks(`${path}/interest-categories/${category.id}/interests`),
-      );
+      return listing(interestRecords(list, category), `${path}/interest-categories/${category.id}/interests`);
     }
     case 'segments':
-      return listingOf(
-        filterRecords(segmentRecords(list), segmentFilters, params),
-        listLinks(`${path}/segments`),
-      );
+      return listing(segmentRecords(list), `${path}/segments`, segmentPaths);
     case 'segment_members': {
       const segment = list.segments.find(({ id }) => String(id) === textOf(params['segment_id']));
       return segmentMemberListing(list, known(segment, 'segment'));
@@ -144,19 +112,15 @@ function reportRecords(campaigns: readonly Campaign[]): readonly JsonObject[] {
   );
 }
 
-/** `name` is the beginning of a tag's name, in any case. */
-function tagRecords(list: MailingList, params: Params): readonly JsonObject[] {
-  const beginning = textOf(params['name']).toLowerCase();
-  return list.tags
-    .filter(({ name }) => name.toLowerCase().startsWith(beginning))
-    .map(({ id, name }) => ({ id, name, _links: selfLinks(`/lists/${list.id}/segments/${id}`) }));
+function isAsked(params: Params): (campaign: Campaign) => boolean {
+  return ({ id }) => id === params['campaign_id'];
 }
 
-/** A draft has no report and nothing under it: 404, as for a campaign that does not exist. */
-function sentCampaign(plan: MailingPlan, params: Params): { campaign: Campaign; sentAt: number } {
-  const campaign = plan.campaigns.find(({ id }) => id === params['campaign_id']);
-  const sentAt = campaign?.sentAt ?? null;
-  return known(campaign === undefined || sentAt === null ? undefined : { campaign, sentAt }, 'report');
+function listOf(plan: MailingPlan, params: Params): MailingList {
+  return known(
+    plan.lists.find(({ id }) => id === params['list_id']),
+    'list',
+  );
 }
 
 function categoryOf(list: MailingList, params: Params): InterestCategory {
@@ -171,8 +135,6 @@ function byId(records: readonly JsonObject[], id: JsonValue | undefined): JsonOb
 }
 
 function known<Value>(value: Value | undefined, what: string): Value {
-  if (value === undefined) {
-    throw notFound(`Resource Not Found: there is no ${what} with this id in the account.`);
-  }
-  return value;
+  if (value !== undefined) return value;
+  throw notFound(`Resource Not Found: there is no ${what} with this id in the account.`);
 }

@@ -1,77 +1,65 @@
-import { dayMs, sampleStart } from '../times.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { diceFor } from '../dice.ts';
+import { dayOf, isThere, lastTurn, makingRevisions, revisionTime } from '../revisions.ts';
 import type { SampleSize } from '../sample-account.ts';
-import { memberRevisions, type MemberRevisions } from './member-revisions.ts';
-import { planAutomations, type Automation } from './plan-automations.ts';
+import { dayMs, sampleStart, titleAt } from '../writing.ts';
+import { automationRecords } from './automations.ts';
+import { fewestMembers, kind, type MailingList, type Tag } from './mailing-list.ts';
 import { planCampaigns, type Campaign } from './plan-campaigns.ts';
-import { planSegments, planTags, type Segment, type Tag } from './plan-segments.ts';
-import { kind } from './kinds.ts';
-import { planCategories, type InterestCategory } from './plan-interests.ts';
+import { planCategories, planSegments, planTags } from './plan-segments.ts';
 
 /** What is behind one account: everything but the rows that grow with the members, which are computed when asked for. */
 export interface MailingPlan {
-  readonly seed: number;
   readonly lists: readonly MailingList[];
   readonly campaigns: readonly Campaign[];
-  readonly automations: readonly Automation[];
+  readonly automations: readonly JsonObject[];
 }
 
-export interface MailingList {
-  readonly seed: number;
-  readonly index: number;
-  readonly id: string;
-  readonly webId: number;
-  readonly name: string;
-  /** Of those that were there from the beginning. */
-  readonly memberCount: number;
-  readonly revised: MemberRevisions;
-  /** False: the list was deleted, and only what it once got still speaks of it. */
-  readonly isActive: boolean;
-  readonly createdAt: number;
-  readonly tags: readonly Tag[];
-  readonly segments: readonly Segment[];
-  readonly categories: readonly InterestCategory[];
-}
+const shapes = {
+  small: { members: [2300, 900, 430, 57, 1, 0], campaigns: 30, automations: 7, tags: 5, categories: 3 },
+  tiny: { members: [23, 0], campaigns: 5, automations: 2, tags: 2, categories: 1 },
+} as const;
 
-interface Shape {
-  readonly members: readonly number[];
-  readonly campaigns: number;
-  readonly automations: number;
-  readonly tagsPerList: number;
-  readonly categoriesPerList: number;
-}
-
-const smallShape: Shape = {
-  members: [2300, 900, 430, 57, 1, 0],
-  campaigns: 30,
-  automations: 7,
-  tagsPerList: 5,
-  categoriesPerList: 3,
-};
-const tinyShape: Shape = {
-  members: [23, 0],
-  campaigns: 5,
-  automations: 2,
-  tagsPerList: 2,
-  categoriesPerList: 1,
-};
-
-export function planMailing(seed: number, size: SampleSize): MailingPlan {
-  const shape = shapeOf(size);
-  const lists = shape.members.map((members, index) => planList(seed, index, members, shape));
+export function planMailing(seed: number, size: SampleSize, revision: number): MailingPlan {
+  const shape =
+    typeof size === 'string'
+      ? shapes[size]
+      : // Nearly all calls go to the members: that is what the size is for.
+        { members: [size.members], campaigns: 2, automations: 1, tags: 0, categories: 1 };
+  const lists = shape.members.map((memberCount, index): MailingList => {
+    const dice = diceFor(seed, kind.list, index);
+    const createdAt = sampleStart + index * 40 * dayMs;
+    const id = dice.hex(10);
+    // Later lists have fewer tags and categories, empty ones none.
+    const tags = planTags(dice, memberCount > 0 ? Math.max(0, shape.tags - index) : 0);
+    return {
+      seed,
+      revision,
+      index,
+      id,
+      name: nameAt(index, shape.members.length, revision),
+      memberCount,
+      firstPerson: index * 5,
+      isPassedThrough: (shape.members[index + 1] ?? 0) >= fewestMembers,
+      createdAt,
+      importedAt: createdAt + dayMs,
+      spanMs: 900 * dayMs,
+      tags: [...tags, ...(index === 0 && tags.length > 0 ? newTags(revision) : [])],
+      segments: planSegments(dice, { tags, createdAt, revision, isFirst: index === 0 }),
+      categories: planCategories(dice, {
+        count: Math.max(0, shape.categories - index),
+        revision,
+        isFirst: index === 0,
+      }),
+    };
+  });
+  const inhabited = lists.filter(({ memberCount }) => memberCount > 0);
+  const shown = lists.filter((list) => list.memberCount > 0 || !isAway(list, lists.length, revision));
   return {
-    seed,
-    lists,
-    campaigns: planCampaigns(seed, lists, shape.campaigns),
-    automations: planAutomations(lists, shape.automations),
+    lists: [...shown, ...eventLists(seed, lists.length, revision)],
+    campaigns: planCampaigns(seed, inhabited, shape.campaigns, revision),
+    automations: automationRecords(seed, inhabited, shape.automations, revision),
   };
-}
-
-function shapeOf(size: SampleSize): Shape {
-  if (size === 'small') return smallShape;
-  if (size === 'tiny') return tinyShape;
-  // Nearly all calls go to the members: that is what the size is for.
-  return { members: [size.members], campaigns: 2, automations: 1, tagsPerList: 0, categoriesPerList: 1 };
 }
 
 const listNames = [
@@ -80,32 +68,51 @@ const listNames = [
   'Frühaufsteher & Freunde',
   '読者の会',
   'Beta testers 🚀',
-  'Nobody yet',
+  'Press contacts',
 ];
 
-function planList(seed: number, index: number, memberCount: number, shape: Shape): MailingList {
-  const dice = diceFor(seed, kind.list, index);
-  const createdAt = sampleStart + index * 40 * dayMs;
-  // The last lists have no tags and no categories at all.
-  const tags = planTags(dice, memberCount > 0 ? Math.max(0, shape.tagsPerList - index) : 0);
-  const categories = Math.max(0, shape.categoriesPerList - index);
-  return {
-    seed,
-    index,
-    id: dice.hex(10),
-    webId: 900_000 + dice.below(90_000),
-    name: listNames[index % listNames.length] ?? 'Customers',
-    memberCount,
-    revised: memberRevisions(memberCount, new Map(), []),
-    isActive: true,
-    createdAt,
-    tags,
-    segments: planSegments(dice, tags, createdAt),
-    categories: planCategories(dice, categories),
-  };
+/** Every fourth revision renames a list. */
+function nameAt(index: number, count: number, revision: number): string {
+  const renamed = lastTurn(Math.floor(revision / 4), index + 1, count) * 4;
+  const name = listNames[index % listNames.length] ?? '';
+  return renamed === 0 ? name : `${name} (cleaned up ${dayOf(renamed)})`;
 }
 
-/** A list that was made after the others, without tags, segments and interests. */
-export function planEmptyList(seed: number, index: number, createdAt: number): MailingList {
-  return { ...planList(seed, index, 0, shapeOf({ members: 0 })), createdAt, categories: [] };
+/** The last list of several, if it is empty, is deleted and restored in turns of four revisions. */
+function isAway({ index }: MailingList, count: number, revision: number): boolean {
+  return index > 0 && index === count - 1 && revision % 4 === 3;
+}
+
+function newTags(revision: number): readonly Tag[] {
+  return makingRevisions(revision)
+    .filter((madeIn) => isThere(madeIn, revision))
+    .map((madeIn) => ({ id: 16_000_000 + madeIn, name: `Open house ${dayOf(madeIn)}`, slots: [] }));
+}
+
+const eventNames = ['Open house guests', 'Webinar in March', 'Trade fair contacts', 'Raffle at the fair'];
+
+/** Short lists that come with revisions. */
+function eventLists(seed: number, firstIndex: number, revision: number): readonly MailingList[] {
+  return makingRevisions(revision).flatMap((madeIn, turn) => {
+    if (!isThere(madeIn, revision)) return [];
+    const index = firstIndex + turn;
+    const createdAt = revisionTime(madeIn) + 60_000;
+    const list: MailingList = {
+      seed,
+      revision,
+      index,
+      id: diceFor(seed, kind.list, index).hex(10),
+      name: titleAt(eventNames, turn),
+      memberCount: 5,
+      firstPerson: 40_000_000 + madeIn * 10,
+      isPassedThrough: false,
+      createdAt,
+      importedAt: createdAt + 60_000,
+      spanMs: 2_000,
+      tags: [],
+      segments: [],
+      categories: [],
+    };
+    return [list];
+  });
 }

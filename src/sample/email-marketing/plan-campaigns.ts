@@ -1,20 +1,15 @@
-import { dayMs, sampleStart } from '../times.ts';
 import { diceFor } from '../dice.ts';
-import { titleAt } from '../title-at.ts';
-import { noCampaignRevisions, type CampaignRevisions } from './campaign-revisions.ts';
-import { kind } from './kinds.ts';
-import type { MailingList } from './mailing-plan.ts';
-
-export type CampaignStatus = 'save' | 'paused' | 'schedule' | 'sending' | 'sent';
-export type CampaignType = 'regular' | 'plaintext' | 'absplit' | 'rss' | 'variate';
+import { dayOf, isThere, lastTurn, makingRevisions, revisionTime } from '../revisions.ts';
+import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
+import { kind, type MailingList } from './mailing-list.ts';
 
 export interface Campaign {
   readonly seed: number;
+  readonly revision: number;
   readonly index: number;
   readonly id: string;
-  readonly webId: number;
-  readonly status: CampaignStatus;
-  readonly type: CampaignType;
+  readonly status: 'save' | 'paused' | 'schedule' | 'sending' | 'sent';
+  readonly type: 'regular' | 'plaintext' | 'absplit' | 'rss' | 'variate';
   readonly title: string;
   readonly list: MailingList;
   readonly createdAt: number;
@@ -22,17 +17,15 @@ export interface Campaign {
   readonly sentAt: number | null;
   /** The first this many members of the list are the recipients. */
   readonly recipients: number;
-  /**
-   * Position among the campaigns that were sent to the same list, and their number, before all revisions; `turns` is 0
-   * for one that came or left later.
-   */
+  /** The revision that sent it; 0: it was sent before all of them. */
+  readonly sentIn: number;
+  /** Position among the campaigns that were sent to the same list before all revisions, and their number (0: none). */
   readonly turn: number;
   readonly turns: number;
-  readonly revised: CampaignRevisions;
 }
 
 /** Two of three are sent; the others show every other status. */
-const statuses: readonly CampaignStatus[] = [
+const statuses: readonly Campaign['status'][] = [
   'sent',
   'save',
   'sent',
@@ -46,7 +39,7 @@ const statuses: readonly CampaignStatus[] = [
   'sending',
   'sent',
 ];
-const types: readonly CampaignType[] = [
+const types: readonly Campaign['type'][] = [
   'regular',
   'regular',
   'plaintext',
@@ -82,46 +75,103 @@ const titles = [
   'Neuigkeiten im Februar',
   'A date for your calendar: open house',
 ];
-/** Most recipients of a campaign, however long its list is. */
-export const maxRecipients = 2_500;
+/** Most recipients of a campaign, however long its list is, and of one that comes with a revision. */
+const maxRecipients = 2_500;
+const maxNewRecipients = 40;
 
-/** Campaigns go to the lists with members, in turns; `create_time` grows with the index. */
+/**
+ * Campaigns go to the lists (those with members), in turns; `create_time` grows with the index. Every revision edits one, and adds a
+ * draft that is sent two revisions later; the last one that was sent is deleted and restored in turns of five.
+ */
 export function planCampaigns(
   seed: number,
   lists: readonly MailingList[],
   count: number,
+  revision: number,
 ): readonly Campaign[] {
-  const inhabited = lists.filter((list) => list.memberCount > 0);
-  if (inhabited.length === 0) return [];
-  const drafts = Array.from({ length: count }, (_, index) => {
-    const dice = diceFor(seed, kind.campaign, index);
-    const status = statuses[index % statuses.length] ?? 'sent';
-    const list = inhabited[index % inhabited.length] ?? inhabited[0];
-    const createdAt = sampleStart + (250 + index * 9) * dayMs + dice.below(dayMs / 1000) * 1000;
-    const isOut = status === 'sent' || status === 'sending';
-    return list === undefined
-      ? []
-      : [
-          {
-            seed,
-            index,
-            id: dice.hex(10),
-            webId: 13_500_000 + index * 17,
-            status,
-            type: types[index % types.length] ?? ('regular' as const),
-            title: titleAt(titles, index),
-            list,
-            createdAt,
-            sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
-            recipients: Math.min(maxRecipients, list.memberCount),
-            revised: noCampaignRevisions,
-          },
-        ];
-  }).flat();
-  return drafts.map((draft) => {
-    const siblings = drafts.filter(({ list, sentAt }) => list === draft.list && sentAt !== null);
-    return draft.sentAt === null
-      ? { ...draft, turn: 0, turns: 0 }
-      : { ...draft, turn: siblings.indexOf(draft), turns: siblings.length };
+  const listAt = (index: number): MailingList | undefined => lists[index % lists.length];
+  const first = Array.from({ length: count }, (_, index) =>
+    firstCampaign(seed, index, listAt(index), revision, count),
+  ).flat();
+  const sent = first.filter(({ sentAt }) => sentAt !== null);
+  const away = sent.length > 1 && revision % 5 >= 3 ? sent.at(-1) : undefined;
+  const placed = first.map((campaign) => {
+    const siblings = sent.filter(({ list }) => list === campaign.list);
+    const turn = siblings.indexOf(campaign);
+    return turn < 0 ? campaign : { ...campaign, turn, turns: siblings.length };
   });
+  const added = Array.from({ length: revision }, (_, place) =>
+    addedCampaign(seed, place + 1, listAt(place + 1), revision),
+  ).flat();
+  return [...placed.filter(({ id }) => id !== away?.id), ...added];
+}
+
+function firstCampaign(
+  seed: number,
+  index: number,
+  list: MailingList | undefined,
+  revision: number,
+  count: number,
+): readonly Campaign[] {
+  if (list === undefined) return [];
+  const dice = diceFor(seed, kind.campaign, index);
+  const createdAt = sampleStart + (250 + index * 9) * dayMs + dice.below(dayMs / 1000) * 1000;
+  const status = statuses[index % statuses.length] ?? 'sent';
+  const isOut = status === 'sent' || status === 'sending';
+  const editedIn = lastTurn(revision, index, count);
+  return [
+    {
+      seed,
+      revision,
+      index,
+      id: dice.hex(10),
+      status,
+      type: types[index % types.length] ?? 'regular',
+      title: `${titleAt(titles, index)}${editedIn === 0 ? '' : ` (as of ${dayOf(editedIn)})`}`,
+      list,
+      createdAt,
+      sentAt: isOut ? createdAt + dayMs + dice.below(7_200) * 1000 : null,
+      recipients: Math.min(maxRecipients, list.memberCount),
+      sentIn: 0,
+      turn: 0,
+      turns: 0,
+    },
+  ];
+}
+
+function addedCampaign(
+  seed: number,
+  madeIn: number,
+  list: MailingList | undefined,
+  revision: number,
+): readonly Campaign[] {
+  const isAway = makingRevisions(revision).includes(madeIn) && !isThere(madeIn, revision);
+  if (list === undefined || isAway) return [];
+  const index = 1_000 + madeIn;
+  const dice = diceFor(seed, kind.campaign, index);
+  const sentIn = madeIn + 2;
+  return [
+    {
+      seed,
+      revision,
+      index,
+      id: dice.hex(10),
+      status: revision < sentIn ? 'save' : 'sent',
+      type: dice.pick(['regular', 'plaintext']),
+      title: `Weekly letter of ${dayOf(madeIn)}`,
+      list,
+      createdAt: revisionTime(madeIn) + 8 * hourMs,
+      sentAt: revision < sentIn ? null : revisionTime(sentIn) + hourMs,
+      recipients: Math.min(maxNewRecipients, list.memberCount),
+      sentIn,
+      turn: 0,
+      turns: 0,
+    },
+  ];
+}
+
+/** Half of them while it is being sent. */
+export function emailsSent({ status, recipients }: Campaign): number {
+  if (status === 'sent') return recipients;
+  return status === 'sending' ? Math.ceil(recipients / 2) : 0;
 }

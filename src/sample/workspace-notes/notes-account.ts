@@ -1,37 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
-import { notFound, type ApiError } from '../../service/api-error.ts';
-import { listingOf, type Listing } from '../listing.ts';
+import { notFound } from '../../service/api-error.ts';
+import { listingOf } from '../listing.ts';
 import type { SampleAccount } from '../sample-account.ts';
-import { pageAsBlock } from './block-tree.ts';
+import { textOf } from '../writing.ts';
 import { planNotes } from './notes-plan.ts';
 import { reviseNotes } from './revise-notes.ts';
-import { childrenOf, openWorkspace, type Workspace } from './workspace.ts';
-import { textOf } from '../text-of.ts';
+import { startWork, writeWorkspace, type Workspace } from './workspace.ts';
 
 /** The workspace behind a workspace-notes connector. It is written out when something is first asked for. */
 export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {
-  const workspace = once(() => {
-    const plan = planNotes(seed, size);
-    return reviseNotes(plan, openWorkspace(plan), revision);
-  });
+  let written: Workspace | null = null;
+  const workspace = (): Workspace => (written ??= open(seed, size, revision));
 
   return {
-    list(entity, params): Listing {
+    list(entity, params) {
       switch (entity) {
         case 'users':
-          return listingOf([...workspace().users.values()]);
+          return listingOf(workspace().users);
         // Both are one search of the third party: what kind comes back is up to the filter alone.
         case 'pages':
         case 'data_sources':
           return listingOf(search(workspace(), params));
-        case 'blocks':
-          return listingOf(childrenById(workspace(), params).children);
-        case 'comments': {
-          const { id } = childrenById(workspace(), params);
-          return listingOf(workspace().comments.get(id) ?? []);
+        case 'blocks': {
+          const { blocks, children } = workspace();
+          const ids = children.get(parentId(workspace(), params)) ?? [];
+          return listingOf(ids.map((id) => blocks.get(id)).filter((block) => block !== undefined));
         }
+        case 'comments':
+          return listingOf(workspace().comments.get(parentId(workspace(), params)) ?? []);
         default:
           throw notFound(`The sample account has nothing under '${entity}'.`);
       }
@@ -39,51 +37,52 @@ export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision:
     get(entity, params) {
       const record = find(workspace(), entity, params);
       // Another one in every answer, as in the live service: nothing to tell records apart by.
-      return record === null ? null : { ...record, request_id: randomUUID() };
+      return record === undefined ? null : { ...record, request_id: randomUUID() };
     },
   };
+}
+
+function open(seed: number, size: 'tiny' | 'small', revision: number): Workspace {
+  const work = startWork(planNotes(seed, size));
+  reviseNotes(work, revision);
+  return writeWorkspace(work);
 }
 
 /** Newest edit first unless `sort` says otherwise; trashed pages and data sources are not found. */
 function search({ pages, dataSources }: Workspace, params: Params): readonly JsonObject[] {
   const wanted = memberOf(params['filter'], 'value');
-  const isAscending = memberOf(params['sort'], 'direction') === 'ascending';
+  const sign = memberOf(params['sort'], 'direction') === 'ascending' ? 1 : -1;
   const records = [
     ...(wanted === 'data_source' ? [] : pages.values()),
     ...(wanted === 'page' ? [] : dataSources.values()),
   ].filter((record) => record['in_trash'] !== true);
   const editedAt = (record: JsonObject): number => Date.parse(textOf(record['last_edited_time']));
-  return records.sort((left, right) => (isAscending ? 1 : -1) * (editedAt(left) - editedAt(right)));
+  return records.sort((left, right) => sign * (editedAt(left) - editedAt(right)));
 }
 
-function find(workspace: Workspace, entity: string, params: Params): JsonObject | null {
+function find(workspace: Workspace, entity: string, params: Params): JsonObject | undefined {
   switch (entity) {
     case 'users':
-      return workspace.users.get(toId(params['user_id'])) ?? null;
+      return workspace.users.find(({ id }) => id === toId(params['user_id']));
     case 'pages':
-      return workspace.pages.get(toId(params['page_id'])) ?? null;
+      return workspace.pages.get(toId(params['page_id']));
     case 'data_sources':
-      return workspace.dataSources.get(toId(params['data_source_id'])) ?? null;
-    case 'blocks': {
-      const id = toId(params['block_id']);
-      const block = workspace.blocks.get(id);
-      if (block !== undefined) return block;
-      const page = workspace.pages.get(id);
-      return page === undefined ? null : pageAsBlock(page);
-    }
+      return workspace.dataSources.get(toId(params['data_source_id']));
+    case 'blocks':
+      return workspace.blocks.get(toId(params['block_id']));
     default:
-      return null;
+      return undefined;
   }
 }
 
-function childrenById(
-  workspace: Workspace,
-  params: Params,
-): { readonly id: string; readonly children: readonly JsonObject[] } {
+/** Of a page or block that is there; throws 404 for any other. */
+function parentId({ children }: Workspace, params: Params): string {
   const id = toId(params['block_id']);
-  const children = childrenOf(workspace, id);
-  if (children === null) throw notShared('block', id);
-  return { id, children };
+  if (children.has(id)) return id;
+  throw notFound(
+    `Could not find block with ID: ${id.slice(0, 40)}. ` +
+      'Make sure the relevant pages and databases are shared with your integration.',
+  );
 }
 
 /** Ids are taken with and without dashes, in any case. */
@@ -94,16 +93,4 @@ function toId(value: JsonValue | undefined): string {
 
 function memberOf(value: JsonValue | undefined, name: string): JsonValue | undefined {
   return isJsonObject(value) ? value[name] : undefined;
-}
-
-function notShared(what: string, id: string): ApiError {
-  return notFound(
-    `Could not find ${what} with ID: ${id.slice(0, 40)}. ` +
-      'Make sure the relevant pages and databases are shared with your integration.',
-  );
-}
-
-function once<Value>(make: () => Value): () => Value {
-  let made: { readonly value: Value } | null = null;
-  return () => (made ??= { value: make() }).value;
 }

@@ -1,15 +1,27 @@
-import { dayMs } from '../times.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { diceFor } from '../dice.ts';
-import { titleAt } from '../title-at.ts';
+import { personAt } from '../people.ts';
+import { dayMs, titleAt } from '../writing.ts';
 
-/** What is behind one workspace. Small enough to be kept: some hundred pages at most. */
+/** What is behind one workspace: some hundred pages at most, written out as a whole. Revisions change it in place. */
 export interface NotesPlan {
   readonly seed: number;
   readonly size: 'tiny' | 'small';
+  /** Those who were there from the beginning: they write everything. */
   readonly userIds: readonly [string, ...string[]];
-  readonly databases: readonly Database[];
-  /** Trashed ones included; they come last. */
-  readonly pages: readonly Page[];
+  readonly users: User[];
+  readonly databases: Database[];
+  /** Trashed ones included. */
+  readonly pages: Page[];
+}
+
+export interface User {
+  readonly id: string;
+  readonly index: number;
+  name: string;
+  readonly email: string;
+  readonly isBot: boolean;
+  isGone: boolean;
 }
 
 /** A database with the one data source in it. */
@@ -18,26 +30,33 @@ export interface Database {
   readonly id: string;
   readonly dataSourceId: string;
   readonly title: string;
+  description: string;
   /** The page that shows it as a block; null: it lies at the top of the workspace. */
-  readonly hostIndex: number | null;
+  readonly hostId: string | null;
   readonly createdAt: number;
-  readonly editedAt: number;
+  editedAt: number;
+  isTrashed: boolean;
 }
 
 export interface Page {
   readonly index: number;
   readonly id: string;
-  readonly title: string;
-  readonly place:
-    | { readonly kind: 'workspace' }
-    | { readonly kind: 'page'; readonly parentIndex: number; readonly parentId: string }
-    | { readonly kind: 'database'; readonly database: Database };
+  title: string;
+  place: Place;
   readonly createdAt: number;
-  readonly editedAt: number;
+  editedAt: number;
   readonly creatorId: string;
-  readonly editorId: string;
-  readonly isTrashed: boolean;
+  editorId: string;
+  /** Of a page in a database: a number that somebody gave it. */
+  effort: number | null;
+  isTrashed: boolean;
+  isDeleted: boolean;
 }
+
+export type Place =
+  | { readonly kind: 'workspace' }
+  | { readonly kind: 'page'; readonly parentId: string }
+  | { readonly kind: 'database'; readonly database: Database };
 
 /** First throws of the dice, one per kind of thing. */
 export const notesKind = {
@@ -47,7 +66,6 @@ export const notesKind = {
   block: 24,
   comment: 25,
   synced: 26,
-  revision: 27,
 } as const;
 
 const shapes = {
@@ -57,34 +75,6 @@ const shapes = {
 
 const notesStart = Date.UTC(2021, 9, 19, 13, 33, 0);
 const minuteMs = 60_000;
-
-export function planNotes(seed: number, size: 'tiny' | 'small'): NotesPlan {
-  const shape = shapes[size];
-  const firstUser = userId(seed, 0);
-  const userIds = [
-    firstUser,
-    ...Array.from({ length: shape.users - 1 }, (_, at) => userId(seed, at + 1)),
-  ] as const;
-  const databases = Array.from({ length: shape.databases }, (_, index) => planDatabase(seed, index));
-  const ids = Array.from({ length: shape.pages + shape.trashed }, (_, index) =>
-    diceFor(seed, notesKind.page, index).uuid(),
-  );
-  const pages = ids.map((id, index): Page => {
-    const dice = diceFor(seed, notesKind.page, index, 1);
-    const times = pageTimes(seed, index);
-    return {
-      index,
-      id,
-      title: titleAt(pageTitles, index),
-      place: index >= shape.pages ? { kind: 'workspace' } : placeOf(index, ids, databases),
-      ...times,
-      creatorId: dice.pick(userIds),
-      editorId: dice.pick(userIds),
-      isTrashed: index >= shape.pages,
-    };
-  });
-  return { seed, size, userIds, databases, pages };
-}
 
 const pageTitles = [
   'Company handbook',
@@ -107,38 +97,117 @@ const pageTitles = [
   'Style guide for letters',
 ];
 
+/** The workspace before all revisions. */
+export function planNotes(seed: number, size: 'tiny' | 'small'): NotesPlan {
+  const shape = shapes[size];
+  const ids = Array.from({ length: shape.pages + shape.trashed }, (_, index) => pageId(seed, index));
+  const users = Array.from({ length: shape.users }, (_, index) => planUser(seed, index));
+  const [first = '', ...others] = users.map(({ id }) => id);
+  const userIds = [first, ...others] as const;
+  const databases = Array.from({ length: shape.databases }, (_, index) =>
+    planDatabase(seed, index, index % 2 === 0 ? (ids[index * 5] ?? null) : null),
+  );
+  const pages = ids.map((_, index) => {
+    const isTrashed = index >= shape.pages;
+    // Every tenth page was edited in the same minute as the one before it.
+    const source = index % 10 === 9 ? index - 1 : index;
+    const createdAt = notesStart + source * 173 * minuteMs;
+    const minutes = diceFor(seed, notesKind.page, source, 2).below(700 * 24 * 60);
+    const place = isTrashed ? ({ kind: 'workspace' } as const) : placeOf(index, ids, databases);
+    const page = planPage({ seed, userIds }, index, titleAt(pageTitles, index), place, createdAt);
+    return { ...page, editedAt: createdAt + minutes * minuteMs, isTrashed };
+  });
+  return { seed, size, userIds, users, databases, pages };
+}
+
+export function planPage(
+  { seed, userIds }: Pick<NotesPlan, 'seed' | 'userIds'>,
+  index: number,
+  title: string,
+  place: Place,
+  createdAt: number,
+): Page {
+  const dice = diceFor(seed, notesKind.page, index, 1);
+  return {
+    index,
+    id: pageId(seed, index),
+    title,
+    place,
+    createdAt,
+    editedAt: createdAt,
+    creatorId: dice.pick(userIds),
+    editorId: dice.pick(userIds),
+    effort: null,
+    isTrashed: false,
+    isDeleted: false,
+  };
+}
+
+function pageId(seed: number, index: number): string {
+  return diceFor(seed, notesKind.page, index).uuid();
+}
+
 /** Of five pages one lies at the top, two in a database, and two below the first. */
-function placeOf(index: number, ids: readonly string[], databases: readonly Database[]): Page['place'] {
+function placeOf(index: number, ids: readonly string[], databases: readonly Database[]): Place {
   const turn = index % 5;
   if (turn === 0) return { kind: 'workspace' };
   const database = databases[Math.floor(index / 5) % databases.length];
   if (turn <= 2 && database !== undefined) return { kind: 'database', database };
-  const parentIndex = index - turn;
-  return { kind: 'page', parentIndex, parentId: ids[parentIndex] ?? '' };
+  return { kind: 'page', parentId: ids[index - turn] ?? '' };
 }
 
-/** Every tenth page was edited in the same minute as the one before it. */
-function pageTimes(seed: number, index: number): { createdAt: number; editedAt: number } {
-  const source = index % 10 === 9 ? index - 1 : index;
-  const dice = diceFor(seed, notesKind.page, source, 2);
-  const createdAt = notesStart + source * 173 * minuteMs;
-  return { createdAt, editedAt: createdAt + dice.below(700 * 24 * 60) * minuteMs };
-}
+const databaseTitles = ['Meeting Notes', 'Aufgaben', 'Читательский дневник', '在庫', 'CRM'];
 
-function planDatabase(seed: number, index: number): Database {
+export function planDatabase(
+  seed: number,
+  index: number,
+  hostId: string | null,
+  createdAt = notesStart + index * dayMs,
+): Database {
   const dice = diceFor(seed, notesKind.database, index);
-  const createdAt = notesStart + index * dayMs;
   return {
     index,
     id: dice.uuid(),
     dataSourceId: dice.uuid(),
-    title: ['Meeting Notes', 'Aufgaben', 'Читательский дневник', '在庫', 'CRM'][index % 5] ?? 'Meeting Notes',
-    hostIndex: index % 2 === 0 ? index * 5 : null,
+    title: titleAt(databaseTitles, index),
+    description: index === 2 ? 'Wer, was, bis wann' : '',
+    hostId,
     createdAt,
     editedAt: createdAt + dice.below(900 * 24 * 60) * minuteMs,
+    isTrashed: false,
   };
 }
 
-function userId(seed: number, index: number): string {
-  return diceFor(seed, notesKind.user, index).uuid();
+const botNames = ['Release bot', 'Import bot', 'Standup bot'];
+
+export function planUser(seed: number, index: number): User {
+  const { first, last, email } = personAt(seed, 5_000_000 + index);
+  const isBot = index % 12 === 3;
+  const name = isBot ? titleAt(botNames, Math.floor(index / 12)) : `${first} ${last}`.trim();
+  const id = diceFor(seed, notesKind.user, index).uuid();
+  return { id, index, name, email, isBot, isGone: false };
+}
+
+export function userRecord(
+  { seed, userIds }: NotesPlan,
+  { id, index, name, email, isBot }: User,
+): JsonObject {
+  const avatarUrl = index % 3 === 1 ? null : `https://static.example.test/${6_246_757 + index}.png`;
+  const record = { object: 'user', id, name, avatar_url: avatarUrl };
+  // The address of one the integration may not see.
+  if (!isBot) return { ...record, type: 'person', person: index === 2 ? {} : { email } };
+  const owner = planUser(seed, 0);
+  const person = {
+    object: 'user',
+    id: userIds[0],
+    name: owner.name,
+    avatar_url: 'https://static.example.test/6246757.png',
+    type: 'person',
+    person: { email: owner.email },
+  };
+  const bot = {
+    owner: index === 3 ? { type: 'workspace', workspace: true } : { type: 'user', user: person },
+    workspace_name: 'Example workspace',
+  };
+  return { ...record, type: 'bot', bot };
 }

@@ -1,52 +1,96 @@
 import type { JsonObject } from '../../core/json.ts';
-import { textOf } from '../text-of.ts';
-import { growBlockTree, originalOf } from './block-tree.ts';
-import { commentsById } from './comment-records.ts';
-import type { NotesPlan } from './notes-plan.ts';
-import { dataSourceRecord, pageRecord } from './page-records.ts';
-import { userRecords } from './user-records.ts';
+import { commentsOnBlock, commentsOnPage, discussedBlock, type Comment } from './comments.ts';
+import {
+  blockRecord,
+  commentRecord,
+  databaseAsBlock,
+  dataSourceRecord,
+  pageAsBlock,
+  pageRecord,
+} from './note-records.ts';
+import { userRecord, type NotesPlan } from './notes-plan.ts';
+import { blocksOf, type Block } from './page-blocks.ts';
 
-/** All records of a workspace, written out: a few thousand at most. By id, in the order in which they were made. */
+/** A plan with what stands on its pages. Revisions change all of it in place. */
+export interface NotesWork {
+  readonly plan: NotesPlan;
+  /** By page: top to bottom, without the pages and databases below it. */
+  readonly blocks: Map<string, Block[]>;
+  /** Open ones by the page or block that they are on, oldest first. */
+  readonly comments: Map<string, Comment[]>;
+}
+
+export function startWork(plan: NotesPlan): NotesWork {
+  const work: NotesWork = { plan, blocks: new Map(), comments: new Map() };
+  for (const page of plan.pages) {
+    const blocks = blocksOf(plan, page);
+    work.blocks.set(page.id, blocks);
+    work.comments.set(page.id, commentsOnPage(plan, page));
+    const discussed = discussedBlock(page, blocks);
+    if (discussed !== undefined) work.comments.set(discussed.id, commentsOnBlock(plan, page));
+  }
+  return work;
+}
+
+/** All records of a workspace, written out: a few thousand at most. */
 export interface Workspace {
-  readonly users: ReadonlyMap<string, JsonObject>;
-  /** Trashed ones included. */
+  readonly users: readonly JsonObject[];
+  /** By id; trashed ones included, as they are among the data sources. */
   readonly pages: ReadonlyMap<string, JsonObject>;
-  /** Trashed ones included. */
   readonly dataSources: ReadonlyMap<string, JsonObject>;
   readonly blocks: ReadonlyMap<string, JsonObject>;
-  /** Of every page, and of every block with blocks in it: what stands there, top to bottom. */
-  readonly childIds: ReadonlyMap<string, readonly string[]>;
-  /** Open ones by the page or block that they are on, oldest first. */
+  /** By page and by block: ids of what a list of it shows, top to bottom. */
+  readonly children: ReadonlyMap<string, readonly string[]>;
   readonly comments: ReadonlyMap<string, readonly JsonObject[]>;
 }
 
-/** The workspace before all revisions. */
-export function openWorkspace(plan: NotesPlan): Workspace {
-  const tree = growBlockTree(plan);
+export function writeWorkspace({ plan, blocks, comments }: NotesWork): Workspace {
+  const pages = plan.pages.filter(({ isDeleted }) => !isDeleted);
+  const records = new Map<string, JsonObject>();
+  const children = new Map<string, readonly string[]>();
+  const shownComments = new Map<string, readonly JsonObject[]>();
+  const addComments = (type: 'page_id' | 'block_id', id: string): void => {
+    const own = (comments.get(id) ?? []).map((comment) => commentRecord(comment, { type, [type]: id }));
+    shownComments.set(id, own);
+  };
+  for (const page of pages) {
+    const write = (block: Block, parent: JsonObject): string => {
+      records.set(block.id, blockRecord(block, parent, page.isTrashed));
+      addComments('block_id', block.id);
+      const within = { type: 'block_id', block_id: block.id };
+      children.set(
+        block.id,
+        block.children.map((child) => write(child, within)),
+      );
+      return block.id;
+    };
+    const parent = { type: 'page_id', page_id: page.id };
+    const own = (blocks.get(page.id) ?? []).map((block) => write(block, parent));
+    const below = pages.filter(
+      ({ place, isTrashed }) => !isTrashed && place.kind === 'page' && place.parentId === page.id,
+    );
+    records.set(page.id, pageAsBlock(page));
+    const databases = plan.databases.filter(({ hostId }) => hostId === page.id);
+    for (const database of databases) records.set(database.id, databaseAsBlock(plan, database, parent));
+    children.set(page.id, [...own, ...[...below, ...databases].map(({ id }) => id)]);
+    addComments('page_id', page.id);
+  }
+  // A copy shows the original's children: the same ids, whose parent is the original.
+  for (const [id, { synced_block: synced }] of records) {
+    const original = originalOf(synced);
+    if (original !== null) children.set(id, children.get(original) ?? []);
+  }
   return {
-    users: byId(userRecords(plan)),
-    pages: byId(plan.pages.map((page) => pageRecord(plan, page))),
-    dataSources: byId(plan.databases.map((database) => dataSourceRecord(plan, database))),
-    ...tree,
-    comments: commentsById(plan, tree),
+    users: plan.users.filter(({ isGone }) => !isGone).map((user) => userRecord(plan, user)),
+    pages: new Map(pages.map((page) => [page.id, pageRecord(plan, page)])),
+    dataSources: new Map(plan.databases.map((one) => [one.dataSourceId, dataSourceRecord(plan, one)])),
+    blocks: records,
+    children,
+    comments: shownComments,
   };
 }
 
-/** The blocks that a list of this page or block shows, in document order; null for an id that is neither. */
-export function childrenOf(
-  { blocks, childIds }: Pick<Workspace, 'blocks' | 'childIds'>,
-  id: string,
-): readonly JsonObject[] | null {
-  const block = blocks.get(id);
-  // A copy shows the original's children: the same ids, whose parent is the original.
-  const shown = childIds.get(id) ?? (block === undefined ? undefined : childIds.get(originalOf(block) ?? ''));
-  if (shown === undefined) return block === undefined ? null : [];
-  return shown.flatMap((childId) => {
-    const child = blocks.get(childId);
-    return child === undefined ? [] : [child];
-  });
-}
-
-function byId(records: readonly JsonObject[]): ReadonlyMap<string, JsonObject> {
-  return new Map(records.map((record) => [textOf(record['id']), record]));
+function originalOf(synced: unknown): string | null {
+  const from = (synced as { synced_from?: { block_id: string } | null } | undefined)?.synced_from;
+  return from?.block_id ?? null;
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import { textOf } from '../../../src/sample/text-of.ts';
+import { textOf } from '../../../src/sample/writing.ts';
 import { execute, never, storeWorld } from './store-world.ts';
 
 const mailing = 'email-marketing';

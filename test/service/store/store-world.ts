@@ -8,11 +8,8 @@ import type { Definition } from '../../../src/definitions/definition.ts';
 import { executeAction } from '../../../src/service/execute/execute-action.ts';
 import type { ExecuteBody } from '../../../src/service/execute/execute-body.ts';
 import type { Provider } from '../../../src/service/provider.ts';
-import {
-  createSampleAccount,
-  type SampleAccount,
-  type SampleSize,
-} from '../../../src/sample/sample-account.ts';
+import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { sampleProviders } from '../../../src/sample/sample-providers.ts';
 import type { ContextStores, StoreStatus } from '../../../src/service/store/context-stores.ts';
 import {

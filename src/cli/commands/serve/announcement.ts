@@ -1,5 +1,5 @@
 import type { Service } from '../../../service/start-service.ts';
-import { maxSampleRevision } from '../../../sample/revision-time.ts';
+import { maxSampleRevision } from '../../../sample/revisions.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import { shellWord } from '../../program-name.ts';
 import type { ChosenApplication } from './choose-application.ts';

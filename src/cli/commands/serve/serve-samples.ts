@@ -1,4 +1,5 @@
-import { createSampleAccount, type SampleAccountOptions } from '../../../sample/sample-account.ts';
+import { createSampleAccount } from '../../../sample/create-sample-account.ts';
+import type { SampleAccountOptions } from '../../../sample/sample-account.ts';
 import { sampleProviders, type SampleProvidersOptions } from '../../../sample/sample-providers.ts';
 import type { ServedConnector } from '../../../service/seed-state.ts';
 import { startService, type Service, type ServiceOptions } from '../../../service/start-service.ts';

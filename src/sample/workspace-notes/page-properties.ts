@@ -1,6 +1,6 @@
 import type { JsonObject } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
-import { notesTime } from '../times.ts';
+import { notesTime } from '../writing.ts';
 import { notesKind, type Database, type NotesPlan, type Page } from './notes-plan.ts';
 import { richText } from './rich-text.ts';
 
@@ -53,6 +53,7 @@ export function pageProperties(plan: NotesPlan, page: Page): JsonObject {
   const dice = diceFor(plan.seed, notesKind.page, page.index, 3);
   const options = optionsOf(plan.seed, page.place.database);
   const selected = dice.chance(80) ? { ...dice.pick(options) } : null;
+  const effort = dice.chance(70) ? dice.below(400) / 8 : null;
   return {
     'Last Edited Time': {
       id: '0AiB',
@@ -67,7 +68,7 @@ export function pageProperties(plan: NotesPlan, page: Page): JsonObject {
     Type: { id: '_%7B%5C7', type: 'select', select: selected },
     Tags: { id: 'tGs%3A', type: 'multi_select', multi_select: dice.chance(40) ? [{ ...options[1] }] : [] },
     Participants: { id: 'b%3AeA', type: 'people', people: participants(plan, dice) },
-    Effort: { id: 'eFrt', type: 'number', number: dice.chance(70) ? dice.below(400) / 8 : null },
+    Effort: { id: 'eFrt', type: 'number', number: page.effort ?? effort },
     Due: { id: 'dUe%5B', type: 'date', date: dueDate(page, dice) },
     Done: { id: 'd0nE', type: 'checkbox', checkbox: dice.chance(50) },
     Remarks: { id: 'rEm', type: 'rich_text', rich_text: richText(dice.pick(['', 'später', 'OK 👍'])) },

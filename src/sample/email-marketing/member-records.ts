@@ -1,0 +1,236 @@
+import { hash } from 'node:crypto';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import type { Params } from '../../core/records.ts';
+import { diceFor, type Dice } from '../dice.ts';
+import { computedListing, timeParameter, type Listing } from '../listing.ts';
+import { personAt, type Person } from '../people.ts';
+import { mailingTime, textOf } from '../writing.ts';
+import { apiHref, listLinks } from './links.ts';
+import { kind, type MailingList } from './mailing-list.ts';
+import {
+  changedAt,
+  changedMembersThat,
+  hasSignupTime,
+  indexCount,
+  isInterested,
+  isText,
+  isVip,
+  membersThat,
+  optedInAt,
+  personNumberOf,
+  slotOf,
+  stateOf,
+} from './members.ts';
+import { between, filtered, followedBy, reversed, type Sequence } from './sequence.ts';
+
+/** MD5 of the lower-case address: what the third party calls the subscriber hash. */
+export function memberId(email: string): string {
+  return hash('md5', email.toLowerCase());
+}
+
+export function memberPerson(list: MailingList, index: number): Person {
+  return personAt(list.seed, personNumberOf(list, index));
+}
+
+/** The members of a list: as they joined, or sorted. Only the records of a page are made. */
+export function memberListing(list: MailingList, params: Params): Listing {
+  const { size, at } = selectMembers(list, params);
+  return computedListing(
+    size,
+    (position) => memberRecord(list, at(position)),
+    listLinks(`/lists/${list.id}/members`),
+  );
+}
+
+function selectMembers(list: MailingList, params: Params): Sequence {
+  const { sort_field: field, unique_email_id: uniqueId } = params;
+  const test = memberTest(list, params);
+  let members = sortedMembers(list, field, test);
+  for (const [name, timeOf] of [
+    ['last_changed', changedAt],
+    ['timestamp_opt', optedInAt],
+  ] as const) {
+    const { [`since_${name}`]: since, [`before_${name}`]: before } = params;
+    if (since === undefined && before === undefined) continue;
+    const from = since === undefined ? Number.NEGATIVE_INFINITY : timeParameter(`since_${name}`, since);
+    const to = before === undefined ? Number.POSITIVE_INFINITY : timeParameter(`before_${name}`, before);
+    const time = (index: number): number => timeOf(list, index);
+    const isGrowing =
+      field !== 'timestamp_signup' &&
+      (list.revision === 0 || (field === 'last_changed') === (name === 'last_changed'));
+    members = isGrowing
+      ? between(members, time, from, to)
+      : filtered(members, (index) => time(index) >= from && time(index) <= to);
+  }
+  if (uniqueId !== undefined) {
+    members = filtered(members, (index) => diceOf(list, index).hex(10) === uniqueId);
+  }
+  return field !== undefined && params['sort_dir'] === 'DESC' ? reversed(members) : members;
+}
+
+function sortedMembers(
+  list: MailingList,
+  field: JsonValue | undefined,
+  test: (index: number) => boolean,
+): Sequence {
+  if (field === 'last_changed') return changedMembersThat(list, test);
+  if (field !== 'timestamp_signup') return membersThat(list, test);
+  // Members without a signup time have "", which sorts before every time.
+  const withTime = (wanted: boolean): Sequence =>
+    membersThat(list, (index) => hasSignupTime(list, index) === wanted && test(index));
+  return followedBy(withTime(false), withTime(true));
+}
+
+/** Whether a member passes the filters, besides those on times and on its own id. */
+function memberTest(list: MailingList, params: Params): (index: number) => boolean {
+  const { status, email_type: type, vip_only: isVipOnly } = params;
+  const interests = interestTest(list, params);
+  return (index) =>
+    (status === undefined || stateOf(list, index).status === status) &&
+    (type === undefined || (type === 'text') === isText(list, index)) &&
+    (isVipOnly !== true || isVip(list, index)) &&
+    interests(index);
+}
+
+/** `interest_ids` are separated by commas and must be in the category; `interest_match` is `any` unless it is given. */
+function interestTest(list: MailingList, params: Params): (index: number) => boolean {
+  const { interest_category_id: categoryId, interest_ids: ids } = params;
+  if (typeof categoryId !== 'string' && typeof ids !== 'string') return () => true;
+  const wanted = typeof ids === 'string' ? ids.split(',').map((id) => id.trim()) : null;
+  const interests = list.categories
+    .filter(({ id }) => categoryId === undefined || id === categoryId)
+    .flatMap((category) => category.interests)
+    .filter(({ id, stride }) => stride !== null && (wanted === null || wanted.includes(id)));
+  if (interests.length === 0) return () => false;
+  const match = textOf(params['interest_match']);
+  return (index) => {
+    const has = interests.map(({ stride }) => isInterested(list, index, stride));
+    return match === 'all' ? has.every(Boolean) : has.some(Boolean) === (match !== 'none');
+  };
+}
+
+/** The unique email id is the first throw: it can be had without the record. */
+function diceOf(list: MailingList, index: number): Dice {
+  return diceFor(list.seed, kind.member, list.index, index);
+}
+
+export function memberRecord(list: MailingList, index: number): JsonObject {
+  const dice = diceOf(list, index);
+  const person = memberPerson(list, index);
+  const id = memberId(person.email);
+  const { status, isEdited, changedIn } = stateOf(list, index);
+  const slot = slotOf(list, index);
+  const tags = list.tags
+    .filter(({ slots }) => slot !== null && slots.includes(slot))
+    .map((tag) => ({ id: tag.id, name: tag.name }));
+  const optedIn = mailingTime(optedInAt(list, index));
+  const isForm = hasSignupTime(list, index);
+  const path = `/lists/${list.id}/members`;
+  return {
+    id,
+    email_address: person.email,
+    unique_email_id: dice.hex(10),
+    contact_id: dice.hex(32),
+    full_name: `${person.first} ${person.last}`.trim(),
+    web_id: 546_000_000 + index,
+    email_type: isText(list, index) ? 'text' : 'html',
+    status,
+    ...(status === 'unsubscribed' ? { unsubscribe_reason: 'N/A (Unsubscribed by admin)' } : {}),
+    consents_to_one_to_one_messaging: index % 6 !== 5,
+    merge_fields: {
+      ...mergeFields(person, dice),
+      ...(isEdited ? { PHONE: `555-0${200 + changedIn}` } : {}),
+    },
+    interests: Object.fromEntries(
+      list.categories.flatMap(({ interests }) =>
+        // One that no member has is in no member: to put it there would change them all.
+        interests
+          .filter(({ stride }) => stride !== null)
+          .map((interest) => [interest.id, isInterested(list, index, interest.stride)]),
+      ),
+    ),
+    stats: memberStats(dice, index),
+    ip_signup: isForm ? `192.0.2.${dice.below(256)}` : '',
+    timestamp_signup: isForm ? optedIn : '',
+    ip_opt: `198.51.100.${dice.below(256)}`,
+    timestamp_opt: optedIn,
+    member_rating: 1 + dice.below(5),
+    last_changed: mailingTime(changedAt(list, index)),
+    language: dice.pick(['', '', 'en', 'de', 'ja']),
+    vip: isVip(list, index),
+    email_client: dice.pick(['', 'Gmail', 'Apple Mail', 'Outlook 365']),
+    location: locationOf(dice),
+    source: isForm ? 'Embed Form' : 'Import',
+    tags_count: tags.length,
+    tags,
+    list_id: list.id,
+    _links: [
+      { rel: 'self', href: apiHref(`${path}/${id}`), method: 'GET' },
+      { rel: 'parent', href: apiHref(path), method: 'GET' },
+    ],
+  };
+}
+
+/** ADDRESS is "" or an object, as the third party sends it. */
+export function mergeFields(person: Person, dice: Dice): JsonObject {
+  const address: JsonValue = dice.chance(40)
+    ? {
+        addr1: `${1 + dice.below(300)} Main St`,
+        addr2: '',
+        city: dice.pick(['Gary', 'Kyiv', 'Łódź', '大阪']),
+        state: 'IN',
+        zip: String(10_000 + dice.below(89_999)),
+        country: 'US',
+      }
+    : '';
+  return {
+    FNAME: person.first,
+    LNAME: person.last,
+    ADDRESS: address,
+    PHONE: dice.chance(30) ? `555-01${10 + dice.below(90)}` : '',
+    BIRTHDAY: dice.chance(30) ? `0${1 + dice.below(9)}/1${dice.below(10)}` : '',
+  };
+}
+
+function memberStats(dice: Dice, index: number): JsonObject {
+  const rates = { avg_open_rate: dice.below(101) / 100, avg_click_rate: dice.below(101) / 100 };
+  if (index % 8 !== 3) return rates;
+  const orders = { total_revenue: dice.below(9_000) / 10, number_of_orders: 2, currency_code: 'USD' };
+  return { ...rates, ecommerce_data: orders };
+}
+
+function locationOf(dice: Dice): JsonObject {
+  if (dice.chance(50)) {
+    return { latitude: 0, longitude: 0, gmtoff: 0, dstoff: 0, country_code: '', timezone: '', region: '' };
+  }
+  return {
+    latitude: dice.below(90_0000) / 10_000,
+    longitude: dice.below(180_0000) / -10_000,
+    gmtoff: -5,
+    dstoff: -4,
+    country_code: 'US',
+    timezone: 'America/New_York',
+    region: 'NY',
+  };
+}
+
+const prefixesByList = new WeakMap<MailingList, Uint32Array>();
+
+/**
+ * Finds a member's index by the hash of its address, or null. A hash cannot be turned round: the first look-up in a list
+ * computes the hashes of all its members and keeps four bytes of each, 4 MB and about a second for a million members.
+ */
+export function findMember(list: MailingList, id: string): number | null {
+  const idAt = (index: number): string => memberId(memberPerson(list, index).email);
+  const prefixOf = (whole: string): number => Number.parseInt(whole.slice(0, 8), 16);
+  const wanted = id.toLowerCase();
+  const prefix = prefixOf(wanted);
+  const prefixes =
+    prefixesByList.get(list) ??
+    Uint32Array.from({ length: indexCount(list) }, (_, index) => prefixOf(idAt(index)));
+  prefixesByList.set(list, prefixes);
+  for (let index = prefixes.indexOf(prefix); index >= 0; index = prefixes.indexOf(prefix, index + 1)) {
+    if (idAt(index) === wanted) return stateOf(list, index).isThere ? index : null;
+  }
+  return null;
+}

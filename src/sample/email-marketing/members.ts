@@ -1,0 +1,209 @@
+import { lastTurn, revisionTime } from '../revisions.ts';
+import { hourMs } from '../writing.ts';
+import { fewestMembers, type MailingList } from './mailing-list.ts';
+import { slotCount } from './plan-segments.ts';
+import { everyCycle, followedBy, sequenceOf, type Sequence } from './sequence.ts';
+
+export type MemberStatus =
+  'subscribed' | 'unsubscribed' | 'cleaned' | 'pending' | 'transactional' | 'archived';
+
+/**
+ * Whatever a list's members have and whatever revisions do to them repeats itself every thousand members, so those of a
+ * list of a million are found and counted by arithmetic. Members that came with revisions follow them, and are plain.
+ */
+const cycle = 1_000;
+
+const statusBySlot: readonly MemberStatus[] = [
+  ...Array.from({ length: 13 }, () => 'subscribed' as const),
+  'unsubscribed',
+  'unsubscribed',
+  'cleaned',
+  'pending',
+  'transactional',
+  'archived',
+  'subscribed',
+];
+/** What a revision does to a member, in turns. A deleted one comes back two revisions later. */
+const fates = ['edited', 'unsubscribed', 'deleted', 'archived', 'edited'] as const;
+
+/** Decides status and tags; null for a member that came with a revision. */
+export function slotOf(list: MailingList, index: number): number | null {
+  return index < list.memberCount ? (index * 7 + list.index) % slotCount : null;
+}
+
+/** A revision touches every so many-th member: one in a hundred, and more where a list is short; 0: none. */
+function gapOf({ memberCount }: MailingList): number {
+  if (memberCount < fewestMembers) return 0;
+  return memberCount >= 500 ? 100 : memberCount >= 100 ? 20 : 4;
+}
+
+function fateOf(list: MailingList, index: number, revision: number): (typeof fates)[number] {
+  const gap = gapOf(list);
+  return fates[(Math.floor(index / gap) + Math.floor(revision / gap)) % fates.length] ?? 'edited';
+}
+
+export interface MemberState {
+  readonly isThere: boolean;
+  readonly status: MemberStatus;
+  /** The revision that changed it last; 0: none. */
+  readonly changedIn: number;
+  readonly isEdited: boolean;
+}
+
+export function stateOf(list: MailingList, index: number): MemberState {
+  const { revision } = list;
+  const slot = slotOf(list, index);
+  const newcomer = slot === null ? newcomerAt(list, index) : null;
+  if (newcomer !== null) {
+    const { joinedIn, place } = newcomer;
+    const hasLeft = list.isPassedThrough && place === 0 && joinedIn < revision;
+    return { isThere: !hasLeft, status: 'subscribed', changedIn: joinedIn, isEdited: false };
+  }
+  const status = statusBySlot[slot ?? 0] ?? 'subscribed';
+  const gap = gapOf(list);
+  const changedIn = gap === 0 ? 0 : lastTurn(revision, index, gap);
+  const same = { isThere: true, status, changedIn, isEdited: false };
+  if (changedIn === 0) return same;
+  const fate = fateOf(list, index, changedIn);
+  switch (fate) {
+    case 'edited':
+      return { ...same, isEdited: true };
+    case 'deleted':
+      return revision < changedIn + 2 ? { ...same, isThere: false } : { ...same, changedIn: changedIn + 2 };
+    case 'unsubscribed':
+    case 'archived':
+      return { ...same, status: fate };
+  }
+}
+
+/** Milliseconds since the epoch. */
+export function changedAt(list: MailingList, index: number): number {
+  const { changedIn } = stateOf(list, index);
+  if (index >= list.memberCount) return optedInAt(list, index);
+  return changedIn === 0 ? list.importedAt + elapsedMs(list, index) : touchedAt(list, index, changedIn);
+}
+
+function touchedAt(list: MailingList, index: number, revision: number): number {
+  const gap = gapOf(list);
+  const stepMs = Math.max(1, Math.floor((6 * 3_600 * 2 * gap) / (list.memberCount + 2 * gap))) * 1_000;
+  return revisionTime(revision) + (1 + Math.floor(index / gap / 2)) * stepMs;
+}
+
+/** Grows with the index, at any revision. */
+export function optedInAt(list: MailingList, index: number): number {
+  if (index >= list.memberCount) {
+    const { joinedIn, place } = newcomerAt(list, index);
+    return revisionTime(joinedIn) + 7 * hourMs + Math.floor(place / 2) * 1_000;
+  }
+  // Who joined later also changed later: half the time between, in whole seconds.
+  return list.importedAt + Math.floor(elapsedMs(list, index) / 2_000) * 1_000;
+}
+
+/**
+ * The first members came with one import: they share one time, more of them than fit into a page where the list is long
+ * enough. The others follow in groups of three to a second.
+ */
+function elapsedMs({ memberCount, spanMs }: MailingList, index: number): number {
+  const imported = Math.min(1_100, Math.floor(memberCount * 0.6));
+  if (index < imported) return 0;
+  const groups = Math.max(1, Math.ceil((memberCount - imported) / 3));
+  return (Math.floor((index - imported) / 3) + 1) * Math.max(1, Math.floor(spanMs / 1_000 / groups)) * 1_000;
+}
+
+/** Imported members have no time of a form. */
+export function hasSignupTime(list: MailingList, index: number): boolean {
+  return index < list.memberCount && index % 4 === 1;
+}
+
+export function isVip(list: MailingList, index: number): boolean {
+  return index < list.memberCount && index % 50 === 7;
+}
+
+export function isText(list: MailingList, index: number): boolean {
+  return index < list.memberCount && index % 10 === 4;
+}
+
+export function isInterested(list: MailingList, index: number, stride: number | null): boolean {
+  return stride !== null && index < list.memberCount && index % stride === 0;
+}
+
+function newcomersEach({ memberCount }: MailingList): number {
+  return memberCount < fewestMembers ? 0 : Math.max(1, Math.round(memberCount / 500));
+}
+
+function newcomerAt(list: MailingList, index: number): { joinedIn: number; place: number } {
+  const each = newcomersEach(list);
+  const number = index - list.memberCount;
+  return { joinedIn: Math.floor(number / each) + 1, place: number % each };
+}
+
+/** One and the same person may be in several lists. The first newcomer of a revision may have been in the list before. */
+export function personNumberOf(list: MailingList, index: number): number {
+  if (index < list.memberCount) return list.firstPerson + index;
+  const { joinedIn, place } = newcomerAt(list, index);
+  return place === 0 && joinedIn > list.index
+    ? 50_000_000 + joinedIn - list.index
+    : 20_000_000 + list.index * 2_000_000 + index - list.memberCount;
+}
+
+/** One more than the highest index that was ever given out. */
+export function indexCount(list: MailingList): number {
+  return list.memberCount + list.revision * newcomersEach(list);
+}
+
+/** Those who are in the list and pass a test, as they joined. The test repeats itself every `cycle` members. */
+export function membersThat(list: MailingList, test: (index: number) => boolean = () => true): Sequence {
+  const passes = (index: number): boolean => stateOf(list, index).isThere && test(index);
+  return followedBy(originalsThat(list, passes), sequenceOf(newcomersOf(list).filter(passes)));
+}
+
+/** The same by their last change: an edited member stands behind all that were not edited since. */
+export function changedMembersThat(list: MailingList, test: (index: number) => boolean): Sequence {
+  const untouched = originalsThat(list, (index) => stateOf(list, index).changedIn === 0 && test(index));
+  return followedBy(untouched, sequenceOf(touchedMembers(list).filter(test)));
+}
+
+function originalsThat(list: MailingList, test: (index: number) => boolean): Sequence {
+  const residues = [...Array(Math.min(cycle, list.memberCount)).keys()].filter(test);
+  return everyCycle(cycle, residues, list.memberCount);
+}
+
+function newcomersOf(list: MailingList): Uint32Array {
+  const { memberCount } = list;
+  return Uint32Array.from({ length: indexCount(list) - memberCount }, (_, place) => memberCount + place);
+}
+
+const touchedByList = new WeakMap<MailingList, Uint32Array>();
+
+/** Those whom revisions have changed, as they did. Sorted once: with many revisions it is the whole list. */
+function touchedMembers(list: MailingList): Uint32Array {
+  const known = touchedByList.get(list);
+  if (known !== undefined) return known;
+  const isTouched = (index: number): boolean => {
+    const state = stateOf(list, index);
+    return state.isThere && state.changedIn > 0;
+  };
+  const { size, at } = membersThat(list, isTouched);
+  const timed = Array.from({ length: size }, (_, position) => {
+    const index = at(position);
+    return { index, time: changedAt(list, index) };
+  });
+  timed.sort((left, right) => left.time - right.time || left.index - right.index);
+  const touched = Uint32Array.from(timed, ({ index }) => index);
+  touchedByList.set(list, touched);
+  return touched;
+}
+
+/** Whom a revision made unsubscribe, of the first `limit`, and when. */
+export function departuresIn(
+  list: MailingList,
+  revision: number,
+  limit: number,
+): readonly { readonly index: number; readonly at: number }[] {
+  const gap = gapOf(list);
+  if (gap === 0) return [];
+  const touched = everyCycle(gap, [revision % gap], Math.min(limit, list.memberCount));
+  return Array.from({ length: touched.size }, (_, position) => touched.at(position))
+    .filter((index) => fateOf(list, index, revision) === 'unsubscribed')
+    .map((index) => ({ index, at: touchedAt(list, index, revision) }));
+}

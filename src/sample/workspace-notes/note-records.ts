@@ -1,0 +1,167 @@
+import type { JsonObject } from '../../core/json.ts';
+import { notesTime } from '../writing.ts';
+import type { Comment } from './comments.ts';
+import type { Database, NotesPlan, Page } from './notes-plan.ts';
+import type { Block } from './page-blocks.ts';
+import { pageProperties, propertySchemas } from './page-properties.ts';
+import { richText } from './rich-text.ts';
+
+const workspace: JsonObject = { type: 'workspace', workspace: true };
+
+export function pageRecord(plan: NotesPlan, page: Page): JsonObject {
+  const bareId = page.id.replaceAll('-', '');
+  return {
+    object: 'page',
+    id: page.id,
+    created_time: notesTime(page.createdAt),
+    last_edited_time: notesTime(page.editedAt),
+    created_by: user(page.creatorId),
+    last_edited_by: user(page.editorId),
+    cover: page.index % 6 === 1 ? uploaded(page, 'cover.png') : null,
+    icon: iconOf(page),
+    parent: parentOf(page),
+    archived: page.isTrashed,
+    in_trash: page.isTrashed,
+    is_archived: page.isTrashed,
+    is_locked: page.index % 11 === 4,
+    properties: pageProperties(plan, page),
+    url: `https://notes.example.test/${slug(page.title)}${bareId}`,
+    public_url: page.index % 9 === 8 ? `https://public.example.test/${bareId}` : null,
+  };
+}
+
+function parentOf({ place }: Page): JsonObject {
+  switch (place.kind) {
+    case 'workspace':
+      return workspace;
+    case 'page':
+      return { type: 'page_id', page_id: place.parentId };
+    case 'database': {
+      const { id, dataSourceId } = place.database;
+      return { type: 'data_source_id', data_source_id: dataSourceId, database_id: id };
+    }
+  }
+}
+
+function iconOf(page: Page): JsonObject | null {
+  if (page.index % 4 === 1) return { type: 'emoji', emoji: '📌' };
+  return page.index % 7 === 2 ? uploaded(page, 'icon.png') : null;
+}
+
+function uploaded({ id }: Page, name: string): JsonObject {
+  return {
+    type: 'file',
+    file: {
+      url: `https://files.example.test/${id}/${name}?signature=${id.slice(0, 8)}`,
+      expiry_time: '2024-03-01T10:00:00.000Z',
+    },
+  };
+}
+
+function slug(title: string): string {
+  const words = title.match(/[A-Za-z0-9]+/g);
+  return words === null ? '' : `${words.join('-')}-`;
+}
+
+export function dataSourceRecord(plan: NotesPlan, database: Database): JsonObject {
+  const { index, hostId, isTrashed } = database;
+  const [first, second = first] = plan.userIds;
+  return {
+    object: 'data_source',
+    id: database.dataSourceId,
+    cover: index === 1 ? { type: 'external', external: { url: 'https://cdn.example.test/cover.png' } } : null,
+    icon: index % 3 === 2 ? null : { type: 'emoji', emoji: '✏️' },
+    created_time: notesTime(database.createdAt),
+    created_by: user(first),
+    last_edited_by: user(second),
+    last_edited_time: notesTime(database.editedAt),
+    title: richText(database.title),
+    description: richText(database.description),
+    is_inline: index % 2 === 1,
+    properties: propertySchemas(plan.seed, database),
+    parent: { type: 'database_id', database_id: database.id },
+    database_parent: hostId === null ? workspace : { type: 'page_id', page_id: hostId },
+    url: `https://notes.example.test/${database.id.replaceAll('-', '')}`,
+    public_url: null,
+    archived: isTrashed,
+    in_trash: isTrashed,
+    is_archived: isTrashed,
+    is_locked: index === 3,
+  };
+}
+
+export function blockRecord(block: Block, parent: JsonObject, isTrashed: boolean): JsonObject {
+  return {
+    ...blockFields(block, parent, isTrashed),
+    has_children: block.children.length > 0 || block.isCopy,
+    type: block.type,
+    [block.type]: block.content,
+  };
+}
+
+/** A page as a block of the page that it lies on. */
+export function pageAsBlock(page: Page): JsonObject {
+  const parent = page.place.kind === 'page' ? parentOf(page) : workspace;
+  return {
+    ...blockFields(page, parent, page.isTrashed),
+    has_children: true,
+    type: 'child_page',
+    child_page: { title: page.title },
+  };
+}
+
+export function databaseAsBlock(
+  { userIds }: NotesPlan,
+  { id, title, createdAt }: Database,
+  parent: JsonObject,
+): JsonObject {
+  const [userId] = userIds;
+  const block = { id, createdAt, editedAt: createdAt, creatorId: userId, editorId: userId };
+  return {
+    ...blockFields(block, parent, false),
+    has_children: true,
+    type: 'child_database',
+    child_database: { title },
+  };
+}
+
+function blockFields(
+  {
+    id,
+    createdAt,
+    editedAt,
+    creatorId,
+    editorId,
+  }: Pick<Block, 'id' | 'createdAt' | 'editedAt' | 'creatorId' | 'editorId'>,
+  parent: JsonObject,
+  isTrashed: boolean,
+): JsonObject {
+  return {
+    object: 'block',
+    id,
+    parent,
+    created_time: notesTime(createdAt),
+    last_edited_time: notesTime(editedAt),
+    created_by: user(creatorId),
+    last_edited_by: user(editorId),
+    archived: isTrashed,
+    in_trash: isTrashed,
+  };
+}
+
+export function commentRecord(comment: Comment, parent: JsonObject): JsonObject {
+  return {
+    object: 'comment',
+    id: comment.id,
+    parent,
+    discussion_id: comment.discussionId,
+    created_time: notesTime(comment.createdAt),
+    last_edited_time: notesTime(comment.editedAt),
+    created_by: user(comment.authorId),
+    rich_text: richText(comment.text),
+  };
+}
+
+function user(id: string): JsonObject {
+  return { object: 'user', id };
+}
