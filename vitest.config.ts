@@ -12,7 +12,11 @@ const shared = {
 
 export default defineConfig({
   test: {
-    globalSetup: ['test/support/ensure-built.ts', 'test/support/ensure-redis-server.ts'],
+    globalSetup: [
+      'test/support/trials.ts',
+      'test/support/ensure-built.ts',
+      'test/support/ensure-redis-server.ts',
+    ],
     // Many tests wait for processes and clocks: four use what two cores have.
     maxWorkers: 4,
     projects: [

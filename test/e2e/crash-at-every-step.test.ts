@@ -24,13 +24,14 @@ afterAll(async () => {
 
 /** Another thirteenth of the steps every time; STRIDE=1 tries them all. */
 const stride = Number(process.env['STRIDE'] ?? 13);
-const offset = startSeed() % stride;
+const seed = startSeed();
+const offset = seed % stride;
 
 const connectors = { mailing: 'email-marketing', notes: 'workspace-notes' } as const;
 
 describe.each(Object.entries(sampleSinks))('a run into %s that stops at any one step', (sinkName, sink) => {
   it.each(Object.entries(connectors))(
-    'is gone on with by the next one, and nothing of %s is lost, doubled or read far too often',
+    `is resumed by the next one, and nothing of %s is lost, doubled or read far too often (seed ${seed})`,
     async (connectorId, name) => {
       const definition = builtInDefinition(name);
       const truth = storedByDefault(name, 'tiny');
@@ -70,7 +71,7 @@ describe.each(Object.entries(sampleSinks))('a run into %s that stops at any one 
           continue;
         }
         const report = await syncOnce(counting);
-        const where = `stopped at step ${next} of ${total}, ${stop.reached().last}`;
+        const where = `stopped at step ${next} of ${total}, ${stop.reached().last}, seed ${seed}`;
         expect({ where, outcome: report.outcome }).toEqual({ where, outcome: 'ok' });
         const differences = differencesFrom(truth, definition, (table) => sink.rows(home, name, table));
         expect({ where, ...differences }).toEqual({ where, ...noDifferences });

@@ -13,24 +13,20 @@ import { killedSync } from '../support/killed-sync.ts';
 import { sameRow } from '../support/same-row.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
-import { isLong, repeats, startSeed } from '../support/trials.ts';
+import { hasMoreKills, repeats, startSeed } from '../support/trials.ts';
 
-const killsPerWorld = Math.ceil(repeats('KILLS', { share: 12, full: 100 }) / 4);
+const killsPerWorld = Math.ceil(repeats('KILLS', { share: 100, full: 100 }) / 4);
 const seed = startSeed();
 /** The larger account takes minutes: for when somebody asks for many kills. */
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
-const isThorough = isLong || process.env['KILLS'] !== undefined;
-const revisions = isThorough ? 10 : 3;
+const revisions = 10;
 
 type SinkType = keyof typeof sampleSinks;
 
-describe.each(Object.keys(sampleSinks) as SinkType[])(
+describe.runIf(hasMoreKills).each(Object.keys(sampleSinks) as SinkType[])(
   'revisions synced into %s by runs that are killed',
   (type) => {
-    // Each sink once, with one account; all of them when somebody asks for many kills.
-    it.each(
-      sampleConnectors.filter(([id]) => isThorough || id === (type === 'sqlite' ? 'mailing' : 'notes')),
-    )(
+    it.each(sampleConnectors)(
       `%s: end where the account is (${killsPerWorld} kills, seed ${seed})`,
       async (connectorId, definitionName) => {
         await using world = await openRevisionWorld({ definitionName, sink: type, size });

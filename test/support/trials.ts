@@ -13,9 +13,19 @@ export function repeats(
 }
 
 /**
- * The first seed of a test's random choices: fixed in `npm test`, so that it means the same everywhere; from the clock in
- * `npm run test:long`, which prints it with a failure. `SEED=7` in the environment repeats a run.
+ * Whether suites of kills run that repeat what a crash at every step and kills at random show, for a single feature: in
+ * `npm run test:long`, and where somebody asks for `KILLS`.
  */
+export const hasMoreKills = isLong || process.env['KILLS'] !== undefined;
+
+/** The first seed of a test's random choices: fixed, unless the environment has a `SEED`. `npm run test:long` makes one up. */
 export function startSeed(fixed = 1): number {
-  return Number(process.env['SEED'] ?? (isLong ? Date.now() % 1_000_000 : fixed));
+  return Number(process.env['SEED'] ?? fixed);
+}
+
+/** Runs before all test files: one seed for all of them, told before anything can fail. */
+export function setup(): void {
+  if (isLong) process.env['SEED'] ??= String(Date.now() % 1_000_000);
+  const seed = process.env['SEED'];
+  console.log(seed === undefined ? 'fixed seeds' : `SEED=${seed} repeats the random choices of this run`);
 }
