@@ -8,7 +8,6 @@ import { drifting } from './sink/drifting.ts';
 import { finishing } from './sink/finishing.ts';
 import { files } from './sink/files.ts';
 import type { SinkKind } from './sink/fixture.ts';
-import { fullDisk } from './sink/full-disk.ts';
 import { holding } from './sink/holding.ts';
 import { hostileValues } from './sink/hostile-values.ts';
 import { leftovers } from './sink/leftovers.ts';
@@ -43,7 +42,6 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('changed tables', () => tableChanges(kind));
     describe('drift', () => drifting(kind));
     describe('files', () => files(kind));
-    describe('on a full disk', () => fullDisk(kind));
     describe('finishing', () => finishing(kind));
     describe('operating', () => operating(kind));
   });

@@ -14,7 +14,7 @@ import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { readJson, writeJson } from '../../src/sinks/ledger/json-text.ts';
-import { describeSink } from '../contracts/sink-contract.ts';
+import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import {
   counts,
   identity,
@@ -24,9 +24,9 @@ import {
   page,
   report,
   entityReport,
-  type SinkKind,
   type Started,
 } from '../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 import { migrating } from './support/migrating.ts';
 import { byKey } from './support/stored-record.ts';
@@ -59,14 +59,14 @@ function readRows(folder: string, connector: string, table: EntityTable): readon
   );
 }
 
-const kind: SinkKind = {
+const kind = fileSinkKind({
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
   ledgerFile,
   readRows,
   readChanges: (folder, connector, table) => bySeq(readLines(folder, connector, table.entity)),
-};
+});
 
-describeSink('JSONL', kind);
+describeFileSink('JSONL', kind);
 describe.each([1, 2, 3, 4] as const)('a JSONL sink of version %i', (version) => migrating(kind, version));
 
 describe('JSONL files', () => {
@@ -127,11 +127,7 @@ describe('JSONL files', () => {
     await sink.acquire(identity());
     expect(names()).toEqual(['1-1.jsonl', 'notes.txt']);
     unlinkSync(join(directory(), 'notes.txt'));
-    expect(
-      bench()
-        .rows()
-        .map((row) => row['id']),
-    ).toEqual(['1', '2']);
+    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1', '2']);
   });
 
   it('get the final name that a kill kept from them', async () => {
@@ -156,22 +152,14 @@ describe('JSONL files', () => {
     truncateSync(file, statSync(file).size - 5);
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
-    expect(
-      bench()
-        .rows()
-        .map((row) => row['id']),
-    ).toEqual(['1']);
+    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1']);
     expect(await sink.startRun(lease, bench().plan('r2'))).toMatchObject({ continues: null });
     const { id } = await onlyPartition(sink, lease);
     const [committed] = await sink.commit(lease, [
       page({ lease, run: 'r2' as Started['run'] }, id, [member('1'), member('2')]),
     ]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, unchanged: 1, updated: 1 }));
-    expect(
-      bench()
-        .rows()
-        .map((row) => row['id']),
-    ).toEqual(['1', '2']);
+    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1', '2']);
   });
 
   it('that are gone or overwritten are written again by a fresh run', async () => {
@@ -198,11 +186,7 @@ describe('JSONL files', () => {
     const entities = [entityReport(members, { fetched: 1, inserted: 1 })];
     await sink.finish(started.lease, started.run, report(started, { entities }));
     expect(names()).toEqual(['1-1.jsonl']);
-    expect(
-      bench()
-        .rows()
-        .map((row) => row['id']),
-    ).toEqual(['1']);
+    expect((await bench().rows()).map((row) => row['id'])).toEqual(['1']);
   });
 
   it('hold nothing of a commit that failed, and go on behind the last good one', async () => {

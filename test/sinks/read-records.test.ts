@@ -25,14 +25,12 @@ import {
   record,
   report,
   entityReport,
-  type SinkKind,
   type Started,
 } from '../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 
-const unused = { readRows: () => [], readChanges: () => [] };
-const kinds: Readonly<Record<'sqlite' | 'jsonl', SinkKind>> = {
-  sqlite: {
-    ...unused,
+const kinds = {
+  sqlite: fileSinkKind({
     options: (folder) => ({
       type: 'sqlite',
       name: 'main',
@@ -40,12 +38,11 @@ const kinds: Readonly<Record<'sqlite' | 'jsonl', SinkKind>> = {
       durability: 'normal',
     }),
     ledgerFile: (folder) => join(folder, 'main.db'),
-  },
-  jsonl: {
-    ...unused,
+  }),
+  jsonl: fileSinkKind({
     options: (folder) => ({ type: 'jsonl', name: 'main', directory: folder, durability: 'normal' }),
     ledgerFile: (folder) => join(folder, '_ledger.db'),
-  },
+  }),
 };
 
 describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) => {

@@ -5,15 +5,9 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Column, EntityTable } from '../../src/core/records.ts';
 import type { Transition } from '../../src/sinks/ledger/partitions/states.ts';
 import type * as Transitions from '../../src/sinks/ledger/partitions/transitions.ts';
-import { describeSink } from '../contracts/sink-contract.ts';
-import {
-  member,
-  membersTable,
-  onlyPartition,
-  page,
-  type SinkKind,
-  type Started,
-} from '../contracts/sink/fixture.ts';
+import { describeFileSink } from '../contracts/file-sink-contract.ts';
+import { member, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
 import { migrating } from './support/migrating.ts';
 import { seenTransitions } from './support/observed-transitions.ts';
@@ -57,7 +51,7 @@ function readRows(folder: string, connector: string, table: EntityTable): readon
   );
 }
 
-const kind: SinkKind = {
+const kind = fileSinkKind({
   options: (folder) => ({ type: 'sqlite', name: 'warehouse', path: ledgerFile(folder), durability: 'full' }),
   ledgerFile,
   readRows,
@@ -66,9 +60,9 @@ const kind: SinkKind = {
       ...row,
       _op: deletedAt === null ? 'upsert' : 'delete',
     })),
-};
+});
 
-describeSink('SQLite', kind);
+describeFileSink('SQLite', kind);
 describe.each([1, 2, 3, 4] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
 
 describe('SQLite tables', () => {
@@ -146,7 +140,7 @@ describe('SQLite tables', () => {
     ];
     await sink.commit(started.lease, [page(started, id, records)]);
     await sink.startRun(started.lease, bench().plan('r2', { tables: [wider] }));
-    expect(bench().rows(wider)).toMatchObject([
+    expect(await bench().rows(wider)).toMatchObject([
       {
         city: 'Kyiv',
         age: 9_007_199_254_740_993n,
@@ -160,16 +154,14 @@ describe('SQLite tables', () => {
       { city: null, age: null, rate: null, open: null, more: null, rest: null },
       { rest: 1, _extra: null },
     ]);
-    expect(bench().rows(wider)[1]?.['_extra']).toEqual({
+    expect((await bench().rows(wider))[1]?.['_extra']).toEqual({
       city: '\ud800',
       age: 2 ** 63,
       rate: 9_007_199_254_740_993n,
       open: 1,
       more: [],
     });
-    const seqs = bench()
-      .rows(wider)
-      .map((row) => row['_seq']);
+    const seqs = (await bench().rows(wider)).map((row) => row['_seq']);
     expect(
       Math.min(...seqs.map(Number)),
       'every filled row moved behind the first three changes',
@@ -190,7 +182,7 @@ describe('SQLite tables', () => {
     };
     await sink.commit(started.lease, [page(next, id, [record])]);
     await sink.startRun(started.lease, bench().plan('r3', { tables: [membersTable] }));
-    expect(bench().rows()).toMatchObject([{ name: 'Ada', _extra: null }]);
+    expect(await bench().rows()).toMatchObject([{ name: 'Ada', _extra: null }]);
   });
 
   it('answer nextPartitions from an index, however many partitions are due', async () => {

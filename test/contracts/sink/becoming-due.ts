@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { Seal } from '../../../src/sinks/partition.ts';
@@ -173,9 +172,7 @@ export function becomingDue(kind: SinkKind): void {
   it('reads in full what a clock that was ahead has dated years from now', async () => {
     await open();
     await readOnce('r1', incremental, { seal: whole({ watermark: at(0) }), marker: 'm1' });
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger.exec("UPDATE _sync_partitions SET full_at = '2099-01-01T00:00:00.000Z'");
-    ledger.close();
+    await bench().ledger("UPDATE _sync_partitions SET full_at = '2099-01-01T00:00:00.000Z'");
     const second = await begin('r2', incremental);
     expect(await second.modes()).toEqual(['lists full']);
     await second.read(null, { seal: whole({ watermark: at(0) }) });

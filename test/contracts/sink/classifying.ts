@@ -55,7 +55,7 @@ export function classifying(kind: SinkKind): void {
   it('counts a new key as inserted and stores the record', async () => {
     const [first] = await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     expect(first).toEqual(counts({ fetched: 2, inserted: 2 }));
-    expect(bench().rows()).toMatchObject([
+    expect(await bench().rows()).toMatchObject([
       { list_id: 'a', id: '1', name: 'Ada', _run_id: 'r1', _seq: 1 },
       { list_id: 'a', id: '2', name: 'Ada', _run_id: 'r1', _seq: 2 },
     ]);
@@ -63,17 +63,17 @@ export function classifying(kind: SinkKind): void {
 
   it('counts the same content in a later run as unchanged, and writes nothing', async () => {
     await runOf(bench(), 'r1', [[member('1'), member('2')]]);
-    const before = bench().rows();
+    const before = await bench().rows();
     const [again] = await runOf(bench(), 'r2', [[member('1'), member('2')]]);
     expect(again).toEqual(counts({ fetched: 2, unchanged: 2 }));
-    expect(bench().rows()).toEqual(before);
+    expect(await bench().rows()).toEqual(before);
   });
 
   it('counts another hash as updated, replaces the row and moves it to the end of the change feed', async () => {
     await runOf(bench(), 'r1', [[member('1'), member('2')]]);
     const [again] = await runOf(bench(), 'r2', [[member('1', 'Grace'), member('2')]]);
     expect(again).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
-    expect(bench().rows()).toMatchObject([
+    expect(await bench().rows()).toMatchObject([
       { id: '1', name: 'Grace', _seq: 3, _run_id: 'r2' },
       { id: '2', name: 'Ada', _seq: 2, _run_id: 'r1' },
     ]);
@@ -99,7 +99,7 @@ export function classifying(kind: SinkKind): void {
   it('counts a changed record as updated though the run has met it before', async () => {
     const [only] = await runOf(bench(), 'r1', [[member('1'), member('1', 'Grace')]]);
     expect(only).toEqual(counts({ fetched: 2, inserted: 1, updated: 1 }));
-    expect(bench().rows()).toMatchObject([{ id: '1', name: 'Grace', _seq: 2 }]);
+    expect(await bench().rows()).toMatchObject([{ id: '1', name: 'Grace', _seq: 2 }]);
   });
 
   it('revives a tombstoned row as updated though its content is the same', async () => {
@@ -107,7 +107,7 @@ export function classifying(kind: SinkKind): void {
     await using sink = await bench().open();
     const { lease, run } = await bench().begin(sink, 'gone');
     expect(await sink.repair.tombstoneRecord(lease, run, members, member('1').keyText)).toBe(true);
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
     await lease[Symbol.asyncDispose]();
     const [again] = await runOf(bench(), 'r2', [[member('1')]]);
     expect(again).toEqual(counts({ fetched: 1, updated: 1 }));
@@ -123,15 +123,15 @@ export function classifying(kind: SinkKind): void {
     expect(await runOf(bench(), 'r2', [[withScore(2, 'two')]])).toEqual([
       counts({ fetched: 1, unchanged: 1 }),
     ]);
-    expect(bench().rows()).toMatchObject([{ score: 1, _seq: 1 }]);
+    expect(await bench().rows()).toMatchObject([{ score: 1, _seq: 1 }]);
     bench().clock.advance(hourMs);
     expect(await runOf(bench(), 'r3', [[withScore(3, 'three')]])).toEqual([
       counts({ fetched: 1, unchanged: 1 }),
     ]);
-    expect(bench().rows()).toMatchObject([{ score: 3, _seq: 2, _run_id: 'r3' }]);
+    expect(await bench().rows()).toMatchObject([{ score: 3, _seq: 2, _run_id: 'r3' }]);
     bench().clock.advance(dayMs - 1);
     await runOf(bench(), 'r4', [[withScore(4, 'four')]]);
-    expect(bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
+    expect(await bench().rows(), 'the day begins with the last write').toMatchObject([{ score: 3, _seq: 2 }]);
   });
 
   it('inserts exploded rows once, counts them on their own and never replaces them', async () => {
@@ -155,6 +155,6 @@ export function classifying(kind: SinkKind): void {
     ]);
     expect(second?.counts[1]).toEqual({ entity: opens, counts: counts({ fetched: 1, duplicate: 1 }) });
     await sink[Symbol.asyncDispose]();
-    expect(bench().rows(opensTable)).toMatchObject([{ at: '10:00' }, { at: '11:00' }]);
+    expect(await bench().rows(opensTable)).toMatchObject([{ at: '10:00' }, { at: '11:00' }]);
   });
 }

@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunId } from '../../../src/core/names.ts';
@@ -45,7 +44,7 @@ export function committing(kind: SinkKind): void {
       }),
     ]);
     expect(committed?.newlyDue).toBe(1);
-    expect(bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
+    expect(await bench().rows(listsTable)).toMatchObject([{ id: 'a' }]);
     const next = await sink.nextPartitions(started.lease, 5);
     expect(next).toMatchObject([
       { entity: members, params: { list_id: 'a' }, inject: { list_id: 'a' }, rank: 1, position: null },
@@ -92,7 +91,7 @@ export function committing(kind: SinkKind): void {
     expect(committed?.counts).toEqual([
       { entity: members, counts: counts({ fetched: 6, inserted: 1, duplicate: 2, filtered: 3 }) },
     ]);
-    expect(bench().rows()).toHaveLength(1);
+    expect(await bench().rows()).toHaveLength(1);
   });
 
   it('stores nothing of a commit in which one page does not add up', async () => {
@@ -107,13 +106,13 @@ export function committing(kind: SinkKind): void {
       code: 'ACCOUNTING',
       recovery: 'stop',
     });
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
     expect(await onlyPartition(sink, started.lease)).toMatchObject({ id, position: null });
     const [committed] = await sink.commit(started.lease, [page(started, id, [member('1')])]);
     expect(committed?.counts[0]?.counts, 'no seen bit is left of it').toEqual(
       counts({ fetched: 1, inserted: 1 }),
     );
-    expect(bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
+    expect(await bench().rows()).toMatchObject([{ id: '1', _seq: 1 }]);
   });
 
   it('turns a page committed twice into duplicates and moves nothing', async () => {
@@ -133,12 +132,10 @@ export function committing(kind: SinkKind): void {
     });
     expect(end?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
     expect((await sink.nextPartitions(started.lease, 5)).map(({ params }) => params)).toEqual([{ n: 1 }]);
-    expect(bench().rows()).toHaveLength(2);
+    expect(await bench().rows()).toHaveLength(2);
     const status = (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
     expect(status?.lastSealedAt).toBe(instant(start));
-    const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
-    const stored = ledger.prepare('SELECT position, listed FROM _sync_partitions WHERE id = ?').get(id);
-    ledger.close();
+    const [stored] = await bench().ledger(`SELECT position, listed FROM _sync_partitions WHERE id = ${id}`);
     expect(stored).toEqual({ position: null, listed: 0 });
   });
 
@@ -185,7 +182,7 @@ export function committing(kind: SinkKind): void {
         code: 'FENCED',
       },
     );
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
   });
 
   it('refuses rows of an entity without a table, and a position that is too long', async () => {

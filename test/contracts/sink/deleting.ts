@@ -17,13 +17,11 @@ const all = ['1', '2', '3', '4', '5'];
 
 export function deleting(kind: SinkKind): void {
   const bench = useBench(kind);
-  const ids = (): readonly unknown[] =>
-    bench()
-      .rows()
-      .map((row: JsonObject) => row['id']);
+  const ids = async (): Promise<readonly unknown[]> =>
+    (await bench().rows()).map((row: JsonObject) => row['id']);
   const status = async (sink: RunInHand['sink']) =>
     (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
-  const changes = (): readonly JsonObject[] => kind.readChanges(bench().folder, news, membersTable);
+  const changes = (): Promise<readonly JsonObject[]> => kind.readChanges(bench().folder, news, membersTable);
 
   /** Five rows, of which a full walk of a later run has met the first only. */
   async function fourMissing(absence: Absence) {
@@ -46,9 +44,9 @@ export function deleting(kind: SinkKind): void {
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(1);
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 3)).toBe(0);
     await hand.finish();
-    expect(ids()).toEqual(['1']);
+    expect(await ids()).toEqual(['1']);
     expect(await status(sink)).toMatchObject({ rows: 1, deleted: 4, missing: 0 });
-    const at = changes().filter((change) => change['_op'] === 'delete');
+    const at = (await changes()).filter((change) => change['_op'] === 'delete');
     expect(at).toMatchObject(
       ['2', '3', '4', '5'].map((id, index) => ({ list_id: 'a', id, _run_id: 'r2', _seq: 6 + index })),
     );
@@ -60,9 +58,9 @@ export function deleting(kind: SinkKind): void {
     await hand.tombstone([members]);
     await hand.finish();
     await (await sweep('r3', shows(['1', '3']))).finish();
-    expect(ids()).toEqual(['1', '3']);
+    expect(await ids()).toEqual(['1', '3']);
     expect(await status(sink)).toMatchObject({ rows: 2, deleted: 3 });
-    expect(changes().at(-1)).toMatchObject({ id: '3', _op: 'upsert', _run_id: 'r3' });
+    expect((await changes()).at(-1)).toMatchObject({ id: '3', _op: 'upsert', _run_id: 'r3' });
     const again = await sweep('r4', shows(['1']));
     expect(await again.tombstone([members])).toEqual({ members: 1 });
   });
@@ -70,7 +68,7 @@ export function deleting(kind: SinkKind): void {
   it.each(['walk', 'get'] as const)('tombstones nothing that still needs a %s', async (absence) => {
     const { hand } = await fourMissing(absence);
     expect(await hand.tombstone([members])).toEqual({ members: 0 });
-    expect(ids()).toEqual(all);
+    expect(await ids()).toEqual(all);
   });
 
   it('tombstones a row that two full walks have missed, where that is what it takes', async () => {
@@ -78,7 +76,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish('degraded');
     const second = await sweep('r3', shows(['1', '2'], 'walk'));
     expect(await second.tombstone([members])).toEqual({ members: 3 });
-    expect(ids()).toEqual(['1', '2']);
+    expect(await ids()).toEqual(['1', '2']);
   });
 
   it('tombstones only what is allowed where that is asked for, and stays allowed in later runs', async () => {
@@ -90,7 +88,7 @@ export function deleting(kind: SinkKind): void {
     const next = await sweep('r3', shows([]));
     expect(await next.missing(members)).toMatchObject({ missing: 5, allowed: 4, hasSurvivor: false });
     expect(await sink.deletes.tombstone(lease, next.started.run, members, 'allowed', 9)).toBe(4);
-    expect(ids()).toEqual(['1']);
+    expect(await ids()).toEqual(['1']);
   });
 
   it('tombstones only what two walks have missed where that is asked for', async () => {
@@ -98,7 +96,7 @@ export function deleting(kind: SinkKind): void {
     await hand.finish('degraded');
     const next = await sweep('r3', shows([]));
     expect(await sink.deletes.tombstone(lease, next.started.run, members, 'missed-twice', 9)).toBe(4);
-    expect(ids()).toEqual(['1']);
+    expect(await ids()).toEqual(['1']);
   });
 
   it('leaves a row alone that was written since it was missed', async () => {
@@ -112,7 +110,7 @@ export function deleting(kind: SinkKind): void {
     const next = await begin('r4');
     await next.sweep();
     await next.tombstone([members]);
-    expect(ids()).toEqual(['1', '2']);
+    expect(await ids()).toEqual(['1', '2']);
   });
 
   it('hands out what a get must judge with the parameters of its partition, each row once a run', async () => {
@@ -158,9 +156,9 @@ export function deleting(kind: SinkKind): void {
     const gone = (await asked(2)).map(({ row }) => ({ row, verdict: 'gone' }) as const);
     expect(await judge(gone)).toEqual(noCounts);
     expect(await judge(gone), 'said again').toEqual(noCounts);
-    expect(ids(), 'the guards have not been asked').toEqual(all);
+    expect(await ids(), 'the guards have not been asked').toEqual(all);
     expect(await sink.deletes.tombstone(lease, run, members, 'all', 1)).toBe(1);
-    expect(ids()).toEqual(['1', '3', '4', '5']);
+    expect(await ids()).toEqual(['1', '3', '4', '5']);
     expect(await status(sink)).toMatchObject({ rows: 4, deleted: 1 });
     await hand.finish();
     const next = await sweep('r3', shows(['1'], 'get'));
@@ -183,7 +181,7 @@ export function deleting(kind: SinkKind): void {
       there(fourth?.row, null),
     ]);
     expect(counted).toEqual(counts({ fetched: 2, updated: 1, unchanged: 1 }));
-    expect(bench().rows()[1]).toMatchObject({ id: '2', name: 'Grace', _run_id: 'r2' });
+    expect((await bench().rows())[1]).toMatchObject({ id: '2', name: 'Grace', _run_id: 'r2' });
     expect(await hand.missing(members)).toMatchObject({ missing: 1 });
     hand.count(members, counted);
     await hand.finish();
@@ -195,7 +193,7 @@ export function deleting(kind: SinkKind): void {
     const record = member('9', 'Other');
     const counted = await judge([{ row: second?.row ?? 0, verdict: 'there', record, isUnlisted: false }]);
     expect(counted).toEqual(noCounts);
-    expect(ids()).toEqual(all);
+    expect(await ids()).toEqual(all);
     await hand.finish();
   });
 
@@ -304,8 +302,8 @@ export function deleting(kind: SinkKind): void {
         await sink.repair.tombstoneRecord(lease, hand.started.run, members, key(all[run % 5] ?? '1'));
       }
       await hand.finish(random() < 0.5 ? 'ok' : 'degraded');
-      const live = ids().length;
-      const rows = new Set(changes().map((change) => change['id'])).size;
+      const live = (await ids()).length;
+      const rows = new Set((await changes()).map((change) => change['id'])).size;
       expect(await status(sink), `seed ${seed}, run ${run}`).toMatchObject({
         rows: live,
         deleted: rows - live,

@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { PreparedRecord, RecordFile } from '../../../src/core/records.ts';
@@ -93,7 +92,7 @@ export function files(kind: SinkKind): void {
     const wrong = page(started, id, [withFile('1', photo('v1'))], { fetched: 7 });
     await expect(sink.commit(started.lease, [wrong])).rejects.toMatchObject({ code: 'ACCOUNTING' });
     expect(await wanted(sink, started)).toEqual([]);
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
   });
 
   it('are wanted again when their version comes back after another one was wanted', async () => {
@@ -147,11 +146,7 @@ export function files(kind: SinkKind): void {
     const [one] = await wanted(sink, first);
     if (one === undefined) throw new Error('a file should be wanted');
     await ended(sink, first);
-    const db = new Database(kind.ledgerFile(bench().folder));
-    db.exec(
-      "CREATE TRIGGER watched BEFORE UPDATE ON _sync_downloads BEGIN SELECT raise(ABORT, 'written'); END",
-    );
-    db.close();
+    await kind.refuseUpdates(bench().folder, '_sync_downloads');
     const second = await shown(sink, 'r2', [withFile('1', photo('v1'))]);
     expect(await wanted(sink, second)).toHaveLength(1);
   });
@@ -235,9 +230,7 @@ export function files(kind: SinkKind): void {
     const started = await shown(sink, 'r1', [withFile('1', photo('v1'))]);
     const [one] = await wanted(sink, started);
     if (one === undefined) throw new Error('a file should be wanted');
-    const db = new Database(kind.ledgerFile(bench().folder));
-    db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');
-    db.close();
+    await bench().ledger('UPDATE _sync_connectors SET epoch = epoch + 1');
     await expect(sink.files.stored(started.lease, started.run, one, stored('x'))).rejects.toMatchObject({
       code: 'FENCED',
     });

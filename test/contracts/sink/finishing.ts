@@ -1,4 +1,4 @@
-import Database from 'better-sqlite3';
+import type { JsonObject } from '../../../src/core/json.ts';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
@@ -25,14 +25,7 @@ import { useBench } from './use-bench.ts';
 export function finishing(kind: SinkKind): void {
   const bench = useBench(kind);
 
-  function count(table: string): number {
-    const ledger = new Database(kind.ledgerFile(bench().folder), { readonly: true });
-    try {
-      return ledger.prepare<[], number>(`SELECT count(*) FROM ${table}`).pluck().get() ?? 0;
-    } finally {
-      ledger.close();
-    }
-  }
+  const count = (table: string, where?: string): Promise<unknown> => bench().count(table, where);
 
   async function runWithOneRecord(bench: Bench, run = 'r1') {
     const sink = await bench.open();
@@ -107,14 +100,14 @@ export function finishing(kind: SinkKind): void {
   ] as const)('after %s keeps %i chunks of seen rows', async (outcome, chunks) => {
     const { sink, started, full } = await runWithOneRecord(bench());
     await sink.finish(started.lease, started.run, { ...full, outcome });
-    expect(count('_sync_seen')).toBe(chunks);
+    expect(await count('_sync_seen')).toBe(chunks);
   });
 
   it('drops the seen rows of an unfinished chain when a run starts afresh', async () => {
     const { sink, started } = await runWithOneRecord(bench());
-    expect(count('_sync_seen')).toBe(1);
+    expect(await count('_sync_seen')).toBe(1);
     await sink.startRun(started.lease, bench().plan('r2'));
-    expect(count('_sync_seen')).toBe(0);
+    expect(await count('_sync_seen')).toBe(0);
   });
 
   it('shows what is stored and when partitions were sealed', async () => {
@@ -165,41 +158,43 @@ export function finishing(kind: SinkKind): void {
     await sink.commit(started.lease, [page(second, found.id, [], { seal: sealed })]);
     const entities = [entityReport(members, { fetched: 1, quarantined: 1 })];
     await sink.finish(started.lease, second.run, { ...full, run: second.run, entities });
-    expect([
-      count('_sync_runs'),
-      count('_sync_partitions'),
-      count('_sync_quarantine'),
-      count('_sync_counts'),
-    ]).toEqual([2, 2, 1, 2]);
+    expect(
+      await Promise.all([
+        count('_sync_runs'),
+        count('_sync_partitions'),
+        count('_sync_quarantine'),
+        count('_sync_counts'),
+      ]),
+    ).toEqual([2, 2, 1, 2]);
 
     bench().clock.advance(31 * dayMs);
     await emptyRun(sink, started, 'r3');
-    expect([count('_sync_runs'), count('_sync_partitions'), count('_sync_quarantine')]).toEqual([3, 1, 1]);
+    expect(
+      await Promise.all([count('_sync_runs'), count('_sync_partitions'), count('_sync_quarantine')]),
+    ).toEqual([3, 1, 1]);
     bench().clock.advance(60 * dayMs);
     await emptyRun(sink, started, 'r4');
-    expect([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]).toEqual([2, 0, 0]);
+    expect(
+      await Promise.all([count('_sync_runs'), count('_sync_quarantine'), count('_sync_counts')]),
+    ).toEqual([2, 0, 0]);
   });
 
   it('keeps the 10,000 newest quarantined records of a connector', async () => {
     const { sink, started } = await runWithOneRecord(bench());
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger
-      .prepare(
-        `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10003)
-         INSERT INTO _sync_quarantine SELECT NULL, ?, 'members', 'hash ' || i, 'key-missing', 'no id', '{}', ?,
-           strftime('%Y-%m-%dT%H:%M:%fZ', ?, i || ' seconds'), 'r1' FROM n`,
-      )
-      .run(started.lease.connector, instant(start), instant(start));
-    ledger.exec(`INSERT INTO _sync_quarantine SELECT NULL, 'other', entity, content_hash, reason, detail, record,
-      first_seen_at, last_seen_at, last_run FROM _sync_quarantine LIMIT 1`);
-    await emptyRun(sink, started, 'r2');
-    const left = ledger.prepare(
-      'SELECT count(*), max(content_hash = ?) FROM _sync_quarantine WHERE connector = ?',
+    const rows = Array.from({ length: 10_003 }, (_, index) => {
+      const lastSeenAt = instant(start + (index + 1) * 1000);
+      return `('news', 'members', 'hash ${index + 1}', 'key-missing', 'no id', '{}', '${instant(start)}', '${lastSeenAt}', 'r1')`;
+    });
+    const columns =
+      'connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run';
+    await bench().ledger(
+      `INSERT INTO _sync_quarantine (${columns}) VALUES ${rows.join(', ')}, ${(rows[0] ?? '').replace('news', 'other')}`,
     );
-    expect(left.raw().get('hash 3', started.lease.connector)).toEqual([10_000, 0]);
-    expect(left.raw().get('hash 4', started.lease.connector)).toEqual([10_000, 1]);
-    expect(count('_sync_quarantine')).toBe(10_001);
-    ledger.close();
+    await emptyRun(sink, started, 'r2');
+    expect(await count('_sync_quarantine', "connector = 'news'")).toBe(10_000);
+    expect(await count('_sync_quarantine', "content_hash = 'hash 3'")).toBe(0);
+    expect(await count('_sync_quarantine', "content_hash = 'hash 4'")).toBe(1);
+    expect(await count('_sync_quarantine')).toBe(10_001);
   });
 
   it('forgets partitions without rows that nothing led to and that were not read since the plan says, and keeps what is due', async () => {
@@ -213,25 +208,25 @@ export function finishing(kind: SinkKind): void {
     await first.setAside(bench(), 'aside');
     await first.finish('degraded');
     const { sink, lease } = sinkOf;
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger.exec(`UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%';
-      UPDATE _sync_partitions SET sealed_at = '2026-04-01T00:00:00.000Z' WHERE params LIKE '%late%';
-      INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%empty%';`);
-    const kept = (): unknown =>
-      ledger
-        .prepare("SELECT json_extract(params, '$.list_id') FROM _sync_partitions ORDER BY id")
-        .pluck()
-        .all();
+    await bench().ledger("UPDATE _sync_partitions SET gone = 1 WHERE params LIKE '%gone%'");
+    const later = "sealed_at = '2026-04-01T00:00:00.000Z'";
+    await bench().ledger(`UPDATE _sync_partitions SET ${later} WHERE params LIKE '%late%'`);
+    await bench().ledger(
+      `INSERT INTO _sync_also SELECT 'news', 'members', 1, id, 1 FROM _sync_partitions WHERE params LIKE '%empty%'`,
+    );
+    const kept = async (): Promise<unknown> =>
+      (await bench().ledger('SELECT params FROM _sync_partitions ORDER BY id')).map(
+        ({ params }) => (JSON.parse(String(params)) as JsonObject)['list_id'] ?? null,
+      );
     bench().clock.advance(31 * dayMs);
     const second = await begin('r2');
     await second.read(null);
     await second.finish('partial');
-    expect(kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
+    expect(await kept(), 'a run that read little forgets nothing').toEqual([null, ...ids]);
     const third = await begin('r3');
     await third.finish('degraded');
-    expect(kept()).toEqual([null, 'read', 'aside', 'late', 'gone']);
-    expect(ledger.prepare('SELECT count(*) FROM _sync_also').pluck().get()).toBe(0);
-    ledger.close();
+    expect(await kept()).toEqual([null, 'read', 'aside', 'late', 'gone']);
+    expect(await count('_sync_also')).toBe(0);
     expect(await sink.nextPartitions(lease, 5)).toEqual([]);
   });
 
@@ -257,17 +252,14 @@ export function finishing(kind: SinkKind): void {
   it('keeps the newest thousand runs', async () => {
     const sink = await bench().open();
     const lease = await sink.acquire(identity());
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    const insert = ledger.prepare(
-      `INSERT INTO _sync_runs (run, connector, origin, scope, can_continue, state, started_at)
-       VALUES ('old' || ?, 'news', 1, '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
+    const rows = Array.from(
+      { length: 1_500 },
+      (_, index) => `('old${index}', 'news', 1, '', 0, 'ok', '2026-03-01T00:00:00.000Z')`,
     );
-    ledger.transaction(() => {
-      for (let index = 0; index < 1_500; index += 1) insert.run(String(index));
-    })();
-    ledger.close();
+    const columns = 'run, connector, origin, scope, can_continue, state, started_at';
+    await bench().ledger(`INSERT INTO _sync_runs (${columns}) VALUES ${rows.join(', ')}`);
     await emptyRun(sink, { lease, run: 'r1' as Started['run'] }, 'r1');
-    expect(count('_sync_runs')).toBe(1_000);
+    expect(await count('_sync_runs')).toBe(1_000);
     expect((await sink.history.runs({ limit: 2 })).map(({ run }) => run)).toEqual(['r1', 'old1499']);
   });
 

@@ -12,22 +12,46 @@ import {
   type PageCounts,
   type PreparedRecord,
 } from '../../../src/core/records.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
+import type { OpenHistory, OpenHow } from '../../../src/sinks/sink-access.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import type { FoundPartition, Partition, Proof, Seal } from '../../../src/sinks/partition.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { ConnectorIdentity, Lease } from '../../../src/sinks/lease.ts';
 import type { PageCommit, EntityReading, RunPlan, Sink } from '../../../src/sinks/sink.ts';
 
-/** What the contract needs to know of a sink to look at it from outside. */
+/**
+ * What the contract needs to know of a kind of sink: how a test makes one, and how it is looked at from outside. `folder` is an empty
+ * folder that stands for one sink; a sink that is no file takes its name for a schema.
+ */
 export interface SinkKind {
   readonly options: (folder: string) => SinkOptions;
-  /** The SQLite file that holds the ledger. */
-  readonly ledgerFile: (folder: string) => string;
+  readonly open: (folder: string, how: Omit<OpenHow, 'durability'>) => Promise<Sink>;
+  readonly openHistory: (folder: string) => Promise<OpenHistory>;
+  /** Runs one statement over the `_sync_*` tables, which every sink has, beside the sink; gives what it reads, integers as numbers. */
+  readonly ledgerSql: (folder: string, sql: string) => Promise<readonly LedgerRow[]>;
+  /** From now on every update of a row of this table fails. */
+  readonly refuseUpdates: (folder: string, table: string) => Promise<void>;
+  /** All that the sink stores as text, without what is of these entities: equal where nothing else has changed. */
+  readonly contents: (folder: string, without: readonly StoredEntity[]) => Promise<readonly string[]>;
   /** Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`, `_changed_at`, `_run_id`. */
-  readonly readRows: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
+  readonly readRows: (
+    folder: string,
+    connector: string,
+    table: EntityTable,
+  ) => Promise<readonly JsonObject[]>;
   /** The newest change of every row (JSONL: all changes), by `_seq`, with `_op` `upsert` or `delete`. */
-  readonly readChanges: (folder: string, connector: string, table: EntityTable) => readonly JsonObject[];
+  readonly readChanges: (
+    folder: string,
+    connector: string,
+    table: EntityTable,
+  ) => Promise<readonly JsonObject[]>;
+}
+
+export type LedgerRow = Readonly<Record<string, unknown>>;
+
+export interface StoredEntity {
+  readonly connector: string;
+  readonly entity: string;
 }
 
 export const news = 'news' as ConnectorName;
@@ -174,7 +198,7 @@ export class Bench {
   }
 
   async open(): Promise<Sink> {
-    const sink = await openSink(this.kind.options(this.folder), { clock: this.clock });
+    const sink = await this.kind.open(this.folder, { clock: this.clock });
     this.#sinks.push(sink);
     return sink;
   }
@@ -209,8 +233,23 @@ export class Bench {
     return { lease, run: run as RunId };
   }
 
-  rows(table: EntityTable = membersTable): readonly JsonObject[] {
-    return this.kind.readRows(this.folder, news, table);
+  /** What a reader of the ledger opens, without a lease. */
+  async openHistory(): Promise<OpenHistory> {
+    return await this.kind.openHistory(this.folder);
+  }
+
+  async rows(table: EntityTable = membersTable): Promise<readonly JsonObject[]> {
+    return await this.kind.readRows(this.folder, news, table);
+  }
+
+  async ledger(sql: string): Promise<readonly LedgerRow[]> {
+    return await this.kind.ledgerSql(this.folder, sql);
+  }
+
+  /** Of a table of the ledger; `where` as SQL has it. */
+  async count(table: string, where = '1 = 1'): Promise<unknown> {
+    const [row] = await this.ledger(`SELECT count(*) AS rows FROM ${table} WHERE ${where}`);
+    return row?.['rows'];
   }
 
   /** Closes what was opened; the files stay. */

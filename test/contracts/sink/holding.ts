@@ -1,7 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import type { ConnectorId, ConnectorName } from '../../../src/core/names.ts';
 import { ConnectorBusyError, IdentityChangedError } from '../../../src/sinks/acquire-errors.ts';
@@ -68,7 +67,7 @@ export function holding(kind: SinkKind): void {
       page(started, id, [member('1'), member('2'), member('3')]),
     ]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 3, duplicate: 2, inserted: 1 }));
-    expect(bench().rows()).toHaveLength(3);
+    expect(await bench().rows()).toHaveLength(3);
   });
 
   it('refuses a connector that this process holds already, through the same sink or another', async () => {
@@ -116,9 +115,7 @@ export function holding(kind: SinkKind): void {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger.exec("UPDATE _sync_connectors SET epoch = epoch + 1 WHERE connector = 'news'");
-    ledger.close();
+    await bench().ledger("UPDATE _sync_connectors SET epoch = epoch + 1 WHERE connector = 'news'");
     const walk = { partition: id, run: started.run };
     const why = {
       code: 'UPSTREAM',
@@ -136,7 +133,7 @@ export function holding(kind: SinkKind): void {
     await expect(sink.nextPartitions(started.lease, 1)).rejects.toMatchObject(fenced);
     await expect(sink.finish(started.lease, started.run, report(started))).rejects.toMatchObject(fenced);
     await expect(sink.startRun(started.lease, bench().plan('r2'))).rejects.toMatchObject(fenced);
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
     expect(await sink.history.failures(news, 1)).toEqual([]);
   });
 

@@ -27,7 +27,7 @@ export function hostileValues(kind: SinkKind): void {
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
     await sink.commit(started.lease, [page(started, id, records)]);
-    return bench().rows();
+    return await bench().rows();
   }
   const one = (values: Readonly<Record<string, string | number | bigint | null>>): PreparedRecord =>
     record(membersTable, { list_id: 'a', id: '1', ...values });
@@ -141,10 +141,10 @@ export function hostileValues(kind: SinkKind): void {
     expect(await sink.history.explain(lease.connector, odd, first ?? '')).toMatchObject({ row: 1 });
     expect(await sink.repair.tombstoneRecord(lease, started.run, members, second ?? '')).toBe(true);
     expect(await sink.repair.tombstoneRecord(lease, started.run, members, third ?? '')).toBe(true);
-    expect(bench().rows(odd)).toMatchObject([{ id: 9_007_199_254_740_993n }]);
-    const deleted = kind
-      .readChanges(bench().folder, lease.connector, odd)
-      .filter((line) => line['_op'] === 'delete');
+    expect(await bench().rows(odd)).toMatchObject([{ id: 9_007_199_254_740_993n }]);
+    const deleted = (await kind.readChanges(bench().folder, lease.connector, odd)).filter(
+      (line) => line['_op'] === 'delete',
+    );
     expect(deleted).toMatchObject([
       { row: false, text: values[1]?.text, number: 1e21 },
       { id: 1, row: false, text: '', number: 2 ** 53 },

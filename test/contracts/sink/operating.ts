@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
-import { openHistory } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -33,7 +32,7 @@ export function operating(kind: SinkKind): void {
 
   it('pauses connectors that it has never held, until they are resumed, and tells every reader', async () => {
     const sink = await bench().open();
-    await using history = await openHistory(kind.options(bench().folder));
+    await using history = await bench().openHistory();
     expect(await history.pauses()).toEqual([]);
     await sink.pause(wiki, { since: now(), reason: 'moving house' });
     await sink.pause(news, { since: now(), reason: 'too expensive' });
@@ -68,7 +67,7 @@ export function operating(kind: SinkKind): void {
     expect(await holder.history.isCancelRequested(started.run)).toBe(true);
     const { id } = await onlyPartition(holder, started.lease);
     await holder.commit(started.lease, [page(started, id, [member('1')])]);
-    expect(bench().rows()).toHaveLength(1);
+    expect(await bench().rows()).toHaveLength(1);
   });
 
   it('refuses to cancel a run that is over or was never begun, and leaves the next run alone', async () => {

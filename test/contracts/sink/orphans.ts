@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../../src/core/records.ts';
@@ -72,23 +71,15 @@ const keeping = (entity: EntityName): Partial<RunPlan> => ({
 
 export function orphans(kind: SinkKind): void {
   const bench = useBench(kind);
-  const ids = (): Readonly<Record<string, readonly unknown[]>> =>
-    Object.fromEntries(
-      all.map((entity) => [
-        entity,
-        bench()
-          .rows(tableOf(entity))
-          .map(({ id }) => id),
-      ]),
-    );
-  const partitions = (sql: string): readonly unknown[] => {
-    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
-    try {
-      return db.prepare(`SELECT ${sql}`).pluck().all();
-    } finally {
-      db.close();
+  const ids = async (): Promise<Readonly<Record<string, readonly unknown[]>>> => {
+    const found: Record<string, readonly unknown[]> = {};
+    for (const entity of all) {
+      found[entity] = (await bench().rows(tableOf(entity))).map(({ id }) => id);
     }
+    return found;
   };
+  const partitions = async (sql: string): Promise<readonly unknown[]> =>
+    (await bench().ledger(`SELECT ${sql}`)).flatMap((row) => Object.values(row));
 
   it('tombstones what lies below a vanished record, at any depth, though nothing of it was read', async () => {
     const { sink, sweep } = await useRuns(bench(), plan);
@@ -106,14 +97,14 @@ export function orphans(kind: SinkKind): void {
       missing: 0,
     });
     expect(await hand.tombstone(all, 1)).toEqual({ pages: 1, blocks: 2, comments: 3 });
-    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+    expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
     await hand.finish();
     expect((await sink.history.connectors())[0]?.entities).toMatchObject([
       { entity: blocks, rows: 2, deleted: 2 },
       { entity: comments, rows: 1, deleted: 3 },
       { entity: pages, rows: 2, deleted: 1 },
     ]);
-    expect(partitions('params FROM _sync_partitions WHERE gone = 2 ORDER BY id')).toEqual(
+    expect(await partitions('params FROM _sync_partitions WHERE gone = 2 ORDER BY id')).toEqual(
       ['p1', 'b1', 'b2'].map((of) => `{"of":"${of}"}`),
     );
   });
@@ -127,7 +118,7 @@ export function orphans(kind: SinkKind): void {
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
     expect(await hand.tombstone(all, 1)).toMatchObject({ pages: 1, blocks: 0 });
-    expect(ids()['blocks'], 'b1 may be on another page by now').toEqual(['b1', 'b2', 'b3', 'b4']);
+    expect((await ids())['blocks'], 'b1 may be on another page by now').toEqual(['b1', 'b2', 'b3', 'b4']);
     expect(await hand.missing(blocks)).toMatchObject({
       missing: 0,
       orphans: 2,
@@ -147,7 +138,7 @@ export function orphans(kind: SinkKind): void {
     // It has moved to a page that is read by now, and goes with that page's next full walk.
     const later: World = { p2: { b3: ['c4'], b4: [] }, p3: { b1: ['c1', 'c2'] } };
     await (await sweep('r3', showing(later))).finish();
-    expect(ids()['blocks']).toEqual(['b1', 'b3', 'b4']);
+    expect((await ids())['blocks']).toEqual(['b1', 'b3', 'b4']);
     const last = await sweep('r4', showing({ ...later, p3: {} }));
     expect(await last.missing(blocks)).toMatchObject({ missing: 1, orphans: 0 });
   });
@@ -217,7 +208,7 @@ export function orphans(kind: SinkKind): void {
     await next.sweep();
     expect(await next.missing(blocks), 'what is being deleted is neither missing nor live').toBeUndefined();
     await next.tombstone([]);
-    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+    expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
   it('forgets how far the partitions of a vanished record were read, and starts them anew when it returns', async () => {
@@ -227,19 +218,19 @@ export function orphans(kind: SinkKind): void {
     await hand.tombstone(all);
     await hand.finish();
     const known = 'coalesce(full_at, full_origin, watermark, marker, position, due_since)';
-    expect(partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
+    expect(await partitions(`${known} FROM _sync_partitions WHERE gone = 2`)).toEqual([null, null, null]);
     const back = await begin('r3');
     await back.walk(showing(full));
     await back.sweep();
     await back.tombstone(all);
     await back.finish();
-    expect(ids()).toEqual({
+    expect(await ids()).toEqual({
       pages: ['p1', 'p2', 'p3'],
       blocks: ['b1', 'b2', 'b3', 'b4'],
       comments: ['c1', 'c2', 'c3', 'c4'],
     });
     expect((await sink.history.connectors())[0]?.entities.map(({ deleted }) => deleted)).toEqual([0, 0, 0]);
-    expect(partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
+    expect(await partitions('count(*) FROM _sync_partitions WHERE gone > 0')).toEqual([0]);
   });
 
   it('keeps a row that another partition shows too, and makes that one its home', async () => {
@@ -249,10 +240,10 @@ export function orphans(kind: SinkKind): void {
     const hand = await sweep('r2', showing(without(shared, 'p1')));
     expect(await hand.tombstone(all)).toMatchObject({ blocks: 1 });
     await hand.finish();
-    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b2', 'b3'] });
+    expect(await ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b2', 'b3'] });
     const next = await sweep('r3', showing({ p3: {} }));
     await next.tombstone(all);
-    expect(ids(), 'and from there it goes').toMatchObject({ pages: ['p3'], blocks: [] });
+    expect(await ids(), 'and from there it goes').toMatchObject({ pages: ['p3'], blocks: [] });
   });
 
   it('leaves rows of an entity that keeps its rows', async () => {
@@ -260,7 +251,7 @@ export function orphans(kind: SinkKind): void {
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
     expect(await hand.tombstone(all)).toEqual({ pages: 1, blocks: 2, comments: 0 });
-    expect(ids()).toMatchObject({ blocks: ['b3', 'b4'], comments: ['c1', 'c2', 'c3', 'c4'] });
+    expect(await ids()).toMatchObject({ blocks: ['b3', 'b4'], comments: ['c1', 'c2', 'c3', 'c4'] });
   });
 
   it('leaves rows of entities that the plan does not read to a run that does', async () => {
@@ -270,7 +261,7 @@ export function orphans(kind: SinkKind): void {
     const hand = await sweep('r2', showing(without(full, 'p1')), few);
     expect(await hand.tombstone([pages])).toEqual({ pages: 1 });
     await hand.finish();
-    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b1', 'b2', 'b3', 'b4'] });
+    expect(await ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b1', 'b2', 'b3', 'b4'] });
     const next = await sweep('r3', showing(without(full, 'p1')));
     expect(await next.tombstone(all)).toEqual({ pages: 0, blocks: 2, comments: 3 });
   });
@@ -290,7 +281,7 @@ export function orphans(kind: SinkKind): void {
     expect(await sink.repair.tombstoneRecord(lease, hand.started.run, pages, JSON.stringify([gone]))).toBe(
       true,
     );
-    expect(partitions('count(*) FROM _sync_partitions WHERE tree IS NOT NULL')).toEqual([0]);
+    expect(await partitions('count(*) FROM _sync_partitions WHERE tree IS NOT NULL')).toEqual([0]);
     const next = await sink.nextPartitions(lease, 9);
     expect(next.map(({ params }) => params['of'])).not.toContain(gone);
     expect(await sink.history.missing(news, 9)).toEqual([]);
@@ -320,11 +311,13 @@ export function orphans(kind: SinkKind): void {
     await hand.finish();
     bench().clock.advance(31 * dayMs);
     await (await sweep('r3', (one) => ({ ...shown(one), absence: 'get' }))).finish();
-    expect(ids(), 'what lies below it stays as it was').toMatchObject({ blocks: ['b1', 'b2', 'b3', 'b4'] });
+    expect(await ids(), 'what lies below it stays as it was').toMatchObject({
+      blocks: ['b1', 'b2', 'b3', 'b4'],
+    });
     const last = await sweep('r4', showing(without(full, 'p1')));
     await judge(last.started.run, 'gone');
     await last.tombstone(all);
-    expect(ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
+    expect(await ids()).toEqual({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'], comments: ['c4'] });
   });
 
   it('goes with a record that vanishes a second time', async () => {
@@ -339,9 +332,9 @@ export function orphans(kind: SinkKind): void {
     await sink.repair.storeRecord(lease, refetch.started.run, blocks, row(blocks, 'b1'));
     refetch.count(blocks, counts({ fetched: 1, updated: 1 }));
     await refetch.finish();
-    expect(ids()).toMatchObject({ pages: ['p1', 'p2', 'p3'], blocks: ['b1', 'b3', 'b4'] });
+    expect(await ids()).toMatchObject({ pages: ['p1', 'p2', 'p3'], blocks: ['b1', 'b3', 'b4'] });
     const last = await sweep('r5', showing(without(full, 'p1')));
     await last.tombstone(all);
-    expect(ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'] });
+    expect(await ids()).toMatchObject({ pages: ['p2', 'p3'], blocks: ['b3', 'b4'] });
   });
 }

@@ -1,7 +1,3 @@
-import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
@@ -23,8 +19,8 @@ import {
   record,
   rootOf,
   sealed,
-  type Bench,
   type SinkKind,
+  type StoredEntity,
 } from './fixture.ts';
 import { RunInHand, useRuns, type Shown } from './run-in-hand.ts';
 import { useBench } from './use-bench.ts';
@@ -45,59 +41,6 @@ const showing =
         }
       : { records: ids.map((id) => member(id)) };
 
-/** Every table of the ledger's file as text, without the rows of one connector's entities and without what is named after them. */
-function dump(file: string, without: readonly { readonly connector: string; readonly entity: string }[]) {
-  const db = new Database(file, { readonly: true }).defaultSafeIntegers();
-  try {
-    const names = without.map(({ connector, entity }) => `${connector.replaceAll('-', '_')}__${entity}`);
-    const isTheirs = (name: string): boolean => names.some((one) => name.includes(one));
-    const master = db
-      .prepare<[], { name: string; sql: string | null }>('SELECT name, sql FROM sqlite_master ORDER BY name')
-      .all()
-      .filter(({ name }) => !isTheirs(name));
-    const lists = master
-      .filter(({ sql }) => sql?.startsWith('CREATE TABLE') === true)
-      .map(({ name }) => {
-        const rows = db.prepare<[], Record<string, unknown>>(`SELECT * FROM "${name}"`).all();
-        return rows
-          .filter(
-            (row) =>
-              !without.some(
-                ({ connector, entity }) => row['connector'] === connector && row['entity'] === entity,
-              ),
-          )
-          .map(
-            (row) =>
-              `${name}: ${Object.entries(row)
-                .map(
-                  ([column, value]) =>
-                    `${column}=${Buffer.isBuffer(value) ? value.toString('hex') : String(value)}`,
-                )
-                .join('|')}`,
-          );
-      });
-    return [...master.map(({ name, sql }) => `${name}: ${sql}`), ...lists.flat()];
-  } finally {
-    db.close();
-  }
-}
-
-/** Of every file below the folder but the ledger's own and locks. */
-function fileHashes(folder: string): Readonly<Record<string, string>> {
-  const found: Record<string, string> = {};
-  const visit = (directory: string): void => {
-    for (const name of readdirSync(directory)) {
-      const path = join(directory, name);
-      if (statSync(path).isDirectory()) visit(path);
-      else if (!/\.(db|lock)|-(wal|shm|journal)$/.test(name)) {
-        found[relative(folder, path)] = createHash('sha256').update(readFileSync(path)).digest('hex');
-      }
-    }
-  };
-  visit(folder);
-  return found;
-}
-
 export function resetting(kind: SinkKind): void {
   const bench = useBench(kind);
   const scope = (change: Partial<ResetScope>): ResetScope => ({
@@ -109,14 +52,8 @@ export function resetting(kind: SinkKind): void {
   });
   const ofMembers = { entity: members, tables: [membersTable, opensTable] };
   const theirs = [members, opens].map((entity) => ({ connector: news, entity }));
-  const ledger = (sql: string): readonly unknown[] => {
-    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
-    try {
-      return db.prepare(sql).all();
-    } finally {
-      db.close();
-    }
-  };
+  const contents = (without: readonly StoredEntity[]): Promise<readonly string[]> =>
+    kind.contents(bench().folder, without);
 
   /** Two connectors with rows, guests, missing rows, windows, a refused record and an unfinished run; nobody holds the first. */
   async function filled(): Promise<RunInHand['sink']> {
@@ -150,36 +87,31 @@ export function resetting(kind: SinkKind): void {
     await theirRun.sweep();
     await theirRun.finish();
     await mail[Symbol.asyncDispose]();
-    const db = new Database(kind.ledgerFile(bench().folder));
-    db.exec(
+    const same = 'inject, rank, 99, found_at, 0, 0 FROM _sync_partitions';
+    await bench().ledger(
       `INSERT INTO _sync_partitions (connector, entity, params, backfill, inject, rank, origin, found_at, ready, listed)
-       SELECT connector, entity, params, 'a window', inject, rank, 99, found_at, 0, 0 FROM _sync_partitions`,
+       SELECT connector, entity, params, 'a window', ${same}`,
     );
-    db.close();
     return sink;
   }
 
-  async function changed(bench: Bench, work: () => Promise<unknown>, without: Parameters<typeof dump>[1]) {
-    const file = kind.ledgerFile(bench.folder);
-    const before = dump(file, without);
+  async function changed(work: () => Promise<unknown>, without: readonly StoredEntity[]) {
+    const before = await contents(without);
     await work();
-    return { before, after: dump(file, without) };
+    return { before, after: await contents(without) };
   }
 
   it('reads an entity again from the start, keeps its records, and changes nothing else', async () => {
     const sink = await filled();
-    const files = fileHashes(bench().folder);
-    const rows = bench().rows();
+    const rows = await bench().rows();
     const { before, after } = await changed(
-      bench(),
       async () => expect(await sink.repair.reset(news, scope(ofMembers))).toEqual({ partitions: 1, rows: 0 }),
       theirs,
     );
     expect(after).toEqual(before);
-    expect(fileHashes(bench().folder)).toEqual(files);
-    expect(bench().rows()).toEqual(rows);
+    expect(await bench().rows()).toEqual(rows);
     expect(
-      ledger(
+      await bench().ledger(
         `SELECT position, watermark, marker, full_at, sealed_at, sweep_origin, mode, ready, gone, due_since
          FROM _sync_partitions WHERE connector = 'news' AND entity = 'members'`,
       ),
@@ -207,9 +139,7 @@ export function resetting(kind: SinkKind): void {
 
   it('drops the records of an entity too, with what they were exploded into, and changes nothing else', async () => {
     const sink = await filled();
-    const files = fileHashes(bench().folder);
     const { before, after } = await changed(
-      bench(),
       async () =>
         expect(await sink.repair.reset(news, scope({ ...ofMembers, withData: true }))).toEqual({
           partitions: 1,
@@ -218,10 +148,6 @@ export function resetting(kind: SinkKind): void {
       theirs,
     );
     expect(after).toEqual(before);
-    const isTheirs = (path: string): boolean => /^news\/(members|member_opens)\//.test(path);
-    expect(fileHashes(bench().folder)).toEqual(
-      Object.fromEntries(Object.entries(files).filter(([path]) => !isTheirs(path))),
-    );
     for (const table of [
       '_sync_tables',
       '_sync_missing',
@@ -232,7 +158,9 @@ export function resetting(kind: SinkKind): void {
       '_sync_files',
     ]) {
       expect(
-        ledger(`SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`),
+        await bench().ledger(
+          `SELECT * FROM ${table} WHERE connector = 'news' AND entity IN ('members', 'member_opens')`,
+        ),
         table,
       ).toEqual([]);
     }
@@ -242,11 +170,7 @@ export function resetting(kind: SinkKind): void {
     await next.sweep();
     expect(await next.tombstone([lists, members])).toEqual({ lists: 0, members: 0 });
     await next.finish();
-    expect(
-      bench()
-        .rows()
-        .map(({ id }) => id),
-    ).toEqual(['1', '7']);
+    expect((await bench().rows()).map(({ id }) => id)).toEqual(['1', '7']);
     expect(
       (await sink.history.connectors()).find(({ connector }) => connector === news)?.entities,
     ).toMatchObject([
@@ -258,25 +182,22 @@ export function resetting(kind: SinkKind): void {
 
   it('reads all of a connector again, and goes on with no run', async () => {
     const sink = await filled();
-    const rows = bench().rows();
+    const rows = await bench().rows();
     const ours = [lists, members, opens].map((entity) => ({ connector: news, entity }));
     const { before, after } = await changed(
-      bench(),
       async () => expect(await sink.repair.reset(news, scope({}))).toEqual({ partitions: 2, rows: 0 }),
       ours,
     );
     const exceptRuns = (lines: readonly string[]) => lines.filter((line) => !line.startsWith('_sync_runs: '));
     expect(exceptRuns(after)).toEqual(exceptRuns(before));
-    expect(bench().rows()).toEqual(rows);
+    expect(await bench().rows()).toEqual(rows);
     const lease = await sink.acquire(identity());
     expect(await sink.startRun(lease, bench().plan('r4', plan))).toMatchObject({ continues: null, due: 1 });
   });
 
   it('drops a connector with its records, runs and identity, and leaves the other one whole', async () => {
     const sink = await filled();
-    const files = fileHashes(bench().folder);
     const { before, after } = await changed(
-      bench(),
       async () =>
         expect(await sink.repair.reset(news, scope({ withData: true }))).toEqual({ partitions: 2, rows: 5 }),
       [lists, members, opens].map((entity) => ({ connector: news, entity })),
@@ -285,15 +206,12 @@ export function resetting(kind: SinkKind): void {
       /^_sync_(runs|connectors|windows): .*connector=news\|/.test(line) ||
       /^_sync_counts: run=r\d/.test(line);
     expect(after).toEqual(before.filter((line) => !isOurs(line)));
-    expect(fileHashes(bench().folder)).toEqual(
-      Object.fromEntries(Object.entries(files).filter(([path]) => !path.startsWith('news/'))),
-    );
     expect((await sink.history.connectors()).map(({ connector }) => connector)).toEqual([other]);
     const lease = await sink.acquire(identity({ baseUrl: 'https://another.example.test' }));
     const next = await RunInHand.begin(bench(), sink, lease, 'r1', plan);
     await next.walk(showing(['1']));
     await next.finish();
-    expect(bench().rows()).toHaveLength(1);
+    expect(await bench().rows()).toHaveLength(1);
   });
 
   it('forgets a connector whose identity has changed, but not one that somebody holds', async () => {
@@ -320,12 +238,12 @@ export function resetting(kind: SinkKind): void {
     ],
   ])('refuses to reset %s', async (_what, connector, what, message) => {
     const sink = await filled();
-    const before = dump(kind.ledgerFile(bench().folder), []);
+    const before = await contents([]);
     await expect(sink.repair.reset(connector, scope({ ...what, withData: true }))).rejects.toMatchObject({
       code: 'USAGE',
       message: expect.stringMatching(message) as string,
     });
-    expect(dump(kind.ledgerFile(bench().folder), [])).toEqual(before);
+    expect(await contents([])).toEqual(before);
   });
 
   it('does not read again what lies below a vanished record', async () => {
@@ -336,9 +254,9 @@ export function resetting(kind: SinkKind): void {
     await hand.finish();
     await lease[Symbol.asyncDispose]();
     expect(await sink.repair.reset(news, scope(ofMembers))).toEqual({ partitions: 0, rows: 0 });
-    expect(ledger("SELECT gone, due_since FROM _sync_partitions WHERE entity = 'members'")).toEqual([
-      { gone: 2, due_since: null },
-    ]);
+    expect(
+      await bench().ledger("SELECT gone, due_since FROM _sync_partitions WHERE entity = 'members'"),
+    ).toEqual([{ gone: 2, due_since: null }]);
   });
 
   it('lets an unfinished run go on with the other entities alone', async () => {

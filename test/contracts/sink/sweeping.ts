@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import type { Absence, Partition } from '../../../src/sinks/partition.ts';
@@ -35,15 +34,6 @@ export function sweeping(kind: SinkKind): void {
   const bench = useBench(kind);
   const missingKeys = async (sink: RunInHand['sink']): Promise<readonly string[]> =>
     (await sink.history.missing(news, 100)).map(({ keyText }) => keyText);
-  const stored = (sql: string): readonly unknown[] => {
-    const db = new Database(kind.ledgerFile(bench().folder), { readonly: true });
-    try {
-      return db.prepare(sql).all();
-    } finally {
-      db.close();
-    }
-  };
-
   it('notes what a full walk did not meet, and nothing else', async () => {
     const { sink, sweep } = await useRuns(bench(), {});
     await (await sweep('r1', shows(['1', '2', '3', '4', '5']))).finish();
@@ -80,7 +70,7 @@ export function sweeping(kind: SinkKind): void {
         missedWalks: 1,
       },
     ]);
-    expect(bench().rows(), 'nothing is deleted by noting').toHaveLength(5);
+    expect(await bench().rows(), 'nothing is deleted by noting').toHaveLength(5);
   });
 
   it('marks the partition as fully read only when it is swept', async () => {
@@ -89,11 +79,11 @@ export function sweeping(kind: SinkKind): void {
     const began = instant(bench().clock.now());
     bench().clock.advance(1_000);
     await hand.walk(shows(['1', '2', '3']));
-    const fullAt = (): readonly unknown[] =>
-      stored('SELECT full_at AS fullAt, sweep_origin AS origin FROM _sync_partitions');
-    expect(fullAt()).toEqual([{ fullAt: null, origin: 1 }]);
+    const fullAt = (): Promise<readonly unknown[]> =>
+      bench().ledger('SELECT full_at AS fullAt, sweep_origin AS origin FROM _sync_partitions');
+    expect(await fullAt()).toEqual([{ fullAt: null, origin: 1 }]);
     await hand.sweep();
-    expect(fullAt()).toEqual([{ fullAt: began, origin: null }]);
+    expect(await fullAt()).toEqual([{ fullAt: began, origin: null }]);
   });
 
   it('forgets that a row was missing as soon as any walk meets it, an incremental one too', async () => {
@@ -130,13 +120,15 @@ export function sweeping(kind: SinkKind): void {
 
   it('leaves a row that two partitions show in its home, and writes nothing of it', async () => {
     const { sweep } = await useRuns(bench(), both);
-    const homes = (): readonly unknown[] =>
-      stored('SELECT row, partition, origin FROM _sync_also ORDER BY row, partition');
+    const homes = (): Promise<readonly unknown[]> =>
+      bench().ledger('SELECT row, partition, origin FROM _sync_also ORDER BY row, partition');
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    const noted = homes() as readonly { readonly partition: number; readonly row: number }[];
+    const noted = (await homes()) as readonly { readonly partition: number; readonly row: number }[];
     expect(noted).toHaveLength(1);
     await (await sweep('r2', shows(['1', '2'], ['2', '3']))).finish();
-    expect(homes()).toMatchObject(noted.map(({ row, partition: place }) => ({ row, partition: place })));
+    expect(await homes()).toMatchObject(
+      noted.map(({ row, partition: place }) => ({ row, partition: place })),
+    );
   });
 
   it('leaves rows of a partition alone that was not walked', async () => {
@@ -167,7 +159,7 @@ export function sweeping(kind: SinkKind): void {
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
     await sweep('r2', shows(['1'], ['3']));
     expect(await missingKeys(sink)).toEqual(['["a","2"]']);
-    expect(stored('SELECT * FROM _sync_also')).toEqual([]);
+    expect(await bench().ledger('SELECT * FROM _sync_also')).toEqual([]);
   });
 
   it('gives a row to another partition that showed it and was not walked in full, whichever comes first', async () => {
@@ -213,9 +205,7 @@ export function sweeping(kind: SinkKind): void {
   it('gives a row whose home is forgotten to the partition that still shows it', async () => {
     const { sink, sweep } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2'], ['2', '3']))).finish();
-    const ledger = new Database(kind.ledgerFile(bench().folder));
-    ledger.prepare('DELETE FROM _sync_partitions WHERE params = \'{"variant":"one"}\'').run();
-    ledger.close();
+    await bench().ledger('DELETE FROM _sync_partitions WHERE params = \'{"variant":"one"}\'');
     await (await sweep('r2', shows([], ['2', '3']), { roots: [two] })).finish();
     await sweep('r3', shows([], ['3']), { roots: [two] });
     expect(await missingKeys(sink)).toEqual(['["a","2"]']);
@@ -320,6 +310,6 @@ export function sweeping(kind: SinkKind): void {
     expect(await missingKeys(sink)).toEqual(
       ['["a","1"]', '["a","2"]', '["a","4"]', '["a","6"]', '["a","7"]'].map(String),
     );
-    expect(ids(bench().rows())).toHaveLength(8);
+    expect(ids(await bench().rows())).toHaveLength(8);
   });
 }

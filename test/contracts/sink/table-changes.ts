@@ -35,7 +35,7 @@ export function tableChanges(kind: SinkKind): void {
     const next = { lease, run: 'r2' as Started['run'] };
     const moved = record(wider, { list_id: 'a', id: '2', city: 'Kyiv' });
     await sink.commit(lease, [page(next, id, [moved])]);
-    expect(bench().rows(wider)).toMatchObject([
+    expect(await bench().rows(wider)).toMatchObject([
       { id: '1', name: 'Ada' },
       { id: '2', city: 'Kyiv' },
     ]);
@@ -54,7 +54,7 @@ export function tableChanges(kind: SinkKind): void {
       page(next, id, [member('1', 'Ada', { extra: '{"city":"Kyiv"}' })]),
     ]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 1, updated: 1 }));
-    const [row] = bench().rows(wider);
+    const [row] = await bench().rows(wider);
     expect([row?.['city'] ?? null, row?.['_extra']]).toEqual([null, { city: 'Kyiv' }]);
   });
 

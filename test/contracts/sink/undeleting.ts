@@ -77,7 +77,7 @@ export function undeleting(kind: SinkKind): void {
       { entity: members, rows: 0, deleted: 1 },
     ]);
     await hand.finish();
-    expect(bench().rows()).toEqual([]);
+    expect(await bench().rows()).toEqual([]);
   });
 
   it('walks what lies below a record again that was stored back outside a walk', async () => {
@@ -93,7 +93,7 @@ export function undeleting(kind: SinkKind): void {
     });
     expect(walked).toContain('a');
     await next.finish();
-    expect(bench().rows(membersTable)).toHaveLength(3);
+    expect(await bench().rows(membersTable)).toHaveLength(3);
   });
 
   it('takes back the tombstones of one run in batches, where the sink has kept the records', async ({
@@ -101,7 +101,7 @@ export function undeleting(kind: SinkKind): void {
   }) => {
     const { sink, lease, begin } = await gone();
     skip(!sink.repair.canUndelete, 'this sink keeps only the keys of what was deleted');
-    const before = bench().rows(listsTable).length;
+    const before = (await bench().rows(listsTable)).length;
     const hand = await begin('r3', outside);
     const { run } = hand.started;
     const of = 'r2' as RunId;
@@ -118,8 +118,10 @@ export function undeleting(kind: SinkKind): void {
       isDone: true,
     });
     await hand.finish();
-    expect(bench().rows(listsTable)).toHaveLength(before + 1);
-    expect(bench().rows()).toMatchObject(['1', '2', '3'].map((id) => ({ id, name: 'Ada', _run_id: 'r3' })));
+    expect(await bench().rows(listsTable)).toHaveLength(before + 1);
+    expect(await bench().rows()).toMatchObject(
+      ['1', '2', '3'].map((id) => ({ id, name: 'Ada', _run_id: 'r3' })),
+    );
     expect(await status(sink)).toEqual([
       { entity: lists, rows: 2, deleted: 0 },
       { entity: members, rows: 3, deleted: 0 },

@@ -12,13 +12,11 @@ import {
   membersTable,
   onlyPartition,
   page,
-  type SinkKind,
   type Started,
 } from '../../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 
-export const sqlite: SinkKind = {
-  readRows: () => [],
-  readChanges: () => [],
+export const sqlite = fileSinkKind({
   options: (folder) => ({
     type: 'sqlite',
     name: 'main',
@@ -26,7 +24,7 @@ export const sqlite: SinkKind = {
     durability: 'normal',
   }),
   ledgerFile: (folder) => join(folder, 'main.db'),
-};
+});
 
 export const never = new AbortController().signal;
 

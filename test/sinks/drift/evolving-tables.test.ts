@@ -7,32 +7,19 @@ import type { RunId } from '../../../src/core/names.ts';
 import type { Column, EntityTable } from '../../../src/core/records.ts';
 import { compilePrepare } from '../../../src/engine/prepare/prepare-record.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
-import {
-  members,
-  membersTable,
-  onlyPartition,
-  page,
-  type SinkKind,
-  type Started,
-} from '../../contracts/sink/fixture.ts';
+import { members, membersTable, onlyPartition, page, type Started } from '../../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 
 const sqliteFile = (folder: string): string => join(folder, 'warehouse.db');
-const unread = (): never => {
-  throw new Error('these tests look at the files themselves');
-};
-const sqlite: SinkKind = {
+const sqlite = fileSinkKind({
   options: (folder) => ({ type: 'sqlite', name: 'w', path: sqliteFile(folder), durability: 'full' }),
   ledgerFile: sqliteFile,
-  readRows: unread,
-  readChanges: unread,
-};
-const jsonl: SinkKind = {
+});
+const jsonl = fileSinkKind({
   options: (folder) => ({ type: 'jsonl', name: 'lake', directory: folder, durability: 'full' }),
   ledgerFile: (folder) => join(folder, '_ledger.db'),
-  readRows: unread,
-  readChanges: unread,
-};
+});
 
 /** Commits these records, as the engine prepares them, in the lease's run. */
 async function commit(

@@ -9,6 +9,7 @@ import { openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import { identity, member, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 
 const cleanups: (() => void)[] = [];
@@ -144,12 +145,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink', (type) => {
 });
 
 describe('a commit that waits', () => {
-  const bench = useBench({
-    options: (at) => kinds.jsonl(at),
-    ledgerFile: fileOf.jsonl,
-    readRows: () => [],
-    readChanges: () => [],
-  });
+  const bench = useBench(fileSinkKind({ options: (at) => kinds.jsonl(at), ledgerFile: fileOf.jsonl }));
 
   it('stores its page once when the lock is free', async () => {
     const options = kinds.jsonl(bench().folder);

@@ -25,11 +25,11 @@ import {
   report,
   start,
   type Bench,
-  type SinkKind,
   type Started,
 } from '../../contracts/sink/fixture.ts';
 import { isLong } from '../../support/trials.ts';
 import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
+import type { FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';
 
@@ -47,7 +47,7 @@ const nothingDeleted = {
 const program = fileURLToPath(new URL('migrating-process.ts', import.meta.url));
 
 /** What becomes of a file sink that an older version has written. */
-export function migrating(kind: SinkKind, older: OlderVersion): void {
+export function migrating(kind: FileSinkKind, older: OlderVersion): void {
   const bench = useBench(kind);
   const children: ChildProcess[] = [];
   const file = (): string => kind.ledgerFile(bench().folder);
@@ -66,7 +66,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   }
 
   it('is read as it is, and not a byte of it is written', async () => {
-    await fillOlder(bench(), older);
+    await fillOlder(bench(), file(), older);
     const before = readFileSync(file());
     await using history = await openHistory(kind.options(bench().folder));
     expect(await history.pauses()).toEqual([]);
@@ -128,7 +128,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   });
 
   it('is migrated under a reader that has it open', async () => {
-    await fillOlder(bench(), older);
+    await fillOlder(bench(), file(), older);
     await using history = await openHistory(kind.options(bench().folder));
     const asOf = await history.freshness(news);
     const sink = await bench().open();
@@ -142,7 +142,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   });
 
   it('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {
-    await fillOlder(bench(), older);
+    await fillOlder(bench(), file(), older);
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r4');
     expect(await sink.history.run(started.run)).toMatchObject({ continues: 'r3' });
@@ -156,7 +156,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
       }),
     ]);
     expect(committed?.counts[0]?.counts).toEqual(counts({ fetched: 2, inserted: 1, duplicate: 1 }));
-    expect(bench().rows()).toHaveLength(2);
+    expect(await bench().rows()).toHaveLength(2);
     expect((await onlyPartition(sink, started.lease)).id).toBe(lastPartition + 1);
 
     const elsewhere = join(bench().folder, 'new');
@@ -168,7 +168,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   });
 
   it('is migrated once by several processes that open it at the same time', async () => {
-    await fillOlder(bench(), older);
+    await fillOlder(bench(), file(), older);
     const openers = await Promise.all(Array.from({ length: isLong ? 4 : 2 }, () => opener()));
     const other = new Database(file());
     other.exec('BEGIN IMMEDIATE');
@@ -183,7 +183,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
   });
 
   it('is whole and as old as before after a kill in the middle of its migration, and migrated by the next one', async () => {
-    await fillOlder(bench(), older);
+    await fillOlder(bench(), file(), older);
     const before = tables(file());
     const child = await opener('killed');
     const exit = once(child, 'exit');
@@ -196,7 +196,7 @@ export function migrating(kind: SinkKind, older: OlderVersion): void {
 }
 
 /** Three runs: one that went well, one that failed, one that was killed at its first page. */
-async function fillOlder(bench: Bench, older: OlderVersion): Promise<void> {
+async function fillOlder(bench: Bench, file: string, older: OlderVersion): Promise<void> {
   const sink = await bench.open();
   await endedRun(bench, sink, 'r1', { outcome: 'ok' });
   bench.clock.advance(hourMs);
@@ -208,7 +208,7 @@ async function fillOlder(bench: Bench, older: OlderVersion): Promise<void> {
   const position = { kind: 'offset', offset: 7 } as const;
   await sink.commit(started.lease, [page(started, id, [member('1')], { position })]);
   await bench.closeSinks();
-  makeOlder(bench.kind.ledgerFile(bench.folder), older);
+  makeOlder(file, older);
 }
 
 async function endedRun(bench: Bench, sink: Sink, run: string, change: Partial<RunReport>): Promise<void> {

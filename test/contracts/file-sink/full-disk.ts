@@ -3,7 +3,6 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {
   identity,
@@ -14,8 +13,8 @@ import {
   page,
   type SinkKind,
   type Started,
-} from './fixture.ts';
-import { useBench } from './use-bench.ts';
+} from '../sink/fixture.ts';
+import { useBench } from '../sink/use-bench.ts';
 
 /** A disk of its own for one test; false where this machine does not let us have one. */
 function mountDisk(folder: string, size: string): boolean {
@@ -47,7 +46,7 @@ export function fullDisk(kind: SinkKind): void {
     const folder = join(bench().folder, 'disk');
     skip(!mountDisk(folder, '6m'), 'a tmpfs cannot be mounted here');
     mounted = folder;
-    sink = await openSink(kind.options(folder), { clock: bench().clock });
+    sink = await kind.open(folder, { clock: bench().clock });
     const lease = await sink.acquire(identity());
     const run = 'r1' as Started['run'];
     await sink.startRun(lease, bench().plan(run));
@@ -72,11 +71,11 @@ export function fullDisk(kind: SinkKind): void {
     }
     expect(full).toBeInstanceOf(SyncError);
     expect(full).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
-    expect(kind.readRows(folder, news, membersTable)).toHaveLength(offset);
+    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset);
     expect((await onlyPartition(sink, lease)).position).toEqual({ kind: 'offset', offset: offset - 100 });
 
     execFileSync('mount', ['-o', 'remount,size=64m', folder]);
     await commit(offset);
-    expect(kind.readRows(folder, news, membersTable)).toHaveLength(offset + 100);
+    expect(await kind.readRows(folder, news, membersTable)).toHaveLength(offset + 100);
   });
 }
