@@ -46,7 +46,7 @@ it('reaches the gate from three places: missing rows, rows below deleted records
 it('asks for deletes only where the guards have judged, and where a person named a record with --allow-deletes', () => {
   expect(linesWith(/deletes\.tombstone\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/deletes\.tombstoneOrphans\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
-  expect(linesWith(/repair\.tombstoneRecord\(/)).toEqual({ 'cli/commands/refetch.ts': 1 });
+  expect(linesWith(/repair\.tombstoneRecord\(/)).toEqual({ 'app/refetch-record.ts': 1 });
 });
 
 it('lets deletes pass unasked only where a person said so, and in stores that are made from other records', () => {

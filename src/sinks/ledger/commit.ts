@@ -1,6 +1,6 @@
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
-import { noCounts, type PageCounts } from '../../core/records.ts';
+import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
 import { checkCounts } from '../decisions/add-up.ts';
 import type { Position } from '../partition.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
@@ -73,30 +73,17 @@ function storePage(
   page: PageCommit,
   { entity, home }: PartitionRow,
 ): CommittedPage['counts'] {
-  const tally = new Map<EntityName, PageCounts>([
-    [entity, { ...noCounts, fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign }],
-  ]);
-  const countsOf = (one: EntityName): PageCounts => tally.get(one) ?? noCounts;
+  const tally = new Map<EntityName, PageCounts>();
+  const add = (one: EntityName, counts: Partial<PageCounts>): void =>
+    void tally.set(one, addCounts(tally.get(one) ?? noCounts, { ...noCounts, ...counts }));
+  add(entity, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
   for (const { entity: refused } of page.refused) {
-    const before = countsOf(refused);
-    tally.set(refused, {
-      ...before,
-      fetched: before.fetched + (refused === entity ? 0 : 1),
-      quarantined: before.quarantined + 1,
-    });
+    add(refused, { fetched: refused === entity ? 0 : 1, quarantined: 1 });
   }
   for (const rows of page.rows) {
     const isExploded = rows.entity !== entity;
-    const before = countsOf(rows.entity);
-    const stored = storeRows(commit, rows, isExploded, home);
-    tally.set(rows.entity, {
-      ...before,
-      fetched: before.fetched + (isExploded ? rows.records.length : 0),
-      inserted: before.inserted + stored.inserted,
-      updated: before.updated + stored.updated,
-      duplicate: before.duplicate + stored.duplicate,
-      unchanged: before.unchanged + stored.unchanged,
-    });
+    const fetched = isExploded ? rows.records.length : 0;
+    add(rows.entity, { fetched, ...storeRows(commit, rows, isExploded, home) });
   }
   return [...tally].map(([one, counts]) => ({ entity: one, counts }));
 }

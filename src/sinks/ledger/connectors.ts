@@ -11,8 +11,6 @@ export interface StoredIdentity {
 }
 
 /** `_sync_connectors`: who each connector is and who held it last. */
-export type Connectors = ReturnType<typeof prepareConnectors>;
-
 export function prepareConnectors(db: Database.Database) {
   const identity = db.prepare<[string], StoredIdentity>(
     'SELECT base_url AS baseUrl, connector_id AS connectorId, definition FROM _sync_connectors WHERE connector = ?',

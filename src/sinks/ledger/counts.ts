@@ -5,8 +5,6 @@ import { numbersOf, type CountsOfEntity } from '../decisions/add-up.ts';
 import type { EarlierCounts } from '../sink.ts';
 
 /** `_sync_counts`: what became of every record of a run, per entity. */
-export type Counts = ReturnType<typeof prepareCounts>;
-
 export function prepareCounts(db: Database.Database) {
   const add = db.prepare<[string, string, ...number[]]>(
     `INSERT INTO _sync_counts

@@ -5,9 +5,16 @@ import { accountingError } from '../decisions/add-up.ts';
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
-import type { ForgottenPartition } from './retention.ts';
+import { standing } from './partitions/states.ts';
 import { dropSeen } from './seen-rows.ts';
 import { inRun } from './transact.ts';
+
+const dayMs = 24 * 60 * 60 * 1_000;
+const keptRuns = 1_000;
+const runDays = 90;
+const quarantineDays = 90;
+/** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
+const keptQuarantine = 10_000;
 
 /**
  * Ends the run: closes what grew, stores the report, prunes. When the report's counts are not those of the ledger the
@@ -28,14 +35,12 @@ export async function finishRun(
       dropSeen(ledger.db, held.connector, current.window);
       if (current.kind === 'sync') {
         noteWhole(ledger, held, current, stored);
-        ledger.retention.forgetPartitions(held.connector, current.keepPartitionsSince, (partition) =>
-          isHome(current, partition),
-        );
+        forgetPartitions(ledger, held, current);
       } else {
         endWindow(ledger, held, current, stored);
       }
     }
-    ledger.retention.forgetRuns(held.connector, ledger.clock.now());
+    forgetRuns(ledger, held);
     ledger.day.prune(held.connector, instant(ledger.clock.now()));
     return wrong;
   });
@@ -45,13 +50,6 @@ export async function finishRun(
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });
   }
-}
-
-/** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
-function isHome({ tables, keeps }: CurrentRun, { id, entity }: ForgottenPartition): boolean {
-  const planned = tables.get(entity);
-  if (planned === undefined) return true;
-  return !keeps.has(entity) && planned.table.liveRows(id, 0, 1).length > 0;
 }
 
 function endWindow(
@@ -88,4 +86,81 @@ function noteWhole(
     ledger.tables.wasRead(connector, entity, run, walked);
     table.giveUpLost();
   }
+}
+
+/** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
+function forgetRuns({ db, clock }: Ledger, { connector }: HeldConnector): void {
+  const oldestKept = db
+    .prepare<[string, number], number>(
+      'SELECT number FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1 OFFSET ?',
+    )
+    .pluck()
+    .get(connector, keptRuns - 1);
+  const forgotten = `connector = :connector AND (number < :oldestKept OR started_at < :before)
+    AND number NOT IN (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
+    AND number NOT IN (SELECT value FROM
+      (SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' ORDER BY number DESC LIMIT 1),
+      json_each(json_array(number, origin)))`;
+  const which = { connector, oldestKept: oldestKept ?? 0, before: instant(clock.now() - runDays * dayMs) };
+  db.prepare(`DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${forgotten})`).run(
+    which,
+  );
+  db.prepare(`DELETE FROM _sync_runs WHERE ${forgotten}`).run(which);
+  db.prepare('DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?').run(
+    connector,
+    instant(clock.now() - quarantineDays * dayMs),
+  );
+  db.prepare(
+    `DELETE FROM _sync_quarantine WHERE id IN (
+       SELECT id FROM _sync_quarantine WHERE connector = ? ORDER BY last_seen_at DESC, id DESC LIMIT -1 OFFSET ?)`,
+  ).run(connector, keptQuarantine);
+}
+
+interface StalePartition {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly foundAt: string;
+  /** 1 where a record led to it. */
+  readonly isBelow: number;
+}
+
+/**
+ * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
+ * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
+ */
+function forgetPartitions(
+  { db, transitions, places }: Ledger,
+  { connector }: HeldConnector,
+  current: CurrentRun,
+): void {
+  const since = current.keepPartitionsSince;
+  transitions.abandon.run({ connector, since });
+  const stale = db.prepare<[Readonly<Record<string, string | number>>], StalePartition>(
+    `SELECT id, entity, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
+     WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
+       AND due_since IS NULL AND gone <> ${standing.ended}
+       AND (sealed_at IS NULL OR sealed_at < :since)
+       AND id NOT IN (SELECT base FROM _sync_partitions
+         WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
+     ORDER BY found_at, id LIMIT 1000`,
+  );
+  for (
+    let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
+    last !== undefined;
+  ) {
+    const batch = stale.all({ connector, since, foundAt: last.foundAt, id: last.id });
+    for (const partition of batch) {
+      if (partition.isBelow === 1 && isHome(current, partition)) continue;
+      places.dropGuests.run(partition.id);
+      transitions.forget.run({ id: partition.id });
+    }
+    last = batch.at(-1);
+  }
+}
+
+/** Rows of an entity that keeps them whatever happens need no home; those of one that this run does not read are left to another. */
+function isHome({ tables, keeps }: CurrentRun, { id, entity }: StalePartition): boolean {
+  const planned = tables.get(entity);
+  if (planned === undefined) return true;
+  return !keeps.has(entity) && planned.table.liveRows(id, 0, 1).length > 0;
 }

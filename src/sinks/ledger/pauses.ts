@@ -3,8 +3,6 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { Pause } from '../lease.ts';
 
 /** `_sync_pauses`: connectors that are not to be run, whether they were ever synced or not. */
-export type Pauses = ReturnType<typeof preparePauses>;
-
 export function preparePauses(db: Database.Database) {
   const pause = db.prepare<[string, string, string]>(
     `INSERT INTO _sync_pauses (connector, since, reason) VALUES (?, ?, ?)

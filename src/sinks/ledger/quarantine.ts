@@ -5,8 +5,6 @@ import type { Quarantined } from '../../core/records.ts';
 import type { WriteStamp } from './record-store.ts';
 
 /** `_sync_quarantine`: records that cannot be stored as they are, kept whole, once per content. */
-export type Quarantine = ReturnType<typeof prepareQuarantine>;
-
 export function prepareQuarantine(db: Database.Database) {
   const keep = db.prepare(
     `INSERT INTO _sync_quarantine

@@ -34,8 +34,6 @@ export interface EarlierRun {
 }
 
 /** `_sync_runs`. */
-export type Runs = ReturnType<typeof prepareRuns>;
-
 export function prepareRuns(db: Database.Database) {
   const newest = db.prepare<[string, string], EarlierRun>(
     `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,

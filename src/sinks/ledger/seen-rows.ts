@@ -1,23 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 
-/**
- * Which rows a chain of runs has met: one bit per row number, per entity, kept in chunks beside the records and written
- * in the page's transaction, so that it survives a kill with them.
- */
-export interface SeenRows {
-  /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
-  mark(entity: EntityName, row: number, isAtHome: boolean): boolean;
-  /** Whether the chain has met the row. */
-  has(entity: EntityName, row: number): boolean;
-  /** Whether the chain has met the row in its home. */
-  hasAtHome(entity: EntityName, row: number): boolean;
-  /** Writes what changed. Inside the transaction, once per commit. */
-  save(): void;
-  /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
-  forget(): void;
-}
-
 /** A chunk's first half says which rows were met, the second which of them in their home. */
 const chunkBytes = 4_096;
 const homeHalf = chunkBytes / 2;
@@ -32,7 +15,13 @@ interface Chunk {
   isChanged: boolean;
 }
 
-export function openSeenRows(db: Database.Database, connector: ConnectorName, origin: number): SeenRows {
+/**
+ * Which rows a chain of runs has met: one bit per row number, per entity, kept in chunks beside the records and written
+ * in the page's transaction, so that it survives a kill with them.
+ */
+export type SeenRows = ReturnType<typeof openSeenRows>;
+
+export function openSeenRows(db: Database.Database, connector: ConnectorName, origin: number) {
   const read = db
     .prepare<[string, string, number, number], Buffer>(
       'SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?',
@@ -95,14 +84,18 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
   };
 
   return {
-    mark: (entity, row, isAtHome) => {
+    /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
+    mark: (entity: EntityName, row: number, isAtHome: boolean): boolean => {
       const chunk = chunkOf(entity, row);
       if (isAtHome) set(chunk, row, homeHalf);
       return set(chunk, row, 0);
     },
-    has: (entity, row) => isSet(entity, row, 0),
-    hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
-    save: () => {
+    /** Whether the chain has met the row. */
+    has: (entity: EntityName, row: number): boolean => isSet(entity, row, 0),
+    /** Whether the chain has met the row in its home. */
+    hasAtHome: (entity: EntityName, row: number): boolean => isSet(entity, row, homeHalf),
+    /** Writes what changed. Inside the transaction, once per commit. */
+    save: (): void => {
       for (const chunk of changed) {
         write.run(connector, chunk.entity, origin, chunk.number, chunk.bits);
         chunk.isChanged = false;
@@ -112,6 +105,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
         forget();
       }
     },
+    /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
     forget,
   };
 }

@@ -3,15 +3,23 @@ import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { PageCounts, PreparedRecord } from '../../core/records.ts';
 import type { EntityRows } from '../sink.ts';
-import type { Commit, PlannedTable } from './ledger.ts';
-import { isHash, type RecordTable, type StoredRow, type WriteStamp } from './record-store.ts';
+import type { Commit } from './ledger.ts';
+import { isHash, type RecordTable, type StoredRow } from './record-store.ts';
 
 const volatileAfterMs = 24 * 60 * 60 * 1_000;
 
+/** What records turned out to be. */
 type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
 
 /** How records came. */
-type Showing = Pick<Classifying, 'home' | 'isInsertOnly' | 'markSeen'>;
+interface Showing {
+  /** The partition that shows them; null outside a walk. */
+  readonly home: number | null;
+  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
+  readonly isInsertOnly: boolean;
+  /** Notes a row as met by the chain, in its home or elsewhere; true when it had been met before. */
+  readonly markSeen: (row: number, isAtHome: boolean) => boolean;
+}
 
 /**
  * Stores a page's records of one entity and counts what they were. `isInsertOnly`: exploded rows. `home`: the partition
@@ -33,48 +41,72 @@ export function storeRecords(
   showing: Showing,
 ): StoredCounts {
   const { ledger, held, current, stamp } = commit;
+  const { connector } = held;
   const planned = current.tables.get(entity);
   if (planned === undefined) {
     throw misfit(entity, 'the plan has no table for it');
   }
+  const staleBefore = instant(ledger.clock.now() - volatileAfterMs);
+  const counts = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   let revived = 0;
-  const how: Classifying = {
-    ...showing,
-    table: planned.table,
-    stamp,
-    meetElsewhere: (stored, partition) => meetElsewhere(commit, entity, stored, partition),
-    revived: () => {
-      revived += 1;
-    },
-    staleBefore: instant(ledger.clock.now() - volatileAfterMs),
-  };
-  const stored = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
   for (const record of records) {
-    checkWidth(entity, record, planned);
-    stored[storeRecord(record, how)] += 1;
-    if (record.file !== undefined) {
-      ledger.downloads.note(held.connector, entity, record.keyText, record.file);
+    if (record.values.length !== planned.width) {
+      throw misfit(entity, `a record has ${record.values.length} values for ${planned.width} columns`);
     }
+    const stored = planned.table.find(record);
+    if (stored === undefined) {
+      showing.markSeen(planned.table.insert(record, showing.home, stamp), true);
+      counts.inserted += 1;
+    } else {
+      counts[meetRecord(commit, entity, planned.table, { record, stored, showing, staleBefore })] += 1;
+      revived += stored.deletedAt === null ? 0 : 1;
+    }
+    if (record.file !== undefined) ledger.downloads.note(connector, entity, record.keyText, record.file);
   }
-  ledger.tables.addRows(held.connector, entity, stored.inserted);
-  ledger.tables.addDeleted(held.connector, entity, -revived);
-  ledger.day.add(held.connector, entity, stored.inserted + revived, {
-    origin: current.origin,
-    now: stamp.now,
-  });
-  return stored;
+  ledger.tables.addRows(connector, entity, counts.inserted);
+  ledger.tables.addDeleted(connector, entity, -revived);
+  ledger.day.add(connector, entity, counts.inserted + revived, { origin: current.origin, now: stamp.now });
+  return counts;
+}
+
+interface MetRecord {
+  readonly record: PreparedRecord;
+  readonly stored: StoredRow;
+  readonly showing: Showing;
+  /** A row that differs only in volatile fields is written again when it was last written at or before this. */
+  readonly staleBefore: Instant;
+}
+
+/**
+ * What a record with a stored key is: updated (another hash, or it was tombstoned), duplicate (already met by this chain), unchanged; in this
+ * order. The last two cost no row write, save for stale volatile fields.
+ */
+function meetRecord(
+  commit: Commit,
+  entity: EntityName,
+  table: RecordTable,
+  { record, stored, showing: { home, isInsertOnly, markSeen }, staleBefore }: MetRecord,
+): 'updated' | 'duplicate' | 'unchanged' {
+  const { row, hash, deletedAt } = stored;
+  const isElsewhere = home !== null && stored.home !== home;
+  if (isElsewhere) meetElsewhere(commit, entity, stored, home);
+  const wasSeen = markSeen(row, !isElsewhere || stored.home === null || deletedAt !== null);
+  const isDifferent = hash !== record.hash && !(isInsertOnly && isHash(hash));
+  if (isDifferent || deletedAt !== null) {
+    table.update(row, record, commit.stamp);
+    return 'updated';
+  }
+  const hasVolatileChange = stored.volatileHash !== record.volatileHash && !isInsertOnly;
+  if (hasVolatileChange && stored.changedAt <= staleBefore) table.update(row, record, commit.stamp);
+  return wasSeen ? 'duplicate' : 'unchanged';
 }
 
 /** A look for missing rows costs each page one statement, and each record one only where there are any. */
-function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Classifying['markSeen'] {
-  if (!ledger.missing.isAny(held.connector, entity)) {
-    return (row, isAtHome) => current.seen.mark(entity, row, isAtHome);
-  }
+function seenMarker({ ledger, held, current }: Commit, entity: EntityName): Showing['markSeen'] {
+  const isAnyMissing = ledger.missing.isAny.get(held.connector, entity) !== undefined;
   return (row, isAtHome) => {
     const wasSeen = current.seen.mark(entity, row, isAtHome);
-    if (!wasSeen) {
-      ledger.missing.end(held.connector, entity, row);
-    }
+    if (isAnyMissing && !wasSeen) ledger.missing.end.run(held.connector, entity, row);
     return wasSeen;
   };
 }
@@ -93,61 +125,9 @@ function meetElsewhere(
   }
 }
 
-function checkWidth(entity: EntityName, { values }: PreparedRecord, { width }: PlannedTable): void {
-  if (values.length !== width) {
-    throw misfit(entity, `a record has ${values.length} values for ${width} columns`);
-  }
-}
-
 function misfit(entity: EntityName, why: string): SyncError {
   return new SyncError(
     `Records of "${entity}" were not prepared for this run's plan: ${why}. This is a defect: report it with the run's log.`,
     { code: 'INTERNAL', recovery: 'stop', context: { entity } },
   );
-}
-
-/** What a record turned out to be. The order of the checks is part of the promise: see `storeRecord`. */
-type Classified = 'inserted' | 'updated' | 'duplicate' | 'unchanged';
-
-interface Classifying {
-  readonly table: RecordTable;
-  readonly stamp: WriteStamp;
-  /** The partition that shows the record; null outside a walk. */
-  readonly home: number | null;
-  /** Notes the row as met by the chain, in its home or elsewhere; true when it had been met before. */
-  readonly markSeen: (row: number, isAtHome: boolean) => boolean;
-  /** A stored row is shown by a partition that is not its home. */
-  readonly meetElsewhere: (stored: StoredRow, partition: number) => void;
-  /** A tombstone was taken back. */
-  readonly revived: (row: number) => void;
-  /** Exploded rows: what is stored is never replaced, unless the store has lost it. */
-  readonly isInsertOnly: boolean;
-  /** A row that differs only in volatile fields is written again when it was last written at or before this. */
-  readonly staleBefore: Instant;
-}
-
-/**
- * Stores a record and says what it was: inserted (new key), updated (another hash, or it was tombstoned), duplicate
- * (already met by this chain), unchanged. The last two cost no row write, save for stale volatile fields.
- */
-function storeRecord(record: PreparedRecord, how: Classifying): Classified {
-  const { table, stamp, home } = how;
-  const stored = table.find(record);
-  if (stored === undefined) {
-    how.markSeen(table.insert(record, home, stamp), true);
-    return 'inserted';
-  }
-  const isElsewhere = home !== null && stored.home !== home;
-  if (isElsewhere) how.meetElsewhere(stored, home);
-  const isAtHome = !isElsewhere || stored.home === null || stored.deletedAt !== null;
-  const wasSeen = how.markSeen(stored.row, isAtHome);
-  const isDifferent = stored.hash !== record.hash && !(how.isInsertOnly && isHash(stored.hash));
-  if (isDifferent || stored.deletedAt !== null) {
-    table.update(stored.row, record, stamp);
-    if (stored.deletedAt !== null) how.revived(stored.row);
-    return 'updated';
-  }
-  const hasVolatileChange = stored.volatileHash !== record.volatileHash && !how.isInsertOnly;
-  if (hasVolatileChange && stored.changedAt <= how.staleBefore) table.update(stored.row, record, stamp);
-  return wasSeen ? 'duplicate' : 'unchanged';
 }

@@ -39,8 +39,6 @@ interface TableRow {
 }
 
 /** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
-export type Tables = ReturnType<typeof prepareTables>;
-
 export function prepareTables(db: Database.Database) {
   const read = db.prepare<[string, string], TableRow>(
     'SELECT key, stored, declared, evolved, as_of AS asOf FROM _sync_tables WHERE connector = ? AND entity = ?',

@@ -67,16 +67,18 @@ describe('missing rows', () => {
     const missing = prepareMissingRows(db);
     const all = noted.length;
     for (const which of ['all', 'allowed', 'missed-twice'] as const) {
-      const ready = missing.ready(news, members, { which, run, limit: all }).map(({ row }) => row);
+      const ready = missing.ready
+        .all({ connector: news, entity: members, which, run, limit: all })
+        .map(({ row }) => row);
       expect(ready, which).toEqual(rowsThat((one) => goesNow(one, which)));
     }
-    expect(missing.open(news, members, -1, all)).toEqual(
+    expect(missing.open.all(news, members, -1, all)).toEqual(
       rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
     );
-    expect(noted.map((_one, row) => missing.isCounted(news, members, row))).toEqual(
+    expect(noted.map((_one, row) => missing.isCounted.get(news, members, row) !== undefined)).toEqual(
       noted.map((one) => isMissing(one) && !isVouchedFor(one)),
     );
-    expect(missing.orphansGone(news, run, all).map(({ row }) => row)).toEqual(
+    expect(missing.orphansGone.all(news, run, all).map(({ row }) => row)).toEqual(
       rowsThat((one) => isOrphan(one) && one.isGone),
     );
     const alone = noted.map((one, row): AlikeRows => {

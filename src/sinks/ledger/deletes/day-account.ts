@@ -15,8 +15,6 @@ const hourLength = 13;
  * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
  * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
  */
-export type DayAccount = ReturnType<typeof prepareDayAccount>;
-
 export function prepareDayAccount(db: Database.Database) {
   const begin = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',

@@ -34,7 +34,7 @@ export function deleteRow(
   current.tables.get(entity)?.table.tombstone(row, stamp);
   ledger.tables.addDeleted(connector, entity, 1);
   ledger.places.leaveAll.run({ connector, entity, row });
-  ledger.missing.end(connector, entity, row);
+  ledger.missing.end.run(connector, entity, row);
   ledger.downloads.end(connector, entity, keyText);
   for (const { id } of transitions.end.all({ connector, entity, keyText })) {
     transitions.dropInner.run({ tree: id });
@@ -55,7 +55,9 @@ export function deleteMissing(
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
-    const rows = ledger.missing.ready(held.connector, entity, {
+    const rows = ledger.missing.ready.all({
+      connector: held.connector,
+      entity,
       which,
       run: current.run,
       limit: limit - deleted,
@@ -65,7 +67,7 @@ export function deleteMissing(
       // A row that this chain has seen exists: it is left alone, and is missing no more.
       const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
       if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
-      else ledger.missing.end(held.connector, entity, row);
+      else ledger.missing.end.run(held.connector, entity, row);
       deleted += isMissing ? 1 : 0;
     }
     if (rows.length === 0 || deleted >= limit) return deleted;
@@ -82,7 +84,7 @@ export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRo
   const entities = JSON.stringify([...current.entities]);
   const rowsByEntity = new Map<EntityName, number>();
   let left = limit;
-  for (const { entity, row } of ledger.missing.orphansGone(connector, current.run, limit)) {
+  for (const { entity, row } of ledger.missing.orphansGone.all(connector, current.run, limit)) {
     const stored = current.tables.get(entity)?.table.row(row);
     if (stored === undefined) continue;
     deleteRow(commit, entity, stored, 'along');

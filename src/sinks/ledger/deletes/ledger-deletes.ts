@@ -23,7 +23,7 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
       inLease(lease, run, ({ held }) => ledger.partitions.endedBelow.all(held.connector, run)),
     missing: async (lease, run) => inLease(lease, run, weighMissing),
     allow: async (lease, run, entity) =>
-      inLease(lease, run, ({ held }) => ledger.missing.allow(held.connector, entity)),
+      inLease(lease, run, ({ held }) => void ledger.missing.allow.run(held.connector, entity)),
     toConfirm: async (lease, run, entity, limit) =>
       inLease(lease, run, (commit) => candidates(commit, entity, limit)),
     judge: async (lease, run, entity, judgements) =>
@@ -83,7 +83,7 @@ function rowsAlong(commit: Commit, entity: EntityName): readonly DeletedRows[] {
   const table = current.tables.get(entity)?.table;
   const rowsByEntity = new Map<EntityName, number>();
   for (let after = 0; ;) {
-    const batch = ledger.missing.open(connector, entity, after, rowsAtOnce);
+    const batch = ledger.missing.open.all(connector, entity, after, rowsAtOnce);
     for (const row of batch) {
       const keyText = table?.row(row)?.keyText;
       if (keyText === undefined) continue;
@@ -104,7 +104,7 @@ function accountOf(
 ): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay' | 'isAdopted'> {
   const { ledger, held, stamp } = commit;
   const { connector } = held;
-  let judged = ledger.missing.countBelowDeleted(connector, entity);
+  let judged = ledger.missing.countBelowDeleted.get(connector, entity) ?? 0;
   for (const partition of ledger.partitions.allEnded.all({ connector })) {
     if (partition.entity !== entity) continue;
     for (const _row of liveRows(commit, partition, partition.sweptTo)) judged += 1;
@@ -120,7 +120,9 @@ function hasSurvivor({ ledger, held, current }: Commit, entity: EntityName, firs
   if (table === undefined) return true;
   for (let after = 0; ;) {
     const rows = table.liveBefore(firstMissed, after, rowsAtOnce);
-    if (rows.some((row) => !ledger.missing.isCounted(held.connector, entity, row))) return true;
+    if (rows.some((row) => ledger.missing.isCounted.get(held.connector, entity, row) === undefined)) {
+      return true;
+    }
     const last = rows.at(-1);
     if (last === undefined || rows.length < rowsAtOnce) return false;
     after = last;
@@ -151,11 +153,11 @@ function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judg
   const { ledger, held, current } = commit;
   let counts = noCounts;
   for (const judgement of judgements) {
-    const noted = ledger.missing.get(held.connector, entity, judgement.row);
+    const noted = ledger.missing.get.get(held.connector, entity, judgement.row);
     const stored = current.tables.get(entity)?.table.row(judgement.row);
     if (noted === undefined || stored === undefined || stored.deletedAt !== null) continue;
     if (judgement.verdict === 'gone') {
-      ledger.missing.foundGone(held.connector, entity, stored.row, current.run);
+      ledger.missing.foundGone.run(current.run, held.connector, entity, stored.row);
     } else {
       counts = addCounts(counts, keepRow(commit, entity, { ...judgement, noted, stored }));
     }
@@ -184,7 +186,7 @@ function keepRow(
   const { transitions } = ledger;
   const { connector } = held;
   const { keyText } = stored;
-  ledger.missing.vouchFor(connector, entity, noted.row, current.run, stamp.now);
+  ledger.missing.vouchFor.run(current.run, stamp.now, connector, entity, noted.row);
   if (isUnlisted) {
     for (const { id } of transitions.rest.all({ connector, entity, keyText })) {
       transitions.dropInner.run({ tree: id });

@@ -26,6 +26,14 @@ interface Note extends OfRow {
   readonly since: Instant;
 }
 
+type OfEntity = [connector: string, entity: string];
+
+interface Ready extends Omit<OfRow, 'row'> {
+  readonly which: TombstoneChoice;
+  readonly run: RunId;
+  readonly limit: number;
+}
+
 interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'> {
   readonly since: Instant;
   readonly params: string;
@@ -35,8 +43,6 @@ interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'> {
 type AlikeRow = { [Part in keyof AlikeRows]: AlikeRows[Part] extends boolean ? 0 | 1 : AlikeRows[Part] };
 
 /** `_sync_missing`, whose rows `decisions/missing-rows.ts` explains. Conditions that are written here as SQL mean the same. */
-export type MissingRows = ReturnType<typeof prepareMissingRows>;
-
 export function prepareMissingRows(db: Database.Database) {
   const { live, ended, emptied } = standing;
   const ofRow = 'connector = ? AND entity = ? AND row = ?';
@@ -48,33 +54,12 @@ export function prepareMissingRows(db: Database.Database) {
   const insert = `INSERT INTO _sync_missing
       (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
     VALUES (:connector, :entity, :row, :partition, :origin, 1, :since`;
-  const get = db.prepare<[string, string, number], NotedRow>(
-    `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
-  );
   const alike = db.prepare<[string], AlikeRow>(
     `SELECT m.entity, count(*) AS rows, min(m.since) AS since, min(m.missed, 2) AS missed, m.needs, m.is_allowed AS isAllowed,
        m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked, 0 AS isGone,
        iif(p.gone = ${live}, 'live', 'emptied') AS home
      FROM ${withPartition} WHERE m.connector = ? AND (${isMissing} OR ${isOrphan})
      GROUP BY m.entity, p.gone, min(m.missed, 2), m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL`,
-  );
-  const open = db
-    .prepare<[string, string, number, number], number>(
-      `SELECT m.row FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND ${isMissing} AND m.row > ?
-         AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT ?`,
-    )
-    .pluck();
-  const isCounted = db.prepare<[string, string, number]>(
-    `SELECT 1 FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND m.row = ? AND ${isMissing} AND NOT (${isVouchedFor})`,
-  );
-  const below = db
-    .prepare<[string, string], number>(
-      `SELECT count(*) FROM ${withPartition}
-       WHERE m.connector = ? AND m.entity = ? AND m.missed > 0 AND p.gone IN (${ended}, ${emptied})`,
-    )
-    .pluck();
-  const allow = db.prepare<[string, string]>(
-    'UPDATE _sync_missing SET is_allowed = 1 WHERE connector = ? AND entity = ? AND missed > 0',
   );
   const toConfirm = db.prepare<[string, string, string, number], ToConfirm>(
     `SELECT m.row, m.since, m.is_vouched_for AS isVouchedFor, p.params, p.inject FROM ${withPartition}
@@ -84,34 +69,6 @@ export function prepareMissingRows(db: Database.Database) {
   );
   const ask = db.prepare<[string, string, string, string, number]>(
     `UPDATE _sync_missing SET asked_run = ?, asked_at = ? WHERE ${ofRow}`,
-  );
-  const ready = db.prepare<
-    { connector: string; entity: string; which: TombstoneChoice; run: RunId; limit: number },
-    NotedRow
-  >(
-    `SELECT ${columns} FROM ${withPartition}
-     WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}
-       AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
-       AND CASE :which WHEN 'allowed' THEN m.is_allowed = 1 WHEN 'missed-twice' THEN m.missed >= 2 ELSE 1 END
-     ORDER BY m.row LIMIT :limit`,
-  );
-  const foundGone = db.prepare<[string, string, string, number]>(
-    `UPDATE _sync_missing SET gone_run = ?, is_vouched_for = 0 WHERE ${ofRow}`,
-  );
-  const orphansGone = db.prepare<[string, string, number], { entity: EntityName; row: number }>(
-    `SELECT m.entity, m.row FROM ${withPartition} WHERE m.connector = ? AND m.gone_run = ? AND ${isOrphan}
-     ORDER BY m.entity, m.row LIMIT ?`,
-  );
-  const vouchFor = db.prepare<[string, string, string, string, number]>(
-    `UPDATE _sync_missing SET missed = 0, is_allowed = 0, is_vouched_for = 1, gone_run = NULL, asked_run = ?, asked_at = ?
-     WHERE ${ofRow}`,
-  );
-  const isAny = db.prepare<[string, string]>(
-    'SELECT 1 FROM _sync_missing WHERE connector = ? AND entity = ? LIMIT 1',
-  );
-  const end = db.prepare<[string, string, number]>(`DELETE FROM _sync_missing WHERE ${ofRow}`);
-  const dropHomeless = db.prepare<[string]>(
-    'DELETE FROM _sync_missing WHERE connector = ? AND partition NOT IN (SELECT id FROM _sync_partitions)',
   );
   return {
     /** A full walk did not meet the row. Once a chain, however often. */
@@ -131,7 +88,9 @@ export function prepareMissingRows(db: Database.Database) {
     suspect: db.prepare<[Note]>(
       `${insert}, 'get', 0, 1) ON CONFLICT (connector, entity, row) DO UPDATE SET missed = max(missed, 1), needs = 'get'`,
     ),
-    get: (connector: ConnectorName, entity: EntityName, row: number) => get.get(connector, entity, row),
+    get: db.prepare<[...OfEntity, row: number], NotedRow>(
+      `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
+    ),
     /** Missing rows and orphans, those that are noted alike together, by entity. */
     alike: (connector: ConnectorName): readonly AlikeRows[] =>
       alike.all(connector).map((row) => ({
@@ -141,17 +100,28 @@ export function prepareMissingRows(db: Database.Database) {
         wasAsked: row.wasAsked === 1,
         isGone: false,
       })),
-    /** Up to `limit` rows behind row `after` whose deletes a guard must judge, by row number. */
-    open: (connector: ConnectorName, entity: EntityName, after: number, limit: number): readonly number[] =>
-      open.all(connector, entity, after, limit),
+    /** Rows whose deletes a guard must judge, by row number. */
+    open: db
+      .prepare<[...OfEntity, after: number, limit: number], number>(
+        `SELECT m.row FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND ${isMissing} AND m.row > ?
+           AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT ?`,
+      )
+      .pluck(),
     /** Whether the row is missing, and `get` has not vouched for it. */
-    isCounted: (connector: ConnectorName, entity: EntityName, row: number): boolean =>
-      isCounted.get(connector, entity, row) !== undefined,
+    isCounted: db.prepare<[...OfEntity, row: number]>(
+      `SELECT 1 FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND m.row = ? AND ${isMissing} AND NOT (${isVouchedFor})`,
+    ),
     /** How many rows below deleted records wait for a `get`. */
-    countBelowDeleted: (connector: ConnectorName, entity: EntityName): number =>
-      below.get(connector, entity) ?? 0,
+    countBelowDeleted: db
+      .prepare<OfEntity, number>(
+        `SELECT count(*) FROM ${withPartition}
+         WHERE m.connector = ? AND m.entity = ? AND m.missed > 0 AND p.gone IN (${ended}, ${emptied})`,
+      )
+      .pluck(),
     /** A person lets the deletes of what is missing now pass. */
-    allow: (connector: ConnectorName, entity: EntityName): void => void allow.run(connector, entity),
+    allow: db.prepare<OfEntity>(
+      'UPDATE _sync_missing SET is_allowed = 1 WHERE connector = ? AND entity = ? AND missed > 0',
+    ),
     /** Rows that a `get` must judge; notes them as asked in this run. */
     toConfirm: (
       connector: ConnectorName,
@@ -164,26 +134,33 @@ export function prepareMissingRows(db: Database.Database) {
       return asked;
     },
     /** `get` finds the row no more: so it needs nothing else in this run, and nothing vouches for it. */
-    foundGone: (connector: ConnectorName, entity: EntityName, row: number, run: RunId): void =>
-      void foundGone.run(run, connector, entity, row),
+    foundGone: db.prepare<[run: string, ...OfEntity, row: number]>(
+      `UPDATE _sync_missing SET gone_run = ?, is_vouched_for = 0 WHERE ${ofRow}`,
+    ),
     /** Rows that need nothing more in this run. */
-    ready: (
-      connector: ConnectorName,
-      entity: EntityName,
-      what: { readonly which: TombstoneChoice; readonly run: RunId; readonly limit: number },
-    ): readonly NotedRow[] => ready.all({ connector, entity, ...what }),
-    /** Up to `limit` orphans of which `get` has found nothing in this run. */
-    orphansGone: (connector: ConnectorName, run: RunId, limit: number) =>
-      orphansGone.all(connector, run, limit),
-    vouchFor: (connector: ConnectorName, entity: EntityName, row: number, run: RunId, at: Instant): void =>
-      void vouchFor.run(run, at, connector, entity, row),
+    ready: db.prepare<[Ready], NotedRow>(
+      `SELECT ${columns} FROM ${withPartition}
+       WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}
+         AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
+         AND CASE :which WHEN 'allowed' THEN m.is_allowed = 1 WHEN 'missed-twice' THEN m.missed >= 2 ELSE 1 END
+       ORDER BY m.row LIMIT :limit`,
+    ),
+    /** Orphans of which `get` has found nothing in this run. */
+    orphansGone: db.prepare<[connector: string, run: string, limit: number], Pick<OfRow, 'entity' | 'row'>>(
+      `SELECT m.entity, m.row FROM ${withPartition} WHERE m.connector = ? AND m.gone_run = ? AND ${isOrphan}
+       ORDER BY m.entity, m.row LIMIT ?`,
+    ),
+    vouchFor: db.prepare<[run: string, at: Instant, ...OfEntity, row: number]>(
+      `UPDATE _sync_missing SET missed = 0, is_allowed = 0, is_vouched_for = 1, gone_run = NULL, asked_run = ?, asked_at = ?
+       WHERE ${ofRow}`,
+    ),
     /** Whether any row of the entity is noted: only then meeting a row can end that. */
-    isAny: (connector: ConnectorName, entity: EntityName): boolean =>
-      isAny.get(connector, entity) !== undefined,
+    isAny: db.prepare<OfEntity>('SELECT 1 FROM _sync_missing WHERE connector = ? AND entity = ? LIMIT 1'),
     /** The row exists after all, or is tombstoned: whatever walks have missed it does not count any more. */
-    end: (connector: ConnectorName, entity: EntityName, row: number): void =>
-      void end.run(connector, entity, row),
+    end: db.prepare<[...OfEntity, row: number]>(`DELETE FROM _sync_missing WHERE ${ofRow}`),
     /** Rows whose partition is pruned: nothing misses them any more. */
-    dropHomeless: (connector: ConnectorName): void => void dropHomeless.run(connector),
+    dropHomeless: db.prepare<[connector: string]>(
+      'DELETE FROM _sync_missing WHERE connector = ? AND partition NOT IN (SELECT id FROM _sync_partitions)',
+    ),
   };
 }

@@ -28,8 +28,6 @@ interface PlaceRow {
 }
 
 /** `_sync_also`: where rows have been met besides their home. */
-export type Places = ReturnType<typeof preparePlaces>;
-
 export function preparePlaces(db: Database.Database) {
   const ofRow = 'connector = :connector AND entity = :entity AND row = :row';
   const place = `place.gone IS ${standing.live} AS isLive, place.due_since IS NOT NULL AS isDue, place.origin, place.found_at AS foundAt,

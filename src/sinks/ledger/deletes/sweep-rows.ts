@@ -16,7 +16,7 @@ export function sweepRows(commit: Commit, limit: number): boolean {
   for (let left = limit; left > 0;) {
     const swept = ledger.partitions.nextUnswept.get({ connector, origin, entities });
     if (swept === undefined) {
-      ledger.missing.dropHomeless(connector);
+      ledger.missing.dropHomeless.run(connector);
       return true;
     }
     const table = current.tables.get(swept.entity)?.table;

@@ -19,8 +19,6 @@ interface Written extends Omit<Noted, 'gone'> {
 }
 
 /** Which files are wanted, noted in the transaction that stores or tombstones their records. */
-export type DownloadNotes = ReturnType<typeof prepareDownloadNotes>;
-
 export function prepareDownloadNotes(db: Database.Database) {
   const ofRecord = 'connector = ? AND entity = ? AND key = ?';
   const known = db.prepare<[string, string, string], Noted>(

@@ -67,14 +67,14 @@ export const keeping = {
     what: 'nothing has led to it, or was read in it, for too long',
     from: ['idle', 'unswept', 'emptied', 'resting'],
     to: ['unknown'],
-    by: ['retention'],
+    by: ['finish'],
     sql: 'DELETE FROM _sync_partitions WHERE id = :id',
   }),
   abandon: transition<{ readonly connector: string; readonly since: Instant }>({
     what: 'of a backfill that was not resumed for too long',
     from: anyKnown,
     to: ['unknown'],
-    by: ['retention'],
+    by: ['finish'],
     sql: "DELETE FROM _sync_partitions WHERE connector = :connector AND backfill <> '' AND found_at < :since",
   }),
   dropWindow: transition<{ readonly connector: string; readonly window: string }>({

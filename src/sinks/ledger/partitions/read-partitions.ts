@@ -83,8 +83,6 @@ interface EarlyEndsOf extends Omit<LeftoversOf, 'after'> {
 }
 
 /** What is read of `_sync_partitions` while runs write it. */
-export type PartitionReads = ReturnType<typeof preparePartitionReads>;
-
 export function preparePartitionReads(db: Database.Database) {
   const isReady = 'connector = ? AND backfill = ? AND ready = 1';
   const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
