@@ -1,20 +1,17 @@
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'definitions-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+  folder = temporaryFolder('definitions');
 });
 
 describe('loading definitions', () => {

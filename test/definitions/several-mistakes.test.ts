@@ -1,11 +1,11 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { formatProblem } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
@@ -16,10 +16,7 @@ const trackerData: unknown = JSON.parse(JSON.stringify(parseYaml('tracker', trac
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'mistakes-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+  folder = temporaryFolder('mistakes');
 });
 
 describe('a definition with mistakes of several kinds', () => {

@@ -1,13 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import {
   builtInDefinitionsFolder,
   findDefinitions,
   loadDefinitions,
 } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const text = `
 name: shelves
@@ -41,10 +41,7 @@ entities:
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'store-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+  folder = temporaryFolder('store');
 });
 
 describe('what a definition says about its store, its files and its credentials', () => {

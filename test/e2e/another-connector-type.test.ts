@@ -1,23 +1,18 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { entityNamed, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'type-'));
+  folder = temporaryFolder('type');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 it('walks a connector type that nothing but a YAML file describes, with a generic cursor in both spellings', async () => {
   const definition = loadDefinitions([folderOfDefinitions]).get('issue-tracker');

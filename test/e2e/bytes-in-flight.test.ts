@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { rmSync } from 'node:fs';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -18,16 +16,14 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { chosenEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
 import { startSeed } from '../support/trials.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'bytes-'));
+  folder = temporaryFolder('bytes');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const members = Array.from({ length: 600 }, (_, index): JsonObject => ({
   id: `m-${index}`,

@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { success } from '../support/hostile/replies.ts';
@@ -9,17 +6,15 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const notes = builtInDefinition('workspace-notes');
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'clock-behind-'));
+  folder = temporaryFolder('clock-behind');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 interface World {
   /** An edit of one page; its time is rounded down to the minute. */

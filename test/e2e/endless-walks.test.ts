@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/engine/prepare/change-span.ts';
 import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
@@ -12,18 +9,16 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 /** A sync that goes on for longer is broken off: without a bound it would never end. */
 const mostCalls = 3_000;
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'endless-'));
+  folder = temporaryFolder('endless');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const member = (index: number): JsonObject => ({
   id: `member-${index}`,

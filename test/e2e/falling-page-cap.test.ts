@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/engine/prepare/change-span.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -11,15 +8,13 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'falling-cap-'));
+  folder = temporaryFolder('falling-cap');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 interface World {
   /** Records that a page of members has at most, by the number of the call for members. */

@@ -1,22 +1,19 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { startSampleService } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const reporter = new URL('../support/report-peak-memory.mjs', import.meta.url).href;
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'memory-'));
+  folder = temporaryFolder('memory');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Peak memory in MiB of the program while it reads one list of so many members. */
 async function peakOf(members: number): Promise<number> {

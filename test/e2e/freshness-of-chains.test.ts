@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { Instant } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
@@ -14,17 +11,15 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'freshness-'));
+  folder = temporaryFolder('freshness');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const lists = [{ id: 'list-0' }, { id: 'list-1' }];
 const page = (rows: readonly JsonObject[], call: HostileCall): Reply =>

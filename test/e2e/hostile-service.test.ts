@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { rmSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
@@ -26,16 +24,14 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 import { startSeed } from '../support/trials.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'hostile-'));
+  folder = temporaryFolder('hostile');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Limits that let a stall be noticed within the test. */
 const limits = {

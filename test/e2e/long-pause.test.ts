@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { instant } from '../../src/core/clock.ts';
 import type { OnRunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -13,17 +10,15 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'pause-'));
+  folder = temporaryFolder('pause');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const lists = Array.from({ length: 8 }, (_, index): JsonObject => ({ id: `list-${index}` }));
 const members = Array.from({ length: 450 }, (_, index): JsonObject => ({

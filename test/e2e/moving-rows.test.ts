@@ -1,9 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../src/core/json.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { RunOptions } from '../../src/engine/run-options.ts';
@@ -15,6 +13,7 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { allEntities, identityFor } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const trials = repeats('TRIALS', { share: 3, full: 40 });
@@ -22,12 +21,9 @@ const firstSeed = startSeed();
 const hourMs = 3_600_000;
 
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'moving-'));
+  folder = temporaryFolder('moving');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 function movingDefinition() {
   const definition = loadDefinitions([folderOfDefinitions]).get('moving-rows');

@@ -1,22 +1,19 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { successText } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, syncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'poison-'));
+  folder = temporaryFolder('poison');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Records as text: some of them cannot be written down in any other way. */
 const deep = 100_000;

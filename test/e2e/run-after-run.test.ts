@@ -1,7 +1,6 @@
-import { mkdtempSync, readdirSync, rmSync, unlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -12,16 +11,14 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const hourMs = 60 * 60 * 1000;
 let folder: string;
-
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'runs-'));
+  folder = temporaryFolder('runs');
 });
-
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const page = (rows: readonly JsonObject[], call: HostileCall, cap = 1000): Reply => {
   const offset = Number(call.params['offset'] ?? 0);

@@ -1,19 +1,16 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
 import { decreased, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { syncOnce } from '../support/sync-once.ts';
 import { connector, sampled } from './metrics-names.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'metrics-'));
+  folder = temporaryFolder('metrics');
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('the metrics of a real run', () => {
   it('agree with its report, and never go down while it goes on', async () => {
