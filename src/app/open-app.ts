@@ -1,6 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import { estimateCalls, type CallEstimate } from '../engine/estimate-calls.ts';
-import { selectEntities, type Selection } from '../engine/select-entities.ts';
+import { selectEntities, type Selection } from '../engine/chosen-entities.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
 import { openExistingHistory, statusOf } from '../sinks/registry.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';

@@ -6,7 +6,7 @@ import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';
 import type { ServedLedger } from '../sinks/sink-access.ts';
-import type { SinkOverview } from './read-overviews.ts';
+import type { SinkOverview } from './connector-states.ts';
 
 /** The sinks of some connectors as a worker needs them: their ids, and their own account of what was run. */
 export interface ServedLedgers extends AsyncDisposable {

@@ -5,7 +5,7 @@ import type { RunEvent } from '../core/events.ts';
 import type { ConnectorId, RunId } from '../core/names.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import type { FileOptions } from '../engine/files/file-tally.ts';
-import { selectEntities } from '../engine/select-entities.ts';
+import { selectEntities } from '../engine/chosen-entities.ts';
 import { syncConnector } from '../engine/sync-connector.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { openFileFolder } from '../sinks/files/open-file-folder.ts';

@@ -7,7 +7,7 @@ import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
 import type { MetricSample } from '../telemetry/metrics-sample.ts';
 import { statesOf } from './connector-states.ts';
 import type { ServedLedgers } from './open-served-ledgers.ts';
-import { overviewOf } from './read-overviews.ts';
+import { overviewOf } from './connector-states.ts';
 
 /** The worker, from when it has started: what it is made of may be asked before. */
 export interface StartedWorker {

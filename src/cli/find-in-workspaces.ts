@@ -2,6 +2,7 @@ import type { App } from '../app/app.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
+import { fittingTable } from './output/fitting-table.ts';
 
 export interface FoundConnector {
   readonly workspace: string;
@@ -77,3 +78,23 @@ function typesOfSeveral(connectors: readonly ConnectorSummary[]): ReadonlySet<st
 function isOfType(definitionId: string | null, type: string | null): boolean {
   return definitionId !== null && definitionId.toLowerCase() === type?.toLowerCase();
 }
+
+/** Connectors behind the API; `config` names the entries that read them. */
+export function connectorTable(found: readonly FoundConnector[], width: number | null): readonly string[] {
+  const rows = found.map(({ workspace, id, name, definition, configured }) => [
+    workspace,
+    id,
+    definition ?? '?',
+    configured.join(', '),
+    name ?? '',
+  ]);
+  return fittingTable(columns, rows, width);
+}
+
+const columns = [
+  { title: 'workspace', align: 'left' },
+  { title: 'id', align: 'left' },
+  { title: 'definition', align: 'left' },
+  { title: 'config', align: 'left' },
+  { title: 'name', align: 'left' },
+] as const;

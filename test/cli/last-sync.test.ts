@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openServedLedgers } from '../../src/app/open-served-ledgers.ts';
-import { overviewOf, readOverviews } from '../../src/app/read-overviews.ts';
+import { overviewOf, readOverviews } from '../../src/app/connector-states.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { declarationOf } from '../../src/cli/output/drift-text.ts';
+import { declarationOf } from '../../src/cli/commands/schema.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { displayWidth } from '../../src/cli/output/display-width.ts';
+import { displayWidth } from '../../src/cli/output/text-table.ts';
 
 const columns = 110;
 const rows = 120;

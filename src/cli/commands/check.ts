@@ -2,19 +2,26 @@ import type { Command } from 'commander';
 import { openApp } from '../../app/open-app.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
-import type { LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
 import { checkConnectors } from './check/check-connectors.ts';
-import { openCheckProgress } from './check/check-progress.ts';
-import { checkRedis } from './check/check-redis.ts';
-import { attempt, marks, passed, skipped, summarize, type CheckResult } from './check/check-result.ts';
+import {
+  openCheckProgress,
+  attempt,
+  marks,
+  passed,
+  skipped,
+  summarize,
+  type CheckResult,
+} from './check/check-result.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { tellWaits } from '../output/tell-waits.ts';
 import { accessSink, openSink } from '../../sinks/registry.ts';
+import type { RedisFinding } from '../../jobs/examine-redis.ts';
 
 const weakSecret: CheckResult = {
   what: 'client secret',
@@ -119,4 +126,33 @@ async function checkDisk(sink: SinkSettings): Promise<string> {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
   }
   return `${count(freeMiB)} MiB free`;
+}
+
+/**
+ * The Redis of the config, where something would use it: a schedule, or rates that are shared through it. Without a
+ * schedule nothing fails for want of one.
+ */
+async function checkRedis(
+  settings: SettingsWith<'redis'>,
+  { clock }: Pick<CommandContext, 'clock'>,
+): Promise<readonly CheckResult[]> {
+  const isScheduled = [...settings.connectors.values()].some(({ schedule }) => schedule !== null);
+  if (!settings.redis.isConfigured && !isScheduled) return [];
+  // Loaded only here, as everywhere else in the command line.
+  const { examineRedis } = await import('../../jobs/examine-redis.ts');
+  const findings = await examineRedis(settings.redis, clock);
+  return findings.map((finding) => resultOf(finding, isScheduled));
+}
+
+function resultOf({ what, state, detail }: RedisFinding, isScheduled: boolean): CheckResult {
+  switch (state) {
+    case 'ok':
+      return passed(what, detail);
+    case 'warning':
+      return { what, state, detail, exitCode: exitCodes.ok };
+    case 'failed':
+      return isScheduled
+        ? { what, state, detail, exitCode: exitCodes.failed }
+        : skipped(what, `no schedule needs it, and rates are not shared without it: ${detail}`);
+  }
 }

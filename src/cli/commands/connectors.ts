@@ -1,8 +1,18 @@
 import type { Command } from 'commander';
-import type { Enter } from '../command-context.ts';
+import type { Enter, CommandContext } from '../command-context.ts';
 import { runCreate, type CreateFlags } from './connectors/create-connector.ts';
-import { runDelete } from './connectors/delete-connector.ts';
-import { runListConnectors, type ListFlags } from './connectors/list-connectors.ts';
+import type { App } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
+import { openAdministration } from '../../source/api/open-administration.ts';
+import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
+import { findInWorkspaces } from '../find-in-workspaces.ts';
+import { loadConfig } from '../load-config.ts';
+import { connectorTable } from '../find-in-workspaces.ts';
+import { tellWaits } from '../output/tell-waits.ts';
+import { definitionNamed } from './connectors/definition-id.ts';
+import { isConnectorId } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
+import { printable } from '../../telemetry/printable.ts';
 
 const examples = `
 Examples:
@@ -66,4 +76,91 @@ function addDelete(connectors: Command, enter: Enter): void {
     .action((id: string, flags: { readonly yes?: boolean }) =>
       enter((context) => runDelete(context, id, flags.yes === true)),
     );
+}
+
+interface ListFlags {
+  readonly workspace?: readonly string[];
+  readonly definition?: string;
+}
+
+async function runListConnectors(context: CommandContext, flags: ListFlags): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api');
+  const { terminal, signal } = context;
+  const definitionId = flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync connectors list',
+  });
+  const named = flags.workspace;
+  const workspaces = named ?? (await everyWorkspace(app, signal));
+  const search = { workspaces, definitionId, mayBeGone: named === undefined };
+  const found = await findInWorkspaces(app, search, signal);
+  terminal.printJson({ connectors: found });
+  if (found.length === 0) terminal.print('No connectors.');
+  else for (const line of connectorTable(found, terminal.columns())) terminal.print(line);
+  return exitCodes.ok;
+}
+
+/** A token of one workspace sees no list of them. */
+async function everyWorkspace(app: App, signal: AbortSignal): Promise<readonly string[]> {
+  const { baseUrl, scopedToWorkspace } = app.settings.api;
+  if (scopedToWorkspace !== null) return [scopedToWorkspace];
+  const filter = { nameContains: null, status: null };
+  const workspaces = await openAdministration(app.client, baseUrl).workspaces(filter, signal);
+  return workspaces.map(({ name }) => name);
+}
+
+async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api');
+  const { terminal, signal } = context;
+  if (!isConnectorId(id)) {
+    throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);
+  }
+  await using app = await openApp({
+    settings,
+    clock: tellWaits(context),
+    command: 'connector-sync connectors delete',
+  });
+  const using = await readersOf(app, id, signal);
+  if (!isSure) {
+    const { name, definitionId } = await app.client.connector(id, signal);
+    const definition = [...settings.definitions.values()].find(
+      ({ id: known }) => known === definitionId?.toLowerCase(),
+    );
+    const command = `${context.program} connectors delete ${id} --yes`;
+    terminal.printJson({ id, name, definition: definition?.name ?? null, using, isDone: false, command });
+    const type = definition?.name ?? 'a type without a definition here';
+    terminal.print(`${id}${name === null ? '' : ` (${printable(name)})`}, ${type}, would be deleted.`);
+    tellUsing(context, using);
+    terminal.print(`Nothing was changed. To do it: ${command}`);
+    return exitCodes.ok;
+  }
+  const job = await openAdministration(app.client, settings.api.baseUrl).deleteConnector(id, signal);
+  terminal.printJson({ id, using, isDone: true, job });
+  terminal.print(`${id} is deleted${job === null ? '' : ` (job ${printable(job)})`}.`);
+  tellUsing(context, using);
+  return exitCodes.ok;
+}
+
+/** Names of the config's connectors that read it: by its id, or as the only one of its type in their workspace. */
+async function readersOf(app: App, id: string, signal: AbortSignal): Promise<readonly string[]> {
+  const configured = [...app.settings.connectors.values()];
+  const workspaces = configured.flatMap(({ address }) =>
+    address.kind === 'workspace' ? [address.workspace] : [],
+  );
+  const search = { workspaces: [...new Set(workspaces)], definitionId: null, mayBeGone: true };
+  const found = (await findInWorkspaces(app, search, signal)).find((one) => one.id === id);
+  return configured
+    .filter(({ name, address }) =>
+      address.kind === 'id' ? address.id === id : found?.configured.includes(name) === true,
+    )
+    .map(({ name }) => name);
+}
+
+function tellUsing({ terminal }: CommandContext, using: readonly string[]): void {
+  if (using.length === 0) return;
+  terminal.print(
+    `The config's ${using.join(', ')} ${using.length === 1 ? 'reads' : 'read'} it: without it, syncs of it fail. What is stored stays.`,
+  );
 }

@@ -5,8 +5,10 @@ import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { definitionTable } from '../output/definition-table.ts';
 import { tellWaits } from '../output/tell-waits.ts';
+import { displayWidth } from '../output/text-table.ts';
+import { fittingTable } from '../output/fitting-table.ts';
+import { textTable } from '../output/text-table.ts';
 
 export function addDefinitions(command: Command, enter: Enter): void {
   command
@@ -43,3 +45,20 @@ async function runDefinitions(context: CommandContext, name: string | null): Pro
 function definitionOf({ id }: SourceDefinition, known: readonly Definition[]): Definition | undefined {
   return known.find((one) => one.id.toLowerCase() === id?.toLowerCase());
 }
+
+/** Connector types that the API offers: name, definition, id, level of support. The last has no room in 80 columns, and goes first. */
+export function definitionTable(
+  rows: readonly (readonly string[])[],
+  width: number | null,
+): readonly string[] {
+  const whole = textTable(columns, rows);
+  if (width === null || whole.every((line) => displayWidth(line) <= width)) return whole;
+  return fittingTable(columns.slice(0, -1), rows, width);
+}
+
+const columns = [
+  { title: 'name', align: 'left' },
+  { title: 'definition', align: 'left' },
+  { title: 'id', align: 'left' },
+  { title: 'support', align: 'left' },
+] as const;

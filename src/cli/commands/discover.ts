@@ -9,8 +9,8 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findInWorkspaces } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
-import { connectorTable } from '../output/connector-table.ts';
-import { wrapped } from '../output/wrapped.ts';
+import { connectorTable } from '../find-in-workspaces.ts';
+import { wrapped } from '../output/text-table.ts';
 import { tellWaits } from '../output/tell-waits.ts';
 
 interface DiscoverFlags {

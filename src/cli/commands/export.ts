@@ -1,5 +1,5 @@
-import type { Command } from 'commander';
 import { resolve } from 'node:path';
+import type { Command } from 'commander';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
@@ -7,13 +7,12 @@ import { exportEnd, nothingStored, type ExportEnd, type Written } from '../../ex
 import { jsonlFormat } from '../../export/jsonl-format.ts';
 import type { RecordFormat } from '../../export/record-format.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import type { RecordReader } from '../../sinks/record-reader.ts';
+import type { RecordReader, StoredRecord } from '../../sinks/record-reader.ts';
 import { openExistingRecords } from '../../sinks/registry.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { openOutputFile } from './export/open-output-file.ts';
-import { writeRecords } from './export/write-records.ts';
 import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
 import { writePrivateFile } from '../output/write-files.ts';
@@ -141,4 +140,30 @@ function exportEndText({ connector, entity, upserts, deletes, nextSeq, run, asOf
   const age = asOf === null ? 'never read completely yet' : `fresh up to ${asOf}`;
   const last = run === null ? 'no successful sync yet' : `last successful sync ${run.run}`;
   return `${what}; ${age}; ${last}; next time: --since-seq ${nextSeq}`;
+}
+
+const batchChars = 64 * 1024;
+
+/** Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it is aborted. */
+async function writeRecords(
+  format: RecordFormat,
+  batches: AsyncIterable<readonly StoredRecord[]> | readonly never[],
+  write: (text: string) => Promise<boolean>,
+  signal: AbortSignal,
+): Promise<Written | null> {
+  const written = { upserts: 0, deletes: 0 };
+  let text = format.head;
+  for await (const records of batches) {
+    for (const record of records) {
+      text += format.text(record);
+      written[record.isDeleted ? 'deletes' : 'upserts'] += 1;
+      if (text.length < batchChars) continue;
+      if (!(await write(text))) return null;
+      signal.throwIfAborted();
+      text = '';
+    }
+  }
+  if (text !== '' && !(await write(text))) return null;
+  signal.throwIfAborted();
+  return written;
 }

@@ -5,8 +5,12 @@ import type { DriftRow } from '../../sinks/drift.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { declarationOf, driftText } from '../output/drift-text.ts';
 import { openExistingHistory } from '../../sinks/registry.ts';
+import { isDeclaredName } from '../../core/names.ts';
+import { isReservedName } from '../../definitions/yaml-data.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import { toTheMinute } from '../output/about-time.ts';
+import { fittingTable } from '../output/fitting-table.ts';
 
 export function addSchema(schema: Command, enter: Enter): void {
   schema
@@ -53,3 +57,66 @@ async function readDrift({ name, sink }: ConnectorSettings): Promise<readonly Dr
   await using history = await openExistingHistory(sink);
   return (await history?.drift(name)) ?? null;
 }
+
+/** Words that YAML reads as something else than a name, unless they are quoted. */
+const notPlain = /^(?:null|true|false|yes|no|on|off|y|n)$/;
+
+/** The drift of one connector for a person. Field names come from outside: tables make them inert. */
+function driftText(
+  { name, definition, sink }: Pick<ConnectorSettings, 'name' | 'definition' | 'sink'>,
+  drift: readonly DriftRow[],
+  width: number | null,
+): readonly string[] {
+  if (drift.length === 0) return [`${name}: no drift (${definition.name}, sink ${sink.name})`];
+  const fields = counted(drift.length, 'field');
+  const rows = drift.map((row) => [
+    row.entity,
+    row.field === '*' ? '* (names beyond the first 200)' : row.field,
+    row.types.join(', '),
+    row.kind === 'misfit' ? `does not fit ${typeIn(definition, row)}` : 'undeclared',
+    places[row.place],
+    toTheMinute(row.firstSeenAt),
+    declarationOf(row) ?? '',
+  ]);
+  return [
+    `${name}: ${fields} not declared by ${definition.name} (sink ${sink.name}); paste the last column below "fields:" to declare them`,
+    ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
+  ];
+}
+
+/** The line that declares the field, for below `fields:`; null where no definition could have it, or has it already. */
+export function declarationOf({
+  field,
+  kind,
+  types,
+}: Pick<DriftRow, 'field' | 'kind' | 'types'>): string | null {
+  if (kind === 'misfit' || !isDeclaredName(field) || isReservedName(field)) return null;
+  const [first, ...others] = new Set(types.filter((type) => type !== 'null'));
+  const areNumbers = [first, ...others].every((type) => type === 'integer' || type === 'number');
+  const type = others.length === 0 ? (first ?? 'any') : areNumbers ? 'number' : 'any';
+  return `${notPlain.test(field) ? `'${field}'` : field}: ${type}`;
+}
+
+function typeIn(definition: ConnectorSettings['definition'], { entity, field }: DriftRow): string {
+  const tables = [...definition.entities.values()].flatMap(({ table, explodedTable }) =>
+    explodedTable === null ? [table] : [table, explodedTable],
+  );
+  const column = tables.find((table) => table.entity === entity)?.columns.find(({ name }) => name === field);
+  return column?.type ?? 'its column';
+}
+
+const places: Readonly<Record<DriftRow['place'], string>> = {
+  extra: '_extra',
+  column: 'a column',
+  quarantine: 'quarantine',
+};
+
+const columns = [
+  { title: 'entity', align: 'left' },
+  { title: 'field', align: 'left' },
+  { title: 'came as', align: 'left' },
+  { title: 'is', align: 'left' },
+  { title: 'kept in', align: 'left' },
+  { title: 'first seen', align: 'left' },
+  { title: 'to declare it', align: 'left' },
+] as const;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { JsonValue } from '../../core/json.ts';
+import { type JsonValue, isJsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
@@ -11,13 +11,12 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { jsonText } from '../output/json-text.ts';
 import { loadConfig } from '../load-config.ts';
 import { answerTable } from './search/answer-table.ts';
-import { askedFields } from './search/asked-fields.ts';
 import { openLocalSearcher } from './search/open-local-searcher.ts';
 import { openRemoteSearcher } from './search/open-remote-searcher.ts';
 import { readQuery, type QueryFlags } from './search/read-query.ts';
 import type { FoundPage } from './search/searcher.ts';
 import { writeAllPages } from './search/write-all-pages.ts';
-import { wrapped } from '../output/wrapped.ts';
+import { wrapped } from '../output/text-table.ts';
 
 interface SearchFlags extends QueryFlags {
   readonly format?: string;
@@ -122,4 +121,23 @@ function tellMore({ terminal }: CommandContext, { records, hasMore, cursor, took
   const took = tookMs === null ? '' : ` in ${duration(tookMs)}`;
   const more = !hasMore || cursor === null ? '' : `; next page: the same with --cursor ${printable(cursor)}`;
   terminal.note(`${counted(records.length, 'record')}${took}${more}`);
+}
+
+/** The fields that a query sorts and chooses by, in this order: each by its whole name, and by the first name of its path. */
+export function askedFields(query: JsonValue): readonly string[] {
+  if (!isJsonObject(query)) return [];
+  const { sort = null, filter = null } = query;
+  const sorted = Array.isArray(sort)
+    ? sort.flatMap((one) => (isJsonObject(one) ? Object.keys(one) : []))
+    : [];
+  return [...sorted, ...fieldsOf(filter)].flatMap((path) => [path, path.split('.')[0] ?? path]);
+}
+
+function fieldsOf(filter: JsonValue): readonly string[] {
+  if (!isJsonObject(filter)) return [];
+  return Object.entries(filter).flatMap(([operator, operand]) => {
+    if (Array.isArray(operand)) return operand.flatMap(fieldsOf);
+    if (operator === 'not') return fieldsOf(operand);
+    return isJsonObject(operand) ? Object.keys(operand) : [];
+  });
 }

@@ -7,7 +7,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
-import { overviewOf, readOverviews, type SinkOverview } from '../../app/read-overviews.ts';
+import { overviewOf, readOverviews, type SinkOverview } from '../../app/connector-states.ts';
 import { failureLimit, statusText, type ShownStatus } from '../output/status-text.ts';
 
 const quarantineLimit = 3;

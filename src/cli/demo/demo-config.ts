@@ -1,4 +1,15 @@
+import { join } from 'node:path';
 import type { ServedAccount } from '../commands/serve/serve-samples.ts';
+import type { Secret } from '../../core/secret.ts';
+import type { Service } from '../../service/start-service.ts';
+import { loadSettings } from '../../settings/load-settings.ts';
+import type { Settings } from '../../settings/settings.ts';
+import type { CommandContext } from '../command-context.ts';
+import { registerSecrets } from '../load-config.ts';
+import { writePrivateFile } from '../output/write-files.ts';
+import { usage } from '../../core/usage-error.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/load-definitions.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 /** Where the demo's records came from, whatever port it was this time: else a second run would meet another identity. */
 export const demoBaseUrl = 'demo';
@@ -68,4 +79,53 @@ ${when}    concurrency: 8
 ${when}    concurrency: 8
     rateLimit: { requestsPerSecond: 1000 }
 `;
+}
+
+interface DemoSettingsOptions {
+  readonly directory: string;
+  readonly service: Service;
+  /** The service's client secret. */
+  readonly secret: string;
+  readonly schedule: DemoSchedule | null;
+  /** Null: the demo uses none. */
+  readonly redisUrl: Secret | null;
+}
+
+/** Through a config file of its own, as any other sync: what the demo shows is what the program does. */
+export async function demoSettings(
+  context: CommandContext,
+  { directory, service, secret, schedule, redisUrl }: DemoSettingsOptions,
+): Promise<Settings> {
+  const file = join(directory, 'connector-sync.yaml');
+  await writePrivateFile(file, demoConfigText(schedule), false);
+  const env = {
+    ...context.env,
+    [demoVariables.url]: service.url,
+    [demoVariables.secret]: secret,
+    ...(redisUrl === null ? {} : { REDIS_URL: redisUrl.reveal() }),
+  };
+  const settings = loadSettings({ file, env });
+  registerSecrets(settings, context);
+  return settings;
+}
+
+/** The local service of the demo, with both sample accounts as they are at a revision. Throws USAGE for a port that cannot be used. */
+export async function startDemoService(
+  portText: string,
+  clientSecret: string,
+  revision = 0,
+): Promise<Service> {
+  const port = wholeNumber('--port', portText, 65_535);
+  const { serveSamples } = await import('../commands/serve/serve-samples.ts');
+  return await serveSamples({
+    port,
+    clientId: 'demo',
+    clientSecret,
+    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    accounts: demoAccounts(revision),
+    otherwise: { size: 'tiny', seed: 1, revision },
+  }).catch((error: unknown) => {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EADDRINUSE')) throw error;
+    throw usage(`Port ${port} is taken by another program. Leave --port out for any free one.`);
+  });
 }

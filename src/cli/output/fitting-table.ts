@@ -1,6 +1,6 @@
 import { printable } from '../../telemetry/printable.ts';
-import { wrapped } from './wrapped.ts';
-import { displayWidth } from './display-width.ts';
+import { wrapped } from './text-table.ts';
+import { displayWidth } from './text-table.ts';
 import { columnGap, textTable, type TableColumn } from './text-table.ts';
 
 /**

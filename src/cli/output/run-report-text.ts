@@ -7,7 +7,7 @@ import { jsonText } from './json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
 import type { TableColumn } from './text-table.ts';
-import { wrapped } from './wrapped.ts';
+import { wrapped } from './text-table.ts';
 
 const shownFailures = 10;
 const indent = '  ';

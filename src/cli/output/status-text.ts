@@ -14,7 +14,7 @@ import { toTheMinute } from './about-time.ts';
 import { jsonText } from './json-text.ts';
 import { withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
-import { wrapped } from './wrapped.ts';
+import { wrapped } from './text-table.ts';
 
 export interface ShownStatus {
   readonly connector: ConnectorSettings;

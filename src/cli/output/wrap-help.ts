@@ -1,4 +1,4 @@
-import { displayWidth } from './display-width.ts';
+import { displayWidth } from './text-table.ts';
 
 const exampleNote = /^(\s*\$ .*?\S)(?:\s{2,}(\S.*))?$/;
 /** `  --flag <value>  what it does`: where the second column begins. */

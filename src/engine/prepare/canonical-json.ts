@@ -1,4 +1,6 @@
 import type { JsonValue } from '../../core/json.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { Quarantined, QuarantineReason } from '../../core/records.ts';
 
 /** A record nested deeper than this is not stored: readers of the JSON text (SQLite's own among them) stop near 1000. */
 export const maxDepth = 200;
@@ -146,4 +148,32 @@ function stepsOf(value: object): Step[] {
 
 function scalarText(value: Exclude<JsonValue, object> | null): string {
   return typeof value === 'bigint' ? String(value) : JSON.stringify(value);
+}
+
+const maxQuarantinedChars = 1024 * 1024;
+
+/** The record for the quarantine: whole, except where its size is what it is refused for. */
+export function refuseRecord(
+  entity: EntityName,
+  reason: QuarantineReason,
+  detail: string,
+  raw: JsonValue,
+): Quarantined {
+  const text = wholeJson(raw);
+  const isCut = text.length > maxQuarantinedChars && (reason === 'too-deep' || reason === 'too-large');
+  return {
+    entity,
+    reason,
+    detail: isCut
+      ? `${detail}; the first ${maxQuarantinedChars} of ${text.length} characters are kept`
+      : detail,
+    record: isCut ? text.slice(0, maxQuarantinedChars) : text,
+  };
+}
+
+/** What a value is, for a person; a short one as it came. */
+export function kindOf(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `${typeof value} ${String(value).slice(0, 40)}`;
 }

@@ -21,7 +21,7 @@ import {
 } from './schema-policy.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
 import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
-import { kindOf, refuseRecord } from './refuse-record.ts';
+import { kindOf, refuseRecord } from './canonical-json.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;

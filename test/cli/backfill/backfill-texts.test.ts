@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseInstant } from '../../../src/cli/commands/backfill/parse-instant.ts';
+import { parseInstant } from '../../../src/app/backfill.ts';
 import { formatWindowLength, parseWindowLength } from '../../../src/app/backfill.ts';
 
 const hourMs = 3_600_000;

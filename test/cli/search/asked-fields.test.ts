@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { askedFields } from '../../../src/cli/commands/search/asked-fields.ts';
+import { askedFields } from '../../../src/cli/commands/search.ts';
 
 it('names what a query sorts by, then what it chooses by, at any depth', () => {
   const filter = {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { definitionTable } from '../../../src/cli/output/definition-table.ts';
+import { definitionTable } from '../../../src/cli/commands/definitions.ts';
 
 const id = '6e00b415-b02e-4160-bf02-58176a0ae687';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { wrapped } from '../../../src/cli/output/wrapped.ts';
+import { wrapped } from '../../../src/cli/output/text-table.ts';
 
 it('breaks an enumeration behind commas and keeps each part whole', () => {
   const text = '  left: lists (1 partition), list_members (12 partitions), tags (3 partitions)';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { backfillWindows, mostWindows } from '../../../src/engine/plan-backfill.ts';
 import { windowText } from '../../../src/engine/run-options.ts';
-import { parseInstant } from '../../../src/cli/commands/backfill/parse-instant.ts';
+import { parseInstant } from '../../../src/app/backfill.ts';
 import { parseWindowLength } from '../../../src/app/backfill.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 

@@ -1,6 +1,7 @@
 import { exitCodeOfError, exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { count } from '../../../telemetry/progress-text.ts';
 import { errorDocument } from '../../output/report-error.ts';
+import type { CommandContext } from '../../command-context.ts';
 
 /** One line of `check`. A warning says what may bite later and changes no exit code. */
 export interface CheckResult {
@@ -75,4 +76,32 @@ function firstOf(kind: readonly CheckResult[], many: string, what: string): read
     ...kind.slice(0, mostNamed),
     { ...first, what: many, detail: `${count(more)} more ${what}${code}` },
   ];
+}
+
+const firstMs = 1_000;
+const redrawMs = 100;
+const lineMs = 10_000;
+
+/** What takes minutes is told: after a second, redrawn in place on a terminal, and elsewhere a line every ten seconds. */
+interface CheckProgress extends Disposable {
+  tell(line: () => string): void;
+}
+
+export function openCheckProgress({
+  terminal,
+  clock,
+}: Pick<CommandContext, 'terminal' | 'clock'>): CheckProgress {
+  const isLive = terminal.style !== null;
+  let nextMs = clock.now() + firstMs;
+  return {
+    tell(line) {
+      if (clock.now() < nextMs) return;
+      nextMs = clock.now() + (isLive ? redrawMs : lineMs);
+      if (isLive) terminal.redraw([line()]);
+      else terminal.addLine(line());
+    },
+    [Symbol.dispose]: () => {
+      if (isLive) terminal.redraw([]);
+    },
+  };
 }

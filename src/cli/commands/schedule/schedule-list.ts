@@ -10,7 +10,7 @@ import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { pageOf, pageRemarks, type ListFlags } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
 import { reachQueues } from '../../reach-queues.ts';
-import { overviewOf, readOverviews, type SinkOverview } from '../../../app/read-overviews.ts';
+import { overviewOf, readOverviews, type SinkOverview } from '../../../app/connector-states.ts';
 import {
   backlogLines,
   givenUpLines,

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonValue } from '../../../core/json.ts';
 import { printable } from '../../../telemetry/printable.ts';
 import { jsonText } from '../../output/json-text.ts';
-import { cutToWidth, displayWidth } from '../../output/display-width.ts';
+import { cutToWidth, displayWidth } from '../../output/text-table.ts';
 import { columnGap, textTable } from '../../output/text-table.ts';
 
 export interface AnswerTable {
