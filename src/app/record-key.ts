@@ -1,8 +1,7 @@
 import type { JsonValue } from '../core/json.ts';
-import type { ColumnValue, EntityTable, FieldType } from '../core/records.ts';
+import { keyTextOf, type ColumnValue, type EntityTable, type FieldType } from '../core/records.ts';
 import { usage } from '../core/usage-error.ts';
 import { toColumnValue } from '../engine/prepare/column-value.ts';
-import { keyTextOf } from '../sinks/ledger/key-text.ts';
 
 /** A record's key as a person named it. */
 export interface RecordKey {

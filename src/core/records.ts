@@ -39,6 +39,11 @@ export interface PreparedRecord {
   readonly file?: RecordFile | null;
 }
 
+/** The text of a key's parts: what a store reads back gives the same text again. */
+export function keyTextOf(parts: readonly ColumnValue[]): string {
+  return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
+}
+
 /** A file that can be downloaded, as its record tells of it. Name and type come from outside. */
 export interface RecordFile {
   /** Of the `download` that asks for it. */

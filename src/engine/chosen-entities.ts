@@ -1,3 +1,4 @@
+import { globPattern } from '../core/glob.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
@@ -66,16 +67,18 @@ export function selectEntities(
 ): Selection {
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
-    if (!names.some((name) => matches(glob, name))) {
+    if (!names.some((name) => globPattern(glob).test(name))) {
       throw new SyncError(`No entity matches "${glob}"; there are ${names.join(', ')}.`, {
         code: 'USAGE',
         recovery: 'stop',
       });
     }
   }
-  const excluded = new Set(names.filter((name) => globs.exclude.some((glob) => matches(glob, name))));
+  const excluded = new Set(
+    names.filter((name) => globs.exclude.some((glob) => globPattern(glob).test(name))),
+  );
   const selected = names.filter(
-    (name) => globs.select.length === 0 || globs.select.some((glob) => matches(glob, name)),
+    (name) => globs.select.length === 0 || globs.select.some((glob) => globPattern(glob).test(name)),
   );
   const kept = new Map<EntityName, ChosenEntity>();
   const addedParents: EntityName[] = [];
@@ -105,9 +108,4 @@ export function selectEntities(
     return entity === undefined ? [] : [[name, entity]];
   });
   return { entities: new Map(inOrder), addedParents };
-}
-
-function matches(glob: string, name: string): boolean {
-  const pattern = glob.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${pattern.join('.*')}$`).test(name);
 }

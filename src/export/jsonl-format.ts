@@ -1,6 +1,5 @@
-import type { EntityTable } from '../core/records.ts';
+import { keyTextOf, type EntityTable } from '../core/records.ts';
 import { lineWriters } from '../sinks/jsonl/line.ts';
-import { keyTextOf } from '../sinks/ledger/key-text.ts';
 import type { RecordFormat } from './record-format.ts';
 
 /** A record per line as JSON, in the shape that the files of a JSONL sink have; of a deleted one the key alone. */

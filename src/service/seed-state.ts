@@ -1,4 +1,4 @@
-import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { toStoredConfig } from './routes/connector-config.ts';
 import type { Application, ServiceState } from './state/service-state.ts';
@@ -109,8 +109,4 @@ function knownDefinition(definitions: ReadonlyMap<string, Definition>, name: str
   const definition = definitions.get(name);
   if (definition !== undefined) return definition;
   throw usage(`Expected one of the definitions ${[...definitions.keys()].join(', ')}, got ${name}.`);
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

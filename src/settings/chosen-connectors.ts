@@ -1,3 +1,4 @@
+import { globPattern } from '../core/glob.ts';
 import { isConnectorName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
@@ -31,7 +32,7 @@ export function connectorsMatching(
 ): readonly ConnectorSettings[] {
   checkSome(settings);
   const all = [...settings.connectors.values()];
-  const patterns = globs.map((glob) => ({ glob, pattern: patternOf(glob) }));
+  const patterns = globs.map((glob) => ({ glob, pattern: globPattern(glob) }));
   for (const { glob, pattern } of patterns) {
     if (all.some(({ name }) => pattern.test(name))) continue;
     throw usage(`No connector matches "${glob}"; the config has ${someOf(settings)}.`);
@@ -68,9 +69,4 @@ function checkSome(settings: LocalSettings): void {
   throw usage(
     `Expected at least one connector in ${settings.file}, there is none. Add one below "connectors:".`,
   );
-}
-
-function patternOf(glob: string): RegExp {
-  const texts = glob.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
-  return new RegExp(`^${texts.join('.*')}$`);
 }

@@ -1,5 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { globPattern } from '../core/glob.ts';
 
 export type FoundFiles =
   { readonly ok: true; readonly files: readonly string[] } | { readonly ok: false; readonly why: string };
@@ -46,8 +47,7 @@ function matching(pattern: string): readonly string[] {
 
 function entriesLike(folder: string, pattern: string): readonly string[] {
   if (kindOf(folder) !== 'folder') return [];
-  const texts = pattern.split('*').map((text) => text.replaceAll(/[.+?^${}()|[\]\\]/g, String.raw`\$&`));
-  const isLike = new RegExp(`^${texts.join('.*')}$`);
+  const isLike = globPattern(pattern);
   return readdirSync(folder)
     .filter((name) => isLike.test(name) && (pattern.startsWith('.') || !name.startsWith('.')))
     .sort()

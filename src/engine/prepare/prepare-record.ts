@@ -1,13 +1,14 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type {
-  Column,
-  ColumnValue,
-  EntityTable,
-  FieldDrift,
-  FieldType,
-  PreparedRecord,
-  Quarantined,
-  QuarantineReason,
+import {
+  keyTextOf,
+  type Column,
+  type ColumnValue,
+  type EntityTable,
+  type FieldDrift,
+  type FieldType,
+  type PreparedRecord,
+  type Quarantined,
+  type QuarantineReason,
 } from '../../core/records.ts';
 import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
 import { toColumnValue, copiedFields } from './column-value.ts';
@@ -231,10 +232,6 @@ function injectedValues(
 /** '' where all of the field is volatile. */
 function stableTextOf(volatile: readonly (readonly string[])[], value: JsonValue): string {
   return volatile.some((path) => path.length === 0) ? '' : canonicalJsonWithout(value, volatile);
-}
-
-function keyTextOf(parts: readonly ColumnValue[]): string {
-  return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
 }
 
 /** So that a field called __proto__ is a field like any other. */

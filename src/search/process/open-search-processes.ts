@@ -1,10 +1,10 @@
+import PQueue from 'p-queue';
 import { builtModule } from '../../core/program-files.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { SearchAnswer } from '../search-answer.ts';
 import { checkCallSize, startSearchProcess, type SearchProcess } from './start-search-process.ts';
 import type { SearchCall } from './search-message.ts';
-import { searchSlots } from './search-slots.ts';
 
 export interface SearchProcessesOptions {
   /** At most so many at once; each is started when it is first needed. */
@@ -42,7 +42,8 @@ const idleMs = 60_000;
 export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
   const { processes, maxWaiting, clock, deadlineMs } = options;
   const entry = options.entry ?? builtModule('search/process/search-process');
-  const slots = searchSlots({ slots: processes, maxWaiting });
+  const slots = new PQueue({ concurrency: processes });
+  let isClosed = false;
   const alive = new Set<SearchProcess>();
   const idle = new Map<SearchProcess, AbortController>();
   const searches = new Set<AbortController>();
@@ -76,21 +77,34 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
       () => undefined,
     );
   };
-  /** Its place is free when the process is: no more of them than there may be, not even for a moment. */
-  const giveBack = async (one: SearchProcess): Promise<void> => {
+  /** Resolves with what frees the slot. The signal only ends the wait: from then on the slot is the caller's until it frees it. */
+  const takeSlot = (signal: AbortSignal): Promise<() => void> =>
+    new Promise((resolve, reject) => {
+      const waiting = new AbortController();
+      const stopWaiting = (): void => waiting.abort(signal.reason);
+      signal.addEventListener('abort', stopWaiting, { once: true });
+      const hold = (): Promise<void> => {
+        signal.removeEventListener('abort', stopWaiting);
+        return new Promise(resolve);
+      };
+      slots.add(hold, { signal: waiting.signal }).catch(reject);
+    });
+  /** The slot is free when the process is gone: there are never more processes than slots. */
+  const giveBack = async (one: SearchProcess, freeSlot: () => void): Promise<void> => {
     if (one.isEnding()) await one.gone;
     else keep(one);
-    slots.release();
+    freeSlot();
   };
   const searchWithin = async (call: SearchCall, signal: AbortSignal): Promise<SearchAnswer> => {
-    await slots.take(signal);
+    if (slots.pending === processes && slots.size >= maxWaiting) throw busy(slots.size);
+    const freeSlot = await takeSlot(signal);
     const one = takeProcess();
     try {
       await within(one, { clock, ms: startMs, signal, late: didNotStart }, one.ready);
       const limit = { clock, ms: deadlineMs + graceMs, signal, late: () => tooSlow(deadlineMs) };
       return await within(one, limit, one.ask(call));
     } finally {
-      void giveBack(one);
+      void giveBack(one, freeSlot);
     }
   };
 
@@ -98,6 +112,7 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
     search: async (call, given) => {
       checkCallSize(call.params);
       given.throwIfAborted();
+      if (isClosed) throw interrupted();
       const ending = new AbortController();
       const end = (): void => ending.abort(given.reason);
       given.addEventListener('abort', end, { once: true });
@@ -110,7 +125,7 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
       }
     },
     [Symbol.asyncDispose]: async () => {
-      slots.close(interrupted());
+      isClosed = true;
       for (const ending of searches) ending.abort(interrupted());
       for (const one of alive) one.kill();
       await Promise.all([...alive].map(({ gone }) => gone));
@@ -154,6 +169,13 @@ async function within<Result>(
   }
 }
 
+function busy(waiting: number): SyncError {
+  return new SyncError(
+    `All search processes are busy and ${waiting} searches are waiting. Try again in a moment.`,
+    { code: 'SEARCH_BUSY', recovery: 'throttle', context: { waiting } },
+  );
+}
+
 function didNotStart(): SyncError {
   return new SyncError(
     `A search process was not ready within ${startMs / 1000} s. Try again when the machine has less to do.`,
@@ -171,9 +193,6 @@ function tooSlow(deadlineMs: number): SyncError {
 function interrupted(): SyncError {
   return new SyncError(
     'The search was broken off, because the program that made it is stopping. Search again when it is back.',
-    {
-      code: 'INTERRUPTED',
-      recovery: 'retry',
-    },
+    { code: 'INTERRUPTED', recovery: 'retry' },
   );
 }

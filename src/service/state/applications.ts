@@ -2,6 +2,7 @@ import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypt
 import { hasAtMostCharacters } from '../../core/characters.ts';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { StateFile } from './open-state-file.ts';
 import { isPlainName, plainNameRule } from './plain-name.ts';
 import { hashSecret, matchesSecret, matchesSecretNow, unmatchedHash, type HashCost } from './secret-hash.ts';
@@ -132,8 +133,4 @@ function checkSecret(secret: string): void {
 
 function lost(): SyncError {
   return new SyncError('An application was lost.', { code: 'INTERNAL', recovery: 'stop' });
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

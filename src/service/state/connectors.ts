@@ -3,6 +3,7 @@ import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
 import { isConnectorId } from '../../core/names.ts';
+import { usage } from '../../core/usage-error.ts';
 import { readJson, writeJson } from '../../sinks/ledger/json-text.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { connectorStatements, type ConnectorRow } from './connector-statements.ts';
@@ -130,8 +131,4 @@ function tooMany(): ApiError {
   return new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
     errorCode: 'limit_reached',
   });
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

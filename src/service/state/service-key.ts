@@ -13,6 +13,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';
 import { toStateError } from './state-error.ts';
@@ -130,8 +131,4 @@ function parseKey(text: string, place: string): Buffer {
 
 function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

@@ -1,11 +1,6 @@
 import type { ColumnValue } from '../../core/records.ts';
 import { readJson } from './json-text.ts';
 
-/** The parts of a key as `PreparedRecord.keyText` has them: what a store reads back gives the same text again. */
-export function keyTextOf(parts: readonly ColumnValue[]): string {
-  return `[${parts.map((part) => (typeof part === 'string' ? JSON.stringify(part) : String(part))).join(',')}]`;
-}
-
 /** The parts of a key's text as columns hold them; null for a text that is no key of `length` parts. */
 export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
   const parts = readParts(keyText);

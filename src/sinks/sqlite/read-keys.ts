@@ -1,5 +1,4 @@
-import type { ColumnValue } from '../../core/records.ts';
-import { keyTextOf } from '../ledger/key-text.ts';
+import { keyTextOf, type ColumnValue } from '../../core/records.ts';
 import { openStoredKeys } from '../ledger/read-stored-keys.ts';
 import { tableName } from '../ledger/record-store.ts';
 import type { KeyAndHash, KeyReader } from '../record-reader.ts';

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { ColumnValue } from '../../core/records.ts';
-import { keyPartsOf, keyTextOf } from '../ledger/key-text.ts';
+import { keyTextOf, type ColumnValue } from '../../core/records.ts';
+import { keyPartsOf } from '../ledger/key-text.ts';
 import { tableName, type HomedRow, type ReadRow, type RowReader } from '../ledger/record-store.ts';
 import { quoted } from './quoted.ts';
 import { liveRowsSql } from './table-sql.ts';

@@ -1,8 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
-import type { ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
-import { keyPartsOf, keyTextOf } from '../ledger/key-text.ts';
+import { keyTextOf, type ColumnValue, type EntityTable, type PreparedRecord } from '../../core/records.ts';
+import { keyPartsOf } from '../ledger/key-text.ts';
 import type {
   HomedRow,
   KeyedRow,

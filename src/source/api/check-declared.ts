@@ -1,6 +1,6 @@
-import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 
 /**
@@ -30,8 +30,4 @@ export function checkDeclared(
     throw usage(`${action} ${entity} needs ${missing.map(([name]) => name).join(', ')}`);
   }
   return declared;
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }

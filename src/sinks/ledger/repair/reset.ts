@@ -1,5 +1,5 @@
-import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { usage } from '../../../core/usage-error.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { lockConnector, noRun, readAllAgain } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
@@ -146,8 +146,4 @@ function deleteOf(
 ): void {
   const which = of.entity === undefined ? '' : ' AND entity = :entity';
   for (const table of tables) db.prepare(`DELETE FROM ${table} WHERE connector = :connector${which}`).run(of);
-}
-
-function usage(message: string): SyncError {
-  return new SyncError(message, { code: 'USAGE', recovery: 'stop' });
 }
