@@ -15,7 +15,7 @@ import { openLedgerReader } from './history.ts';
 import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from './ledger.ts';
 import { openDatabase, storedId, type DatabaseOptions } from './open-database.ts';
 import { setWalkAside } from './partitions/end-walk.ts';
-import { findLeftovers } from './partitions/find-leftovers.ts';
+import { findLeftovers } from './partitions/find-partition.ts';
 import { boundScope, type ReadyPartition } from './partitions/read-partitions.ts';
 import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';

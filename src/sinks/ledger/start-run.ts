@@ -33,7 +33,11 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
       transitions.retry.run({ ...boundScope(scope), origin: begun.origin });
       if (wasKeptWaiting) transitions.putFirstBack.run(boundScope(scope));
     }
-    findRoots(ledger, held, plan, begun, stamp);
+    for (const root of plan.roots) {
+      const reading = begun.reading.get(root.entity);
+      const finding = { connector, window: plan.window, origin: begun.origin, now: stamp.now, reading };
+      findPartition(ledger, root, finding);
+    }
     return {
       // What was put back stands last by its depth alone.
       current: { ...begun, isStalestFirst: plan.isBudgeted && !wasKeptWaiting },
@@ -145,19 +149,7 @@ function startFresh(
   }
 }
 
-function findRoots(
-  ledger: Ledger,
-  { connector }: HeldConnector,
-  { roots, window }: RunPlan,
-  { origin, reading }: Pick<CurrentRun, 'origin' | 'reading'>,
-  { now }: WriteStamp,
-): void {
-  for (const root of roots) {
-    findPartition(ledger, root, { connector, window, origin, now, reading: reading.get(root.entity) });
-  }
-}
-
-/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it. */
+/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would never become ready. */
 function chainReadings(
   { definitionHash }: HeldConnector,
   plan: RunPlan,
@@ -167,19 +159,16 @@ function chainReadings(
   return new Map(
     plan.entities.map((entity) => {
       const reading = plan.reading.get(entity);
-      if (reading === undefined) throw unsaid(entity);
+      if (reading === undefined) {
+        throw new SyncError(
+          `The run's plan does not say how "${entity}" is read. This is a defect: report it with the run's log.`,
+          { code: 'INTERNAL', recovery: 'stop', context: { entity } },
+        );
+      }
       // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
       const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
       return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
     }),
-  );
-}
-
-/** Without it the entity's partitions would never become ready, and nobody would hear of it. */
-function unsaid(entity: EntityName): SyncError {
-  return new SyncError(
-    `The run's plan does not say how "${entity}" is read. This is a defect: report it with the run's log.`,
-    { code: 'INTERNAL', recovery: 'stop', context: { entity } },
   );
 }
 

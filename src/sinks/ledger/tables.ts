@@ -83,10 +83,7 @@ export function prepareTables(db: Database.Database) {
      */
     declare: (connector: ConnectorName, table: EntityTable): TableChange => {
       const before = known(connector, table.entity);
-      if (before !== undefined) {
-        checkKey(connector, table, before.key);
-        checkTypes(connector, table, before.stored);
-      }
+      if (before !== undefined) checkFits(connector, table, before);
       const stored = before?.stored ?? [];
       const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
       // What the definition declares by now is no added column any more.
@@ -152,28 +149,21 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
   };
 }
 
-function checkKey(connector: ConnectorName, table: EntityTable, stored: readonly string[]): void {
-  const declared = table.key.join(', ');
-  if (stored.join(', ') !== declared) {
+function checkFits(connector: ConnectorName, table: EntityTable, before: KnownTable): void {
+  const [key, declared] = [before.key.join(', '), table.key.join(', ')];
+  if (key !== declared) {
     throw incompatible(
       connector,
       table,
-      `its rows are keyed by (${stored.join(', ')}) and the definition now says (${declared})`,
+      `its rows are keyed by (${key}) and the definition now says (${declared})`,
     );
   }
-}
-
-function checkTypes(connector: ConnectorName, table: EntityTable, stored: readonly Column[]): void {
-  const storedType = new Map(stored.map(({ name, type }) => [name, type]));
+  const storedType = new Map(before.stored.map(({ name, type }) => [name, type]));
   for (const { name, type } of table.columns) {
-    const before = storedType.get(name) ?? type;
-    if (before !== type && !(isJsonColumn(before) && isJsonColumn(type))) {
-      throw incompatible(
-        connector,
-        table,
-        `column "${name}" holds ${before} values and the definition now says ${type}`,
-      );
-    }
+    const held = storedType.get(name) ?? type;
+    if (held === type || (isJsonColumn(held) && isJsonColumn(type))) continue;
+    const found = `column "${name}" holds ${held} values and the definition now says ${type}`;
+    throw incompatible(connector, table, found);
   }
 }
 

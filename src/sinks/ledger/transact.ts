@@ -3,7 +3,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
-import type { WriteStamp } from './record-store.ts';
+import type { RecordStore, WriteStamp } from './record-store.ts';
 import { toSinkError } from './sink-error.ts';
 import { isBusy, whenUnlocked } from './when-unlocked.ts';
 
@@ -17,28 +17,19 @@ export async function inTransaction<Result>(
   work: (stamp: WriteStamp) => Result,
 ): Promise<Result> {
   const { store, sequence, clock } = ledger;
-  return await immediately(ledger, {
-    work: () => {
-      sequence.begin();
-      const done = work({ run, now: instant(clock.now()), nextSeq: sequence.next });
-      sequence.save();
-      store.flush();
-      return done;
-    },
-    settle: () => store.settle(),
-    discard: () => store.discard(),
-  });
+  const withStamp = (): Result => {
+    sequence.begin();
+    const done = work({ run, now: instant(clock.now()), nextSeq: sequence.next });
+    sequence.save();
+    store.flush();
+    return done;
+  };
+  return await immediately(ledger, withStamp, store);
 }
 
 /** One IMMEDIATE transaction of the ledger alone, beside whatever run: no record and no change number is touched. */
 export async function inLedger<Result>(ledger: Ledger, work: () => Result): Promise<Result> {
-  return await immediately(ledger, { work, settle: () => undefined, discard: () => undefined });
-}
-
-interface Transaction<Result> {
-  readonly work: () => Result;
-  readonly settle: () => void;
-  readonly discard: () => void;
+  return await immediately(ledger, work, null);
 }
 
 /**
@@ -47,7 +38,8 @@ interface Transaction<Result> {
  */
 async function immediately<Result>(
   ledger: Ledger,
-  { work, settle, discard }: Transaction<Result>,
+  work: () => Result,
+  store: RecordStore | null,
 ): Promise<Result> {
   return await whenUnlocked(ledger, () => {
     let hasBegun = false;
@@ -59,11 +51,11 @@ async function immediately<Result>(
           return work();
         })
         .immediate();
-      settle();
+      store?.settle();
       return result;
     } catch (error) {
       if (!hasBegun && isBusy(error)) throw error;
-      discard();
+      store?.discard();
       throw toSinkError(error, ledger.file);
     }
   });

@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import { addCounts, noCounts, type PageCounts, type PreparedRecord } from '../../../core/records.ts';
+import { addCounts, noCounts, type PageCounts } from '../../../core/records.ts';
 import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../ledger-json.ts';
@@ -153,24 +153,17 @@ function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judg
   const { ledger, held, current } = commit;
   let counts = noCounts;
   for (const judgement of judgements) {
-    const noted = ledger.missing.get.get(held.connector, entity, judgement.row);
+    const noted = ledger.missing.noted.get(held.connector, entity, judgement.row);
     const stored = current.tables.get(entity)?.table.row(judgement.row);
     if (noted === undefined || stored === undefined || stored.deletedAt !== null) continue;
     if (judgement.verdict === 'gone') {
       ledger.missing.foundGone.run(current.run, held.connector, entity, stored.row);
     } else {
-      counts = addCounts(counts, keepRow(commit, entity, { ...judgement, noted, stored }));
+      counts = addCounts(counts, keepRow(commit, entity, judgement, { noted, stored }));
     }
   }
   ledger.counts.add(current.run, entity, counts);
   return counts;
-}
-
-interface Kept {
-  readonly noted: NotedRow;
-  readonly stored: KeyedRow;
-  readonly record: PreparedRecord | null;
-  readonly isUnlisted: boolean;
 }
 
 /**
@@ -180,7 +173,8 @@ interface Kept {
 function keepRow(
   commit: Commit,
   entity: EntityName,
-  { noted, stored, record, isUnlisted }: Kept,
+  { record, isUnlisted }: Extract<Judgement, { verdict: 'there' }>,
+  { noted, stored }: { readonly noted: NotedRow; readonly stored: KeyedRow },
 ): PageCounts {
   const { ledger, held, current, stamp } = commit;
   const { transitions } = ledger;

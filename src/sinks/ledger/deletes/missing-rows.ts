@@ -88,7 +88,7 @@ export function prepareMissingRows(db: Database.Database) {
     suspect: db.prepare<[Note]>(
       `${insert}, 'get', 0, 1) ON CONFLICT (connector, entity, row) DO UPDATE SET missed = max(missed, 1), needs = 'get'`,
     ),
-    get: db.prepare<[...OfEntity, row: number], NotedRow>(
+    noted: db.prepare<[...OfEntity, row: number], NotedRow>(
       `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
     ),
     /** Missing rows and orphans, those that are noted alike together, by entity. */

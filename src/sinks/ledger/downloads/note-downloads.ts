@@ -71,11 +71,6 @@ export function prepareDownloadNotes(db: Database.Database) {
 }
 
 function isSame(before: Noted, told: Omit<Noted, 'gone'>): boolean {
-  return (
-    before.version === told.version &&
-    before.params === told.params &&
-    before.name === told.name &&
-    before.contentType === told.contentType &&
-    before.size === told.size
-  );
+  const names = ['version', 'params', 'name', 'contentType', 'size'] as const;
+  return names.every((name) => before[name] === told[name]);
 }

@@ -1,9 +1,18 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { decideMode, isUnchanged, neverWalked, type ChainReading } from '../../decisions/becoming-due.ts';
+import {
+  decideMode,
+  isUnchanged,
+  neverWalked,
+  standingOfParent,
+  type ChainReading,
+  type ParentStanding,
+} from '../../decisions/becoming-due.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
 import { writeJson } from '../json-text.ts';
-import type { Ledger } from '../ledger.ts';
+import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import { inRun } from '../transact.ts';
+import type { Leftover } from './read-partitions.ts';
 import { standing } from './states.ts';
 import type { FoundValues } from './walking.ts';
 
@@ -40,7 +49,7 @@ export function findPartition(ledger: Ledger, found: FoundPartition, finding: Fi
 }
 
 /** Makes a known partition ready. What an earlier chain has kept of its position counts only for a walk of the same mode. */
-export function beginWalk(
+function beginWalk(
   { db, transitions }: Ledger,
   { connector, origin, now, reading }: Omit<Finding, 'window'>,
   { id, entity, mode }: { readonly id: number; readonly entity: EntityName; readonly mode: WalkMode },
@@ -86,4 +95,46 @@ function foundValues(
     parentKey: parent?.keyText ?? null,
     marker: marker?.isSettled === true ? marker.value : null,
   };
+}
+
+/**
+ * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
+ * seems to be gone waits, and what nothing leads to any more is due no longer.
+ */
+export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
+  const { run } = held;
+  if (run === null) return 0;
+  return await inRun(ledger, held, run.run, ({ current, stamp: { now } }) => {
+    const { connector } = held;
+    const { origin, window } = current;
+    let count = 0;
+    for (const entity of current.entities) {
+      const reading = current.reading.get(entity);
+      for (let after: number | undefined = 0; after !== undefined;) {
+        const batch = ledger.partitions.leftovers.all({ connector, window, entity, origin, after });
+        for (const one of batch) {
+          const standing = parentOf(ledger, current, one);
+          if (standing === 'leads-elsewhere') ledger.transitions.release.run({ id: one.id });
+          if (standing !== 'is-there') continue;
+          const mode = decideMode(one, reading);
+          beginWalk(ledger, { connector, origin, now, reading }, { id: one.id, entity, mode });
+          count += 1;
+        }
+        after = batch.at(-1)?.id;
+      }
+    }
+    return count;
+  });
+}
+
+function parentOf(
+  { partitions }: Ledger,
+  { tables, seen, origin }: CurrentRun,
+  { parentEntity, parentKey, foundOrigin }: Leftover,
+): ParentStanding {
+  const parent = tables.get(parentEntity)?.table.rowOf(parentKey);
+  if (parent === undefined || parent.deletedAt !== null) return 'leads-elsewhere';
+  const walkedBy = parent.home === null ? null : (partitions.fullOrigin.get(parent.home) ?? null);
+  const isSeen = walkedBy === origin && seen.has(parentEntity, parent.row);
+  return standingOfParent({ walkedBy, isSeen }, { origin, foundOrigin });
 }

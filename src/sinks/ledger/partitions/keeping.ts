@@ -59,7 +59,7 @@ export const keeping = {
     what: 'nothing leads to it any more',
     from: ['waiting', 'set-aside'],
     to: ['idle', 'unswept'],
-    by: ['partitions/find-leftovers'],
+    by: ['partitions/find-partition'],
     sql: `UPDATE _sync_partitions SET due_since = NULL, ready = 0, position = NULL, failure = NULL, failed_at = NULL
       WHERE id = :id`,
   }),
