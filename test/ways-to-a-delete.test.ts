@@ -23,7 +23,7 @@ function linesWith(pattern: RegExp): Readonly<Record<string, number>> {
 it('marks a row as deleted by one statement of each sink, which the gate alone calls', () => {
   expect(linesWith(/\b_?deleted_at\s*=\s*(\?|:|excluded|'|CASE|iif)/i)).toEqual({
     'sinks/jsonl/key-table.ts': 1,
-    'sinks/sqlite/table-sql.ts': 1,
+    'sinks/sqlite/sqlite-table.ts': 1,
   });
   expect(linesWith(/\.tombstone\((row|number)\b|table\.tombstone\(/)).toEqual({
     'sinks/ledger/deletes/delete-rows.ts': 1,

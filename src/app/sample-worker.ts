@@ -5,9 +5,8 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';
 import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
 import type { MetricSample } from '../telemetry/metrics-sample.ts';
-import { statesOf } from './connector-states.ts';
+import { statesOf, overviewOf } from './connector-states.ts';
 import type { ServedLedgers } from './open-served-ledgers.ts';
-import { overviewOf } from './connector-states.ts';
 
 /** The worker, from when it has started: what it is made of may be asked before. */
 export interface StartedWorker {

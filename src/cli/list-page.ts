@@ -1,8 +1,14 @@
 import type { Command } from 'commander';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import { count } from '../telemetry/progress-text.ts';
-import { countStates, statesOf, troubleStates, type StateCounts } from '../app/connector-states.ts';
-import { overviewOf, type SinkOverview } from '../app/connector-states.ts';
+import {
+  countStates,
+  statesOf,
+  troubleStates,
+  type StateCounts,
+  overviewOf,
+  type SinkOverview,
+} from '../app/connector-states.ts';
 import { wholeNumber } from './whole-number.ts';
 
 /** The flags of a command that lists connectors. */

@@ -7,6 +7,8 @@ import {
   runWindows,
   windowLengthExamples,
   type BackfillRequest,
+  instantExamples,
+  parseInstant,
 } from '../../app/backfill.ts';
 import { openSharingApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -24,7 +26,6 @@ import { endText } from '../output/run-report-text.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
-import { instantExamples, parseInstant } from '../../app/backfill.ts';
 import { queueBackfill } from './backfill/queue-backfill.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';

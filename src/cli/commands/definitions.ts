@@ -6,9 +6,8 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { tellWaits } from '../output/tell-waits.ts';
-import { displayWidth } from '../output/text-table.ts';
+import { displayWidth, textTable } from '../output/text-table.ts';
 import { fittingTable } from '../output/fitting-table.ts';
-import { textTable } from '../output/text-table.ts';
 
 export function addDefinitions(command: Command, enter: Enter): void {
   command

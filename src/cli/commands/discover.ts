@@ -7,9 +7,8 @@ import type { LocalSettings } from '../../settings/settings.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { findInWorkspaces } from '../find-in-workspaces.ts';
+import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
-import { connectorTable } from '../find-in-workspaces.ts';
 import { wrapped } from '../output/text-table.ts';
 import { tellWaits } from '../output/tell-waits.ts';
 

@@ -8,8 +8,7 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { checkNotPaused, sinkIdOf } from '../reach-queues.ts';
-import { openQueuesOf } from '../reach-queues.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf } from '../reach-queues.ts';
 
 const examples = `
 Examples:

@@ -7,14 +7,12 @@ import { maxSampleRevision } from '../../sample/revisions.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../output/about-time.ts';
 import type { CommandContext } from '../command-context.ts';
-import { demoBaseUrl, demoDatabase } from './demo-config.ts';
-import { demoSettings } from './demo-config.ts';
+import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { findRedis } from '../find-redis.ts';
 import { logLevel, stderrLog } from '../environment.ts';
 import { shellWord } from '../program-name.ts';
 import { endText } from '../output/run-report-text.ts';
-import { startDemoService } from './demo-config.ts';
 import { wholeNumber } from '../whole-number.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
 

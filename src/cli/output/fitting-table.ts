@@ -1,7 +1,5 @@
 import { printable } from '../../telemetry/printable.ts';
-import { wrapped } from './text-table.ts';
-import { displayWidth } from './text-table.ts';
-import { columnGap, textTable, type TableColumn } from './text-table.ts';
+import { wrapped, displayWidth, columnGap, textTable, type TableColumn } from './text-table.ts';
 
 /**
  * The table, made narrower where it would wrap at `width` (null: as wide as it gets): first without number columns that

@@ -6,8 +6,7 @@ import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from './json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
-import type { TableColumn } from './text-table.ts';
-import { wrapped } from './text-table.ts';
+import { type TableColumn, wrapped } from './text-table.ts';
 
 const shownFailures = 10;
 const indent = '  ';

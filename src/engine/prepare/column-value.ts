@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { ColumnValue, FieldType } from '../../core/records.ts';
+import type { Column, ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { canonicalJson } from './canonical-json.ts';
 
@@ -47,4 +47,49 @@ export function copiedFields(
     if (own === null || canonicalJson(own) === canonicalJson(value)) copied.set(field, value);
   }
   return copied;
+}
+
+/** Where a field of a record goes. */
+export interface Slot {
+  readonly index: number;
+  readonly type: FieldType;
+  readonly isKey: boolean;
+  /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
+  readonly isEvolved: boolean;
+  /** Null: nothing in it is volatile. An empty path in it: all of it is. */
+  readonly volatile: readonly (readonly string[])[] | null;
+}
+
+export function slotOf(
+  table: EntityTable,
+  volatilePaths: readonly (readonly string[])[],
+  { name, type, isEvolved }: Column,
+  index: number,
+): Slot {
+  const volatile = volatilePaths
+    .filter(([first]) => first === name || first === '*')
+    .map((path) => path.slice(1));
+  return {
+    index,
+    type,
+    isKey: table.key.includes(name),
+    isEvolved: isEvolved === true,
+    volatile: volatile.length === 0 ? null : volatile,
+  };
+}
+
+export function injectedValues(
+  slots: ReadonlyMap<string, Slot>,
+  inject: Readonly<Record<string, JsonValue>>,
+  width: number,
+): { readonly values: readonly ColumnValue[]; readonly isFilled: readonly boolean[] } {
+  const values = Array.from({ length: width }, (): ColumnValue => null);
+  const isFilled = Array.from({ length: width }, () => false);
+  for (const [name, value] of Object.entries(inject)) {
+    const slot = slots.get(name);
+    if (slot === undefined) continue;
+    values[slot.index] = toColumnValue(slot.type, value) ?? null;
+    isFilled[slot.index] = true;
+  }
+  return { values, isFilled };
 }

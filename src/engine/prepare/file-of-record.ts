@@ -3,8 +3,7 @@ import type { RecordFile } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
 import { toParamValue } from '../../definitions/convert-value.ts';
 import type { Action } from '../../definitions/definition.ts';
-import { canonicalJson } from './canonical-json.ts';
-import { shortHash } from './record-hash.ts';
+import { canonicalJson, shortHash } from './canonical-json.ts';
 
 const maxTextChars = 1_000;
 

@@ -1,17 +1,25 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import {
   keyTextOf,
-  type Column,
-  type ColumnValue,
   type EntityTable,
   type FieldDrift,
-  type FieldType,
   type PreparedRecord,
   type Quarantined,
   type QuarantineReason,
 } from '../../core/records.ts';
-import { canonicalJson, canonicalJsonWithout, TooDeepError } from './canonical-json.ts';
-import { toColumnValue, copiedFields } from './column-value.ts';
+import type { EntityName } from '../../core/names.ts';
+import {
+  wholeJson,
+  canonicalJson,
+  canonicalJsonWithout,
+  TooDeepError,
+  hashedColumns,
+  hashedText,
+  shortHash,
+  volatileText,
+  type VolatileField,
+} from './canonical-json.ts';
+import { copiedFields, injectedValues, slotOf, toColumnValue } from './column-value.ts';
 import type { Action, Entity } from '../../definitions/definition.ts';
 import {
   driftNotes,
@@ -21,8 +29,6 @@ import {
   type SchemaPolicy,
 } from './schema-policy.ts';
 import { compileFileOfRecord } from './file-of-record.ts';
-import { hashedColumns, hashedText, shortHash, volatileText, type VolatileField } from './record-hash.ts';
-import { kindOf, refuseRecord } from './canonical-json.ts';
 
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;
@@ -57,16 +63,6 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
   | { readonly kind: 'refused'; readonly refused: Quarantined }
 );
 
-interface Slot {
-  readonly index: number;
-  readonly type: FieldType;
-  readonly isKey: boolean;
-  /** Added for an undeclared field: it is hashed as if it lay in `extra`. */
-  readonly isEvolved: boolean;
-  /** Null: nothing in it is volatile. An empty path in it: all of it is. */
-  readonly volatile: readonly (readonly string[])[] | null;
-}
-
 /**
  * Makes the function that turns one raw value into a row of `shape.table`, or into a quarantined record. Nothing but
  * ignored fields is dropped: what has no column or does not fit it goes to `extra`. `inject` (field -> value) comes
@@ -80,7 +76,9 @@ export function compilePrepare(
   const columns = hashedColumns(table.columns);
   const fileOf = compileFileOfRecord(shape.download ?? null);
   const noteOf = driftNotes(table.entity, policy);
-  const slots = new Map(table.columns.map((column, index) => [column.name, slotOf(shape, column, index)]));
+  const slots = new Map(
+    table.columns.map((column, index) => [column.name, slotOf(table, shape.volatile, column, index)]),
+  );
   const keySlots = table.key.flatMap((name) => {
     const slot = slots.get(name);
     return slot === undefined ? [] : [{ name, slot }];
@@ -200,35 +198,6 @@ export function compilePrepare(
   };
 }
 
-function slotOf(shape: RecordShape, { name, type, isEvolved }: Column, index: number): Slot {
-  const volatile = shape.volatile
-    .filter(([first]) => first === name || first === '*')
-    .map((path) => path.slice(1));
-  return {
-    index,
-    type,
-    isKey: shape.table.key.includes(name),
-    isEvolved: isEvolved === true,
-    volatile: volatile.length === 0 ? null : volatile,
-  };
-}
-
-function injectedValues(
-  slots: ReadonlyMap<string, Slot>,
-  inject: Readonly<Record<string, JsonValue>>,
-  width: number,
-): { readonly values: readonly ColumnValue[]; readonly isFilled: readonly boolean[] } {
-  const values = Array.from({ length: width }, (): ColumnValue => null);
-  const isFilled = Array.from({ length: width }, () => false);
-  for (const [name, value] of Object.entries(inject)) {
-    const slot = slots.get(name);
-    if (slot === undefined) continue;
-    values[slot.index] = toColumnValue(slot.type, value) ?? null;
-    isFilled[slot.index] = true;
-  }
-  return { values, isFilled };
-}
-
 /** '' where all of the field is volatile. */
 function stableTextOf(volatile: readonly (readonly string[])[], value: JsonValue): string {
   return volatile.some((path) => path.length === 0) ? '' : canonicalJsonWithout(value, volatile);
@@ -239,4 +208,32 @@ function withoutPrototype(extra: ReadonlyMap<string, JsonValue>): JsonObject {
   const fields = Object.create(null) as Record<string, JsonValue>;
   for (const [name, value] of extra) fields[name] = value;
   return fields;
+}
+
+const maxQuarantinedChars = 1024 * 1024;
+
+/** The record for the quarantine: whole, except where its size is what it is refused for. */
+function refuseRecord(
+  entity: EntityName,
+  reason: QuarantineReason,
+  detail: string,
+  raw: JsonValue,
+): Quarantined {
+  const text = wholeJson(raw);
+  const isCut = text.length > maxQuarantinedChars && (reason === 'too-deep' || reason === 'too-large');
+  return {
+    entity,
+    reason,
+    detail: isCut
+      ? `${detail}; the first ${maxQuarantinedChars} of ${text.length} characters are kept`
+      : detail,
+    record: isCut ? text.slice(0, maxQuarantinedChars) : text,
+  };
+}
+
+/** What a value is, for a person; a short one as it came. */
+function kindOf(value: JsonValue): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `${typeof value} ${String(value).slice(0, 40)}`;
 }

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../../core/json.ts';
-import { stringifyParams } from '../../source/api/json-text.ts';
+import { stringifyParams } from '../../source/api/read-body.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { checkParams } from '../execute/check-params.ts';
 import { executeBody } from '../execute/execute-body.ts';

@@ -6,7 +6,7 @@ import { inBatches, openReadTransaction } from '../ledger/read-transaction.ts';
 import { tableName } from '../ledger/record-store.ts';
 import type { RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
-import { keyCondition } from './table-sql.ts';
+import { keyCondition } from './sqlite-table.ts';
 
 /** Records as rows of their tables. Integers come with all their digits. */
 export function openSqliteRecords(file: string): RecordReader {

@@ -1,10 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import { keyTextOf, type ColumnValue } from '../../core/records.ts';
+import { type ColumnValue, keyTextOf } from '../../core/records.ts';
 import { keyPartsOf } from '../ledger/key-text.ts';
 import { tableName, type HomedRow, type ReadRow, type RowReader } from '../ledger/record-store.ts';
 import { quoted } from './quoted.ts';
-import { liveRowsSql } from './table-sql.ts';
+import { liveRowsSql } from './sqlite-table.ts';
 
 /** Rows as their tables say, for a connection that may only read. */
 export function openSqliteRows(db: Database.Database): RowReader {

@@ -7,7 +7,7 @@ import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from './disposition-name.ts';
 import type { BodyHead } from './receive-body.ts';
 import { refuseEnvelope } from './refuse-envelope.ts';
-import { stringifyParams } from './json-text.ts';
+import { stringifyParams } from './read-body.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
 const maxTypeChars = 200;

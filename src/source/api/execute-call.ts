@@ -11,7 +11,7 @@ import type { SourcePage } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
-import { JsonTextError, parseJsonText, stringifyParams } from './json-text.ts';
+import { JsonTextError, parseJsonText, stringifyParams } from './read-body.ts';
 
 /** One execute: a read, so it may be sent again. */
 export interface ExecuteRequest {

@@ -7,7 +7,7 @@ import { definitionCall, type SourceDefinition } from './catalog-calls.ts';
 import { catalogFacts, readAnswer } from './read-answer.ts';
 import { checkConnectorId } from './check-connector-id.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { stringifyParams } from './json-text.ts';
+import { stringifyParams } from './read-body.ts';
 import {
   workspacesCall,
   type WorkspaceFilter,

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import type { CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
-import { parseJsonText } from './json-text.ts';
+import { parseJsonText } from './read-body.ts';
 
 /** A body as the shape that the API promises; unknown members are left out. Throws `CallFailure` BODY_INVALID. */
 export function readAnswer<Schema extends z.ZodType>(

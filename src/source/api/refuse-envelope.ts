@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { CallFacts } from './call-failure.ts';
 import { invalidFile } from './classify-failure.ts';
-import { JsonTextError, parseJsonText } from './json-text.ts';
+import { JsonTextError, parseJsonText } from './read-body.ts';
 
 /** An envelope without records is shorter; a longer one is a file. */
 const maxChars = 64 * 1024;

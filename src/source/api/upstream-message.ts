@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
-import { parseJsonText } from './json-text.ts';
+import { parseJsonText } from './read-body.ts';
 
 export interface UpstreamMessage {
   /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */

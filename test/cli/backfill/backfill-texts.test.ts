@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { parseInstant } from '../../../src/app/backfill.ts';
-import { formatWindowLength, parseWindowLength } from '../../../src/app/backfill.ts';
+import { parseInstant, formatWindowLength, parseWindowLength } from '../../../src/app/backfill.ts';
 
 const hourMs = 3_600_000;
 

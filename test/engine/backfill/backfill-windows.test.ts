@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { backfillWindows, mostWindows } from '../../../src/engine/plan-backfill.ts';
 import { windowText } from '../../../src/engine/run-options.ts';
-import { parseInstant } from '../../../src/app/backfill.ts';
-import { parseWindowLength } from '../../../src/app/backfill.ts';
+import { parseInstant, parseWindowLength } from '../../../src/app/backfill.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 
 const hourMs = 3_600_000;

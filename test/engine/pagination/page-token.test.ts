@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Advance } from '../../../src/pagination/pagination.ts';
+import type { Advance, NextPage } from '../../../src/pagination/pagination.ts';
 import { pageTokenPagination } from '../../../src/pagination/page-token.ts';
-import type { NextPage } from '../../../src/pagination/pagination.ts';
 
 const rules = {
   kind: 'pageToken',

@@ -3,8 +3,7 @@ import { withParts } from '../../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { checkNotPaused, sinkIdOf } from '../../reach-queues.ts';
-import { openQueuesOf } from '../../reach-queues.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../reach-queues.ts';
 import { writeRequest, type BackfillRequest } from '../../../app/backfill.ts';
 
 /** Redis keeps a job's text within a few thousand characters. */

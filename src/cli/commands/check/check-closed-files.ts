@@ -9,8 +9,7 @@ import {
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
 import { accessSink } from '../../../sinks/registry.ts';
-import { openCheckProgress } from './check-result.ts';
-import { failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
+import { openCheckProgress, failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
 

@@ -1,8 +1,7 @@
 import { isJsonObject, type JsonValue } from '../../../core/json.ts';
 import { printable } from '../../../telemetry/printable.ts';
 import { jsonText } from '../../output/json-text.ts';
-import { cutToWidth, displayWidth } from '../../output/text-table.ts';
-import { columnGap, textTable } from '../../output/text-table.ts';
+import { cutToWidth, displayWidth, columnGap, textTable } from '../../output/text-table.ts';
 
 export interface AnswerTable {
   readonly lines: readonly string[];
