@@ -101,7 +101,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['sinks', 'search', 'service'],
   undici: ['source'],
   'p-retry': ['source'],
-  'p-queue': ['source', 'search', 'jobs'],
+  'p-queue': ['source', 'search', 'service', 'jobs'],
   'lossless-json': ['source'],
   yaml: ['definitions'],
   fastify: ['service', 'monitor'],

@@ -5,6 +5,7 @@ import { SyncError } from '../../core/errors.ts';
 import type { SearchAnswer } from '../search-answer.ts';
 import { checkCallSize, startSearchProcess, type SearchProcess } from './start-search-process.ts';
 import type { SearchCall } from './search-message.ts';
+import { takeSlot } from './take-slot.ts';
 
 export interface SearchProcessesOptions {
   /** At most so many at once; each is started when it is first needed. */
@@ -77,18 +78,6 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
       () => undefined,
     );
   };
-  /** Resolves with what frees the slot. The signal only ends the wait: from then on the slot is the caller's until it frees it. */
-  const takeSlot = (signal: AbortSignal): Promise<() => void> =>
-    new Promise((resolve, reject) => {
-      const waiting = new AbortController();
-      const stopWaiting = (): void => waiting.abort(signal.reason);
-      signal.addEventListener('abort', stopWaiting, { once: true });
-      const hold = (): Promise<void> => {
-        signal.removeEventListener('abort', stopWaiting);
-        return new Promise(resolve);
-      };
-      slots.add(hold, { signal: waiting.signal }).catch(reject);
-    });
   /** The slot is free when the process is gone: there are never more processes than slots. */
   const giveBack = async (one: SearchProcess, freeSlot: () => void): Promise<void> => {
     if (one.isEnding()) await one.gone;
@@ -97,7 +86,7 @@ export function openSearchProcesses(options: SearchProcessesOptions): SearchProc
   };
   const searchWithin = async (call: SearchCall, signal: AbortSignal): Promise<SearchAnswer> => {
     if (slots.pending === processes && slots.size >= maxWaiting) throw busy(slots.size);
-    const freeSlot = await takeSlot(signal);
+    const freeSlot = await takeSlot(slots, signal);
     const one = takeProcess();
     try {
       await within(one, { clock, ms: startMs, signal, late: didNotStart }, one.ready);

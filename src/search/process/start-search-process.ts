@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { SearchAnswer } from '../search-answer.ts';
+import { forkModule } from './fork-module.ts';
 import type { FromSearchProcess, ProcessSettings, SearchCall, ToSearchProcess } from './search-message.ts';
 
 /** Enough for the largest answer; more than that and the process ends instead of the machine's memory. */
@@ -29,34 +29,14 @@ interface Waiting {
 
 /** `entry`: the module to run, with the number of this process as its argument. */
 export function startSearchProcess(entry: URL, settings: ProcessSettings): SearchProcess {
-  const child = fork(entry, [String(process.pid)], {
-    serialization: 'advanced',
-    execArgv: [`--max-old-space-size=${maxHeapMiB}`],
-    env: processEnvironment(),
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-  });
-  let isEnding = false;
   let how: string | null = null;
   let waiting: Waiting | null = null;
-  const kill = (): void => {
-    isEnding = true;
-    child.kill('SIGKILL');
-  };
-  const gone = new Promise<void>((resolve) => {
-    const end = (by: string): void => {
-      isEnding = true;
-      how = by;
-      waiting?.reject(endedByItself(by));
-      resolve();
-    };
-    child.once('exit', (code, signal) => end(signal ?? `exit code ${code}`));
-    child.on('error', ({ message }) => {
-      // A process that could not be started never exits; one that cannot be talked to is of no use.
-      if (child.pid === undefined) end(message);
-      else kill();
-    });
+  const child = forkModule<ToSearchProcess, FromSearchProcess>(entry, maxHeapMiB);
+  child.listen((message) => waiting?.resolve(message));
+  const gone = child.gone.then((by) => {
+    how = by;
+    waiting?.reject(endedByItself(by));
   });
-  child.on('message', (message: FromSearchProcess) => waiting?.resolve(message));
   const reply = (): Promise<FromSearchProcess> =>
     new Promise((resolve, reject) => {
       if (how === null) waiting = { resolve, reject };
@@ -65,17 +45,17 @@ export function startSearchProcess(entry: URL, settings: ProcessSettings): Searc
   const ready = reply().then(() => undefined);
   // Whoever started it may have let it go before it was ready.
   ready.catch(() => undefined);
-  send(child, { kind: 'settings', settings });
+  child.send({ kind: 'settings', settings });
   return {
     ready,
     gone,
-    isEnding: () => isEnding,
+    isEnding: child.isEnding,
     ask: async (call) => {
       const next = reply();
-      send(child, { kind: 'search', call });
+      child.send({ kind: 'search', call });
       return answerIn(await next);
     },
-    kill,
+    kill: child.kill,
   };
 }
 
@@ -90,19 +70,6 @@ function answerIn(message: FromSearchProcess): SearchAnswer {
     case 'ready':
       throw new Error('a search process said twice that it is ready');
   }
-}
-
-/** What is not said here a search has no use for; large sorts go to a temporary file. */
-function processEnvironment(): NodeJS.ProcessEnv {
-  const names = ['TMPDIR', 'SQLITE_TMPDIR', 'TZ', 'SystemRoot'];
-  return Object.fromEntries(
-    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-  );
-}
-
-/** That a message could not be sent says the process is about to be gone, which is told there. */
-function send(child: ChildProcess, message: ToSearchProcess): void {
-  if (child.connected) child.send(message, () => undefined);
 }
 
 function endedByItself(how: string): SyncError {

@@ -13,7 +13,7 @@ export interface ExecuteCall {
   readonly connectorId: string;
   readonly definition: Definition;
   readonly provider: Provider;
-  readonly stores: ContextStores;
+  readonly stores: Pick<ContextStores, 'search'>;
   readonly body: ExecuteBody;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal: AbortSignal;

@@ -1,9 +1,7 @@
-import type { JsonValue } from '../../core/json.ts';
-import { stringifyParams } from '../../source/api/read-body.ts';
-import { ApiError, notFound } from '../api-error.ts';
-import { checkParams } from '../execute/check-params.ts';
+import { answerText } from '../answer-text.ts';
+import { ApiError } from '../api-error.ts';
+import { executeAction } from '../execute/execute-action.ts';
 import { executeBody } from '../execute/execute-body.ts';
-import { findAction } from '../execute/find-action.ts';
 import type { KeptConnector } from './context-stores.ts';
 
 /** As it would come over HTTP. */
@@ -43,44 +41,25 @@ export async function answerCall(
   }
 }
 
-async function askProvider(
-  { definition, provider }: KeptConnector,
-  body: string,
-  signal: AbortSignal,
-): Promise<CallAnswer> {
+async function askProvider(connector: KeptConnector, body: string, signal: AbortSignal): Promise<CallAnswer> {
   const call = executeBody.parse(JSON.parse(body));
-  const { entity, action, actionName } = findAction(definition, call.entity, call.action);
-  const params = checkParams(entity, actionName, action, call.params ?? {});
-  const request = { entity, params, signal };
-  if (actionName === 'list') {
-    const { records, metadata } = await provider.list(request);
-    return success(records, metadata);
-  }
-  const record = await provider.get(request);
-  if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
-  return success(record, null);
+  const answer = await executeAction({ ...connector, stores, body: call, signal });
+  if (answer.kind === 'file') throw new TypeError('a sync of a store downloads nothing');
+  const { result, connectorMetadata } = answer;
+  const text = answerText({ status: 'success', result, connector_metadata: connectorMetadata });
+  return { status: 200, text, retryAfter: null };
 }
+
+/** A store is filled from the third party alone. */
+const stores = {
+  search: (): Promise<never> => Promise.reject(new TypeError('a sync of a store searches nothing')),
+};
 
 const tooLate: CallAnswer = {
   status: 504,
   text: '{"message":"The third party did not answer in time."}',
   retryAfter: null,
 };
-
-function success(result: JsonValue, metadata: JsonValue): CallAnswer {
-  const text = stringify({ status: 'success', result, connector_metadata: metadata });
-  return { status: 200, text, retryAfter: null };
-}
-
-/** The built-in way is several times faster, and refuses the large integers that hardly ever come. */
-function stringify(value: JsonValue): string {
-  try {
-    return JSON.stringify(value);
-  } catch (error) {
-    if (error instanceof TypeError) return stringifyParams(value);
-    throw error;
-  }
-}
 
 function failure(error: unknown): CallAnswer {
   if (!(error instanceof ApiError)) {

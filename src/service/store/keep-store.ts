@@ -1,6 +1,8 @@
 import { setMaxListeners } from 'node:events';
+import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError, type ErrorCode } from '../../core/errors.ts';
+import { takeSlot } from '../../search/process/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
 import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
@@ -10,7 +12,6 @@ import { searchableEntities } from './store-entities.ts';
 import { removeStore, storeFile } from './store-file.ts';
 import { isSearchable } from './store-readiness.ts';
 import { storeRecord } from './store-record.ts';
-import type { SyncSlots } from './sync-slots.ts';
 import { openWaitingRoom } from './waiting-room.ts';
 
 export interface KeepStoreOptions {
@@ -18,7 +19,8 @@ export interface KeepStoreOptions {
   readonly connector: KeptConnector;
   readonly clock: Clock;
   readonly refreshEveryMs: number | null;
-  readonly slots: SyncSlots;
+  /** Lets only so many syncs run at a time. */
+  readonly slots: PQueue;
   /** What must be over before the file is touched; null: nothing. Never rejects. */
   readonly after: Promise<void> | null;
 }
@@ -78,7 +80,7 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
     let failures = 0;
     for (;;) {
       await pause.until(dueAt);
-      const giveBack = await slots.take(closing.signal);
+      const giveBack = await takeSlot(slots, closing.signal);
       // Whoever asks from here on asks for another one.
       pause.clear();
       const letRefreshed = refreshes.take();

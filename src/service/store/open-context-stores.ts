@@ -1,3 +1,4 @@
+import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
 import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
 import type { ContextStores } from './context-stores.ts';
@@ -5,7 +6,6 @@ import { keepStore, type KeptStore } from './keep-store.ts';
 import { noContextStores } from './no-context-stores.ts';
 import { notReady, searchStore } from './search-store.ts';
 import { removeStore, storeFile } from './store-file.ts';
-import { syncSlots } from './sync-slots.ts';
 
 export interface ContextStoresOptions {
   /** Where the stores lie, below it in `stores/`. Null: none are kept, every connector stays `Loading`. */
@@ -32,7 +32,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
   const stores = new Map<string, KeptStore>();
   /** Stores that are being removed: one of the same connector waits for it. */
   const leaving = new Map<string, Promise<void>>();
-  const slots = syncSlots(maxSyncs);
+  const slots = new PQueue({ concurrency: maxSyncs });
   let isClosed = false;
   const processes = openSearchProcesses({ ...options.search, maxWaiting, cursorKey, clock });
 

@@ -1,6 +1,6 @@
-import { fork } from 'node:child_process';
 import { setMaxListeners } from 'node:events';
 import { builtModule } from '../../core/program-files.ts';
+import { forkModule } from '../../search/process/fork-module.ts';
 import type { CallAnswer } from './answer-call.ts';
 import type { StoreLedger } from './store-ledger.ts';
 import type { FromStoreProcess, StoreJob, StoreSyncEnd, ToStoreProcess } from './store-messages.ts';
@@ -24,25 +24,16 @@ const maxHeapMiB = 1_024;
 export async function runStoreProcess(options: StoreProcessOptions): Promise<StoreProcessEnd> {
   const { job, answer, onLedger, signal } = options;
   if (signal.aborted) return { kind: 'died', how: 'not begun' };
-  const child = fork(builtModule('service/store/store-process'), {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    execArgv: [`--max-old-space-size=${maxHeapMiB}`],
-    env: processEnvironment(),
-  });
   const gone = new AbortController();
   // Every call that is being answered listens: many of them are no leak.
   setMaxListeners(0, gone.signal);
   let end: StoreSyncEnd | null = null;
 
-  const send = (message: ToStoreProcess): void => {
-    // With a callback a channel that has closed is no error: the process is gone then, and that is heard of below.
-    if (child.connected) child.send(message, () => undefined);
-  };
-  const answerCall = async (id: number, body: string): Promise<void> => {
-    send({ kind: 'answer', id, ...(await answer(body, gone.signal)) });
-  };
-  child.on('message', (message: FromStoreProcess) => {
+  const entry = builtModule('service/store/store-process');
+  const child = forkModule<ToStoreProcess, FromStoreProcess>(entry, maxHeapMiB);
+  const answerCall = async (id: number, body: string): Promise<void> =>
+    child.send({ kind: 'answer', id, ...(await answer(body, gone.signal)) });
+  child.listen((message) => {
     switch (message.kind) {
       case 'call':
         void answerCall(message.id, message.body);
@@ -52,31 +43,15 @@ export async function runStoreProcess(options: StoreProcessOptions): Promise<Sto
         break;
       case 'ended':
         ({ end } = message);
-        // Its last word: it goes when nobody is there any more. Going by itself it might be gone before it was heard.
+        // The process ends when the channel closes. If it ended by itself, this message could be lost.
         child.disconnect();
         break;
     }
   });
-  const kill = (): void => void child.kill('SIGKILL');
-  signal.addEventListener('abort', kill, { once: true });
-  send({ kind: 'begin', job });
-
-  const how = await new Promise<string>((resolve) => {
-    child.once('exit', (code, by) => resolve(by ?? `exit code ${code}`));
-    // It could not be started at all; where it was, `exit` follows.
-    child.on('error', (error) => {
-      if (child.pid === undefined) resolve('code' in error ? String(error.code) : error.name);
-    });
-  });
-  signal.removeEventListener('abort', kill);
+  signal.addEventListener('abort', child.kill, { once: true });
+  child.send({ kind: 'begin', job });
+  const how = await child.gone;
+  signal.removeEventListener('abort', child.kill);
   gone.abort(new Error('The process that asked is gone.'));
   return end ?? { kind: 'died', how };
-}
-
-/** What is not said here a sync has no use for: no secret of the service reaches the process that reads the third party's records. */
-function processEnvironment(): NodeJS.ProcessEnv {
-  const names = ['TMPDIR', 'SQLITE_TMPDIR', 'TZ', 'SystemRoot'];
-  return Object.fromEntries(
-    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-  );
 }

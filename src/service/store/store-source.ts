@@ -1,16 +1,13 @@
 import type { Clock } from '../../core/clock.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
-import { checkDeclared } from '../../source/api/check-declared.ts';
-import { invalidBody } from '../../source/api/classify-failure.ts';
-import { executeCall, readPage, type ExecuteRequest } from '../../source/api/execute-call.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
+import { recordCalls } from '../../source/api/record-calls.ts';
 import { redactMessage } from '../../source/api/redact-message.ts';
 import type { Source } from '../../source/source.ts';
 
@@ -41,24 +38,14 @@ export function openStoreSource(options: StoreSourceOptions): Source {
   });
   const redact = (text: string): string => redactMessage(text, []);
   const call = openApiCaller({ transport, tokens: null, headers: {}, clock, limits, redact });
-  const common = { connector: connectorId, definition };
+  const calls = recordCalls(definition, connectorId);
 
   return {
     // Nobody else is asked for it: a provider that does not take its credentials says so to the first call.
     connect: () => Promise.resolve(),
-    list: async ({ entity, params, isRoot }, signal) => {
-      const { pagination } = checkDeclared(definition, entity, 'list', params);
-      const request: ExecuteRequest = { ...common, entity, action: 'list', params, isRoot };
-      const list = executeCall(request, (answer, facts) => readPage(answer, pagination, facts));
-      return await call(list, budget, onEvent, signal);
-    },
-    get: async ({ entity, params }, signal) => {
-      checkDeclared(definition, entity, 'get', params);
-      const request: ExecuteRequest = { ...common, entity, action: 'get', params, isRoot: false };
-      const get = executeCall(request, ({ envelope }, facts): JsonValue => {
-        if (isJsonObject(envelope.result)) return envelope.result;
-        throw invalidBody(facts, 'expected an object as result, got another kind');
-      });
+    list: async (request, signal) => await call(calls.list(request), budget, onEvent, signal),
+    get: async (request, signal) => {
+      const get = calls.get(request);
       try {
         return await call(get, budget, onEvent, signal);
       } catch (error) {

@@ -1,15 +1,18 @@
 import { hostname } from 'node:os';
+import Database from 'better-sqlite3';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import { syncConnector } from '../../engine/sync-connector.ts';
+import { updateSearchIndex } from '../../search/index/update-search-index.ts';
+import { openSearch } from '../../search/open-search.ts';
+import { searchTarget } from '../../search/search-target.ts';
+import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { openSqliteSink } from '../../sinks/sqlite/sqlite-sink.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
-import { indexStore } from './index-store.ts';
-import { isSound } from './is-sound.ts';
 import { checkedId, storeBaseUrl, storeConnector } from './store-file.ts';
-import { storeDefinition, storeEntities } from './store-entities.ts';
+import { searchableEntities, storeDefinition, storeEntities } from './store-entities.ts';
 import { isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
 import type { StoreJob, StoreSyncEnd } from './store-messages.ts';
 import { openStoreSource } from './store-source.ts';
@@ -86,4 +89,29 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     signal,
   });
   return { report, ledger: readStoreLedger(file, definition) };
+}
+
+/** Brings the search index of everything that can be searched up to what is stored. Throws `SyncError` as a sink does. */
+async function indexStore({ file, definition }: StoreJob, signal: AbortSignal): Promise<void> {
+  using search = openSearch(file);
+  for (const entity of searchableEntities(definition)) {
+    const target = searchTarget(entity, storeConnector, (name) => search.stored(storeConnector, name));
+    await updateSearchIndex(file, target, { signal });
+  }
+}
+
+/** Whether SQLite finds nothing wrong with a file. Reads all of it. False also where it cannot be opened. */
+function isSound(file: string): boolean {
+  try {
+    const db = openSqlite(file, { readonly: true, fileMustExist: true });
+    try {
+      return db.pragma('quick_check(1)', { simple: true }) === 'ok';
+    } finally {
+      db.close();
+    }
+  } catch (error) {
+    // What SQLite cannot even check is not sound; anything else is a fault of the program.
+    if (error instanceof Database.SqliteError) return false;
+    throw error;
+  }
 }

@@ -1,6 +1,5 @@
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
@@ -8,11 +7,10 @@ import type { FileSource, Source } from '../source.ts';
 import type { ApiCall } from './api-caller.ts';
 import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
-import { invalidBody } from './classify-failure.ts';
 import { openConnectorPresence } from './connector-presence.ts';
 import { downloadCall } from './download-call.ts';
-import { executeCall, readPage } from './execute-call.ts';
 import type { ApiClient } from './open-api-client.ts';
+import { recordCalls } from './record-calls.ts';
 import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
@@ -43,6 +41,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
     shared: options.budget ?? null,
     maxCalls: options.maxCalls ?? null,
   });
+  const calls = recordCalls(definition, connectorId);
   const presence = openConnectorPresence(client, connectorId, definition);
   const brokenByLabel = new Map<string, BrokenAnswers>();
   /** One for all parameters of the same entity and action. */
@@ -59,33 +58,19 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
   return {
     connectorId,
     connect: (signal) => presence.connect(signal),
-    async list({ entity, params, isRoot }, signal) {
-      const { pagination } = checkDeclared(definition, entity, 'list', params);
-      const request = { connector: connectorId, definition, entity, action: 'list', params, isRoot } as const;
-      const list = executeCall(request, (answer, facts) => readPage(answer, pagination, facts));
+    async list(request, signal) {
+      const list = calls.list(request);
       try {
         const page = await client.call(sharing(list), budget, onEvent, signal);
         presence.answered();
         return page;
       } catch (error) {
         // Of a root each refusal is judged: a skipped entity is a lot to lose, and roots are few.
-        throw await refusalOf(error, isRoot, signal);
+        throw await refusalOf(error, request.isRoot, signal);
       }
     },
-    async get({ entity, params }, signal) {
-      checkDeclared(definition, entity, 'get', params);
-      const request = {
-        connector: connectorId,
-        definition,
-        entity,
-        action: 'get',
-        params,
-        isRoot: false,
-      } as const;
-      const get = executeCall(request, ({ envelope }, facts): JsonValue => {
-        if (isJsonObject(envelope.result)) return envelope.result;
-        throw invalidBody(facts, 'expected an object as result, got another kind');
-      });
+    async get(request, signal) {
+      const get = calls.get(request);
       try {
         const record = await client.call(sharing(get), budget, onEvent, signal);
         presence.answered();

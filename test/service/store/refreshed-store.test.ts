@@ -20,7 +20,7 @@ describe('a refresh', () => {
       await world.stores.searchable('one', never);
       const entities = searchableEntities(definitionNamed(name));
       const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
-      account.moveTo(4);
+      account.moveTo(3);
       await world.stores.refresh('one');
       let changed = 0;
       for (const [place, entity] of entities.entries()) {
@@ -48,7 +48,7 @@ describe('a refresh', () => {
       await world.stores.searchable('one', never);
       const entities = searchableEntities(definitionNamed(name));
       const before = entities.map((entity) => asTexts(expectedRecords(entity, account)));
-      account.moveTo(4);
+      account.moveTo(3);
       for (const [place, { name: entity }] of entities.entries()) {
         const found: JsonObject[] = [];
         let cursor: JsonValue = null;
