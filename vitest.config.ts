@@ -3,6 +3,16 @@ import { defineConfig } from 'vitest/config';
 /** Replace modules of Node.js or of ours, so each needs a module graph of its own. */
 const withMocks = ['test/sinks/jsonl/durability.test.ts', 'test/service/revised-million.test.ts'];
 
+/** The sink contract and runs of the engine, once more on sinks whose every call takes a while. */
+const onDelayedSinks = [
+  'test/sinks/sqlite.test.ts',
+  'test/sinks/read-records.test.ts',
+  'test/library.test.ts',
+  'test/cli/last-sync.test.ts',
+  'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
+  'test/e2e/{hostile-service,long-pause,moving-rows,poison-records,run-after-run,schema-drift}.test.ts',
+];
+
 const shared = {
   pool: 'forks',
   testTimeout: 60_000,
@@ -25,6 +35,14 @@ export default defineConfig({
         test: { ...shared, name: 'all', include: ['test/**/*.test.ts'], exclude: withMocks, isolate: false },
       },
       { test: { ...shared, name: 'mocks', include: withMocks } },
+      {
+        test: {
+          ...shared,
+          name: 'delayed sinks',
+          include: onDelayedSinks,
+          setupFiles: ['test/support/delay-sinks.ts'],
+        },
+      },
     ],
   },
 });

@@ -43,10 +43,14 @@ export async function workPool<T extends { readonly id: number }>(
     while (!isOver()) {
       const woken = wake.next();
       const free = concurrency - open.size;
+      // What ends while `next` looks may be in an answer that is older than its end, and what it led to may not.
+      const asked = new Set(open.keys());
       // Open items may be among the answers: asking for that many more leaves `free` others where there are any.
       const next = free > 0 ? await pool.next(concurrency + open.size) : [];
-      for (const item of next.filter(({ id }) => !open.has(id)).slice(0, free)) open.set(item.id, work(item));
-      if (open.size === 0) return;
+      for (const item of next.filter(({ id }) => !asked.has(id)).slice(0, free)) {
+        open.set(item.id, work(item));
+      }
+      if (open.size === 0 && asked.size === 0) return;
       // Not a race over the open items: each one would keep a reaction per turn for as long as the longest lasts.
       await woken;
     }

@@ -56,6 +56,28 @@ describe('workPool', () => {
     expect(due.size).toBe(0);
   });
 
+  it('trusts no answer that is older than the end of a walk: neither what it repeats nor what it leaves out', async () => {
+    const due = new Set([1]);
+    const wake = newWake();
+    const walked: number[] = [];
+    const work = async ({ id }: Item): Promise<void> => {
+      walked.push(id);
+      await new Promise(setImmediate);
+      // A page was stored: the pool looks for more while this walk comes to its end.
+      wake.wake();
+      await new Promise(setImmediate);
+      if (id < 5) due.add(id + 1);
+      due.delete(id);
+    };
+    const next = async (limit: number): Promise<readonly Item[]> => {
+      const found = [...due].slice(0, limit).map((id) => ({ id }));
+      for (let turn = 0; turn < 3; turn += 1) await new Promise(setImmediate);
+      return found;
+    };
+    await workPool(pool(due, { work, next }), wake);
+    expect(walked).toEqual([1, 2, 3, 4, 5]);
+  });
+
   it('tells of what must end the run and waits for the walks that are open', async () => {
     const due = new Set([1, 2]);
     const stop = new AbortController();

@@ -269,15 +269,15 @@ export function deleting(kind: SinkKind): void {
     const { sink, lease } = await fourMissing('nothing');
     const stray = 'r1' as Parameters<typeof sink.deletes.sweep>[1];
     for (const call of [
-      sink.deletes.sweep(lease, stray, 1),
-      sink.deletes.missing(lease, stray),
-      sink.deletes.allow(lease, stray, members),
-      sink.deletes.toConfirm(lease, stray, members, 1),
-      sink.deletes.judge(lease, stray, members, []),
-      sink.deletes.tombstone(lease, stray, members, 'all', 1),
-      sink.deletes.tombstoneOrphans(lease, stray, 1),
+      () => sink.deletes.sweep(lease, stray, 1),
+      () => sink.deletes.missing(lease, stray),
+      () => sink.deletes.allow(lease, stray, members),
+      () => sink.deletes.toConfirm(lease, stray, members, 1),
+      () => sink.deletes.judge(lease, stray, members, []),
+      () => sink.deletes.tombstone(lease, stray, members, 'all', 1),
+      () => sink.deletes.tombstoneOrphans(lease, stray, 1),
     ]) {
-      await expect(call).rejects.toMatchObject({ code: 'FENCED' });
+      await expect(call()).rejects.toMatchObject({ code: 'FENCED' });
     }
   });
 
