@@ -1,11 +1,11 @@
 import type { Params } from '../core/records.ts';
 import { buildAction } from './build-action.ts';
-import { checkRemoteName, type Note, checkKnown } from './check-names.ts';
+import { checkRemoteName, type Note, checkField, checkKnown } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
 import type { Action, Param } from './definition.ts';
 import { pagingParams } from './paging-params.ts';
-import { suggestName } from './suggest-name.ts';
+import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';
 
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
@@ -54,8 +54,7 @@ function checkAction(
       note([...at, 'key', param], message, [...at, 'params', param]);
     }
     if (!fields.includes(field)) {
-      const message = `no such field: ${JSON.stringify(field)}${suggestName(field, fields)}`;
-      note([...at, 'key', param], message, [...entityAt, 'fields', field]);
+      note([...at, 'key', param], noSuch('field', field, fields), [...entityAt, 'fields', field]);
     }
   }
   for (const [param, { required }] of action.params) {
@@ -164,13 +163,7 @@ function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void
   for (const role of ['name', 'contentType', 'size'] as const) {
     const field = download.file[role];
     if (field === null) continue;
-    const here = [...at, 'file', role];
-    const type = Object.hasOwn(entity.fields, field) ? entity.fields[field] : undefined;
-    if (type === undefined) {
-      note(here, `no such field: ${JSON.stringify(field)}${suggestName(field, fields)}`, fieldAt(field));
-    } else if (type !== typeByRole[role]) {
-      note(here, `expected a field of type ${typeByRole[role]}, ${field} is of type ${type}`, fieldAt(field));
-    }
+    checkField(entity, field, [typeByRole[role]], { at: [...at, 'file', role], entityAt }, note);
   }
   const { version } = download.file;
   const versionAt = [...at, 'file', 'version'];

@@ -6,7 +6,7 @@ import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkSearchable } from './check-searchable.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
-import { suggestName } from './suggest-name.ts';
+import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
@@ -57,8 +57,7 @@ function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
     ['only', entity.only?.field],
   ] as const) {
     if (field !== undefined && !declared.includes(field)) {
-      const message = `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`;
-      note([...at, where, 'field'], message, ...placesOf(field));
+      note([...at, where, 'field'], noSuch('field', field, declared), ...placesOf(field));
     }
   }
 }
@@ -75,8 +74,7 @@ function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, no
     note(at, 'expected at least one field to stay in the content hash, got all of them');
   }
   if (first !== '*' && !Object.hasOwn(entity.fields, first)) {
-    const suggestion = suggestName(first, Object.keys(entity.fields));
-    note(at, `no such field: ${JSON.stringify(first)}${suggestion}`, [...entityAt, 'fields', first]);
+    note(at, noSuch('field', first, Object.keys(entity.fields)), [...entityAt, 'fields', first]);
   }
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
@@ -94,8 +92,7 @@ function checkFilled(
   const at = [...entityAt, 'filledFrom', field];
   const declared = Object.keys(entity.fields);
   if (!declared.includes(field)) {
-    const message = `no such field: ${JSON.stringify(field)}${suggestName(field, declared)}`;
-    note(at, message, [...entityAt, 'fields', field]);
+    note(at, noSuch('field', field, declared), [...entityAt, 'fields', field]);
   }
   if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
   if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
@@ -126,11 +123,7 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
   const known = Object.keys(file.entities);
   file.errors.forEach(({ entity }, index) => {
     if (entity !== null && !known.includes(entity)) {
-      note(
-        ['errors', index, 'entity'],
-        `no such entity: ${JSON.stringify(entity)}${suggestName(entity, known)}`,
-        ['entities', entity],
-      );
+      note(['errors', index, 'entity'], noSuch('entity', entity, known), ['entities', entity]);
     }
   });
 }

@@ -1,7 +1,7 @@
 import { checkSent } from './check-actions.ts';
-import type { Note } from './check-names.ts';
+import { checkTextParam, type Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import { suggestName } from './suggest-name.ts';
+import { noSuch } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';
 
 type IncrementalFile = NonNullable<EntityFile['incremental']>;
@@ -50,7 +50,7 @@ function checkChangeField(
   const at = [...entityAt, 'incremental', 'field'];
   const { type, declaration, known } = fieldTypeAt(entity, field, entityAt);
   if (type === null) {
-    note(at, `no such field: ${JSON.stringify(field)}${suggestName(field, known)}`, ...declaration);
+    note(at, noSuch('field', field, known), ...declaration);
   } else if (type !== 'string') {
     note(
       at,
@@ -67,18 +67,7 @@ function checkSinceParam(
   note: Note,
 ): void {
   const at = [...entityAt, 'incremental', 'sinceParam'];
-  const declared = entity.actions.list?.params ?? {};
-  const declaration = [...entityAt, 'actions', 'list', 'params', sinceParam];
-  const param = declared[sinceParam];
-  if (param === undefined) {
-    note(
-      at,
-      `no such list parameter: ${JSON.stringify(sinceParam)}${suggestName(sinceParam, Object.keys(declared))}`,
-      declaration,
-    );
-  } else if (param.type !== 'string') {
-    note(at, `expected a list parameter of type string, ${sinceParam} is of type ${param.type}`, declaration);
-  }
+  checkTextParam(entity, sinceParam, { at, entityAt }, note);
   for (const place of ['fixedParams', 'order'] as const) {
     const sent = place === 'order' ? entity.order?.params : entity.fixedParams;
     if (sent !== undefined && Object.hasOwn(sent, sinceParam)) {

@@ -1,6 +1,6 @@
-import type { Note } from './check-names.ts';
+import { checkField, type Note } from './check-names.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
-import { suggestName } from './suggest-name.ts';
+import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';
 
 type ParentFile = EntityFile['parents'][number];
@@ -17,11 +17,8 @@ export function checkParents(file: DefinitionFile, note: Note): void {
     entity.parents.forEach((parent, index) => {
       const target = file.entities[parent.entity];
       if (target === undefined || !Object.hasOwn(file.entities, parent.entity)) {
-        const suggestion = suggestName(parent.entity, names);
-        note([...at, index, 'entity'], `no such entity: ${JSON.stringify(parent.entity)}${suggestion}`, [
-          'entities',
-          parent.entity,
-        ]);
+        const message = noSuch('entity', parent.entity, names);
+        note([...at, index, 'entity'], message, ['entities', parent.entity]);
         return;
       }
       if (entity.parents.findIndex((other) => other.entity === parent.entity) !== index) {
@@ -83,8 +80,7 @@ function checkParent(
       note(here, 'expected a required list parameter: only those tell partitions apart', declaration);
     }
     if (!parentFields.includes(field)) {
-      const suggestion = suggestName(field, parentFields);
-      const message = `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestion}`;
+      const message = noSuch(`field of ${parent.entity}`, field, parentFields);
       note(here, message, ['entities', parent.entity, 'fields', field]);
     }
   }
@@ -92,7 +88,7 @@ function checkParent(
   checkInject(entity, parent, entityAt, at, note);
   parent.when.forEach(({ field }, position) => {
     if (!parentFields.includes(field)) {
-      const message = `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestName(field, parentFields)}`;
+      const message = noSuch(`field of ${parent.entity}`, field, parentFields);
       note([...at, 'when', position, 'field'], message, ['entities', parent.entity, 'fields', field]);
     }
   });
@@ -107,8 +103,7 @@ function checkMarker(parent: ParentFile, target: EntityFile, at: YamlPath, note:
   const declaration = ['entities', parent.entity, 'fields', field];
   const type = target.fields[field];
   if (type === undefined) {
-    const suggestion = suggestName(field, Object.keys(target.fields));
-    note(here, `no such field of ${parent.entity}: ${JSON.stringify(field)}${suggestion}`, declaration);
+    note(here, noSuch(`field of ${parent.entity}`, field, Object.keys(target.fields)), declaration);
   } else if (type !== 'string') {
     note(here, `expected a field of type string, ${field} is of type ${type}`, declaration);
   }
@@ -166,16 +161,7 @@ export function checkRecursive(entity: EntityFile, at: YamlPath, note: Note): vo
     ['positionField', ['integer']],
   ] as const;
   for (const [role, types] of wanted) {
-    const field = recursive[role];
-    const type = entity.fields[field];
-    const here = [...at, 'recursive', role];
-    if (type === undefined) {
-      const suggestion = suggestName(field, Object.keys(entity.fields));
-      note(here, `no such field: ${JSON.stringify(field)}${suggestion}`, [...at, 'fields', field]);
-    } else if (!types.some((allowed) => allowed === type)) {
-      const message = `expected a field of type ${types.join(' or ')}, ${field} is of type ${type}`;
-      note(here, message, [...at, 'fields', field]);
-    }
+    checkField(entity, recursive[role], types, { at: [...at, 'recursive', role], entityAt: at }, note);
   }
   const here = [...at, 'recursive', 'param'];
   if (entity.actions.list?.params[recursive.param] === undefined) {

@@ -13,6 +13,11 @@ export function suggestName(word: string, known: Iterable<string>): string {
   return best === null ? '' : `; did you mean "${best}"?`;
 }
 
+/** `no such field: "nmae"; did you mean "name"?` */
+export function noSuch(what: string, name: string, known: Iterable<string>): string {
+  return `no such ${what}: ${JSON.stringify(name)}${suggestName(name, known)}`;
+}
+
 /** `base_url`, `base-url` and `baseURL` are all the same slip. */
 function plain(text: string): string {
   return text.toLowerCase().replaceAll(/[_-]/g, '').slice(0, 64);
