@@ -6,7 +6,7 @@ import { openLocalConnectors } from './local-connectors.ts';
 import { logRequests, type OnRequest } from './log-requests.ts';
 import { openServer, type TlsFiles } from './open-server.ts';
 import type { Providers } from './provider.ts';
-import { makeReference } from './reference/make-reference.ts';
+import { makeReference } from './reference/reference-page.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
 import { trackCalls } from './routes/open-calls.ts';
 import { publicPaths, registerEndpoints } from './routes/register-endpoints.ts';

@@ -1,9 +1,12 @@
-import { markup, nothing, type Markup } from './markup.ts';
-import { connectorTypeSection } from './connector-type-section.ts';
-import type { OpenApiDocument } from './open-api-document.ts';
+import type { Definition } from '../../definitions/definition.ts';
+import type { Reference } from '../routes/api-parts.ts';
+import type { Endpoint } from '../routes/endpoint.ts';
+import type { ConnectorType } from './connector-types.ts';
 import type { Operation } from './describe-operation.ts';
+import { markup, nothing, type Markup } from './markup.ts';
+import { openApiDocument, type OpenApiDocument } from './open-api-document.ts';
 import { everywhereTable, operationSection } from './operation-section.ts';
-import { pageStyle } from './page-style.ts';
+import { pageStyle, pageStyleHash } from './page-style.ts';
 
 interface Listed {
   readonly method: string;
@@ -81,4 +84,55 @@ function start(baseUrl: string): Markup {
       code. Each endpoint lists its own; these come everywhere:
     </p>
     ${everywhereTable()}`;
+}
+
+type TypeAction = ConnectorType['actions'][number];
+
+/** The entities and actions of a connector type with their parameters, folded away until it is wanted. */
+function connectorTypeSection({ name, title, actions }: ConnectorType): Markup {
+  return markup`<details id="type-${name}">
+    <summary>Entities and actions of ${title} (<code>${name}</code>)</summary>
+    <div class="wide" tabindex="0">
+      <table class="actions">
+        ${actions.map(actionRow)}
+      </table>
+    </div>
+  </details> `;
+}
+
+function actionRow({ entity, action, params, fields }: TypeAction): Markup {
+  return markup`<tr>
+    <td><code>${entity}</code></td>
+    <td><code>${action}</code></td>
+    <td>
+      ${params.map(paramText)}
+      ${fields.length === 0 ? nothing : markup`<div class="type">Fields: ${fields.join(', ')}</div>`}
+    </td>
+  </tr> `;
+}
+
+function paramText({
+  name,
+  type,
+  required,
+  enum: values,
+  maximum,
+  default: preset,
+}: TypeAction['params'][number]): Markup {
+  const facts = [
+    values === null ? type : values.join(' or '),
+    ...(preset === null ? [] : [`default ${String(preset)}`]),
+    ...(maximum === null ? [] : [`at most ${maximum}`]),
+  ];
+  const mark = required ? markup` <span class="required">required</span>` : nothing;
+  return markup`<div><code>${name}</code> <span class="type">${facts.join(', ')}</span>${mark}</div> `;
+}
+
+export function makeReference(endpoints: readonly Endpoint[], definitions: Iterable<Definition>): Reference {
+  const document = openApiDocument(endpoints, definitions);
+  return {
+    document: JSON.stringify(document, null, 2),
+    page: (baseUrl) => referencePage(document, baseUrl),
+    contentSecurityPolicy: `default-src 'none'; style-src '${pageStyleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  };
 }

@@ -6,7 +6,7 @@ import type { Workspace } from '../state/service-state.ts';
 import { toStoredConfig, readStoredConfig, checkRequestedEntities } from './connector-config.ts';
 import { checkCredentials } from './check-credentials.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
-import { connectorPath } from './connector-path.ts';
+import { connectorPath } from './given-text.ts';
 import { connectorChange } from './connector-change.ts';
 import { endpoint } from './endpoint.ts';
 import { ensureWorkspace } from './find-workspace.ts';

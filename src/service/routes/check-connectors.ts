@@ -4,7 +4,7 @@ import type { ProviderCheck } from '../provider.ts';
 import { checkCredentials } from './check-credentials.ts';
 import { checkRequestedEntities } from './connector-config.ts';
 import { connectorChange } from './connector-change.ts';
-import { connectorPath } from './connector-path.ts';
+import { connectorPath } from './given-text.ts';
 import { endpoint } from './endpoint.ts';
 import { workspaceByName } from './find-workspace.ts';
 import { definitionFor, newConnector } from './new-connector.ts';

@@ -4,7 +4,7 @@ import { executeAction } from '../execute/execute-action.ts';
 import { executeBody } from '../execute/execute-body.ts';
 import type { Workspace } from '../state/service-state.ts';
 import { jsonObject } from './answer-shapes.ts';
-import { connectorPath } from './connector-path.ts';
+import { connectorPath } from './given-text.ts';
 import { endpoint } from './endpoint.ts';
 
 const search = z

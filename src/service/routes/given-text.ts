@@ -14,3 +14,6 @@ export function textUpTo(most: number): z.ZodString {
     .refine((text) => hasAtMostCharacters(text, most), `Expected at most ${most} characters.`)
     .meta({ maxLength: most });
 }
+
+/** Any text: what is no connector's id is simply not found. */
+export const connectorPath = z.object({ id: z.string().describe("The connector's id.") });

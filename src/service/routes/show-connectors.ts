@@ -3,7 +3,7 @@ import type { LocalConnector } from '../local-connectors.ts';
 import type { StoreStatus } from '../store/context-stores.ts';
 import { time } from './answer-shapes.ts';
 import { connectorDetail, searchableEntities, templateId, toDetail } from './connector-answers.ts';
-import { connectorPath } from './connector-path.ts';
+import { connectorPath } from './given-text.ts';
 import { endpoint } from './endpoint.ts';
 
 export const showConnector = endpoint({

@@ -12,7 +12,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import { SyncError } from '../../core/errors.ts';
+import type { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';

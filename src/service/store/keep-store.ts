@@ -6,7 +6,6 @@ import { takeSlot } from '../../search/process/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
 import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
-import { openPause } from './open-pause.ts';
 import { runStoreProcess, type StoreProcessEnd } from './run-store-process.ts';
 import { searchableEntities } from './store-entities.ts';
 import { removeStore, storeFile } from './store-file.ts';
@@ -146,4 +145,42 @@ function disposed(): SyncError {
     code: 'INTERRUPTED',
     recovery: 'stop',
   });
+}
+
+/** A wait that can be cut short from outside. */
+interface Pause {
+  /** Resolves at `ms` (null: never) or when it is woken; at once where it was woken since `clear`. Never rejects. */
+  until(ms: number | null): Promise<void>;
+  wake(): void;
+  /** What it was woken for is being done. */
+  clear(): void;
+}
+
+/** Timers take no longer time than this: it is waited for in parts. */
+const longestMs = 2 ** 31 - 1;
+
+function openPause(clock: Clock): Pause {
+  let isWoken = false;
+  let cutShort: AbortController | null = null;
+  return {
+    async until(ms) {
+      for (;;) {
+        const leftMs = ms === null ? longestMs : ms - clock.now();
+        if (isWoken || leftMs <= 0) return;
+        const sleeping = new AbortController();
+        cutShort = sleeping;
+        await clock.sleep(Math.min(longestMs, leftMs), sleeping.signal).catch((error: unknown) => {
+          // Woken: the next turn sees it.
+          if (!sleeping.signal.aborted) throw error;
+        });
+      }
+    },
+    wake() {
+      isWoken = true;
+      cutShort?.abort(new Error('woken'));
+    },
+    clear() {
+      isWoken = false;
+    },
+  };
 }
