@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { Redis } from 'ioredis';
+import { timeAt } from './soak-accounts.ts';
 import type { SoakWorld } from './soak-world.ts';
 import { pause, timings, type CrewMember, type WorkerCrew } from './worker-crew.ts';
 
@@ -96,13 +97,14 @@ export const faults: readonly Fault[] = [
     name: 'accounts revised',
     share: 3,
     unavailable: always,
-    happen: async ({ world, random }) => {
+    happen: async ({ world }) => {
+      // All of them: they share the service's clock, and a change must not be older than what was read before it.
       for (const account of world.connectors) {
-        if (random() > 0.4) continue;
         account.revise();
         // Calls and signals go on in between: an account takes up to some tenths of a second.
         await pause(0);
       }
+      world.api.setTime(timeAt(Math.max(...world.connectors.map(({ account }) => account.revision))));
     },
   },
 ];

@@ -11,20 +11,23 @@ export interface FaultyApi extends AsyncDisposable {
   readonly refused: () => number;
   /** What hangs is cut off when the mood changes. */
   setMood(mood: ApiMood): void;
+  /** What the `Date` of answers says from now on, in milliseconds since the epoch. */
+  setTime(ms: number): void;
 }
 
 /** Stands before a service at `target` and fails as a distant service may. */
-export async function startFaultyApi(target: string): Promise<FaultyApi> {
+export async function startFaultyApi(target: string, startMs: number): Promise<FaultyApi> {
   const { hostname, port } = new URL(target);
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   const hanging = new Set<ServerResponse>();
   let mood: ApiMood = 'pass';
   let refused = 0;
+  let date = new Date(startMs).toUTCString();
 
   const pass = (incoming: IncomingMessage, answer: ServerResponse): void => {
     const { method, url: path, headers } = incoming;
     const passed = request({ agent, hostname, port, method, path, headers }, (from) => {
-      answer.writeHead(from.statusCode ?? 502, from.headers);
+      answer.writeHead(from.statusCode ?? 502, { ...from.headers, date });
       from.on('error', () => answer.destroy());
       from.pipe(answer);
     });
@@ -72,6 +75,9 @@ export async function startFaultyApi(target: string): Promise<FaultyApi> {
     setMood: (next) => {
       mood = next;
       for (const answer of hanging) answer.destroy();
+    },
+    setTime: (ms) => {
+      date = new Date(ms).toUTCString();
     },
     [Symbol.asyncDispose]: async () => {
       const closed = once(server, 'close');

@@ -1,6 +1,6 @@
 import type { Definition } from '../../src/definitions/definition.ts';
 import { revisingAccount, type RevisingAccount } from '../support/revising-account.ts';
-import { maxSampleRevision } from '../../src/sample/revisions.ts';
+import { maxSampleRevision, revisionTime } from '../../src/sample/revisions.ts';
 import { sampleDefinitions } from '../../src/sample/create-sample-account.ts';
 import type { SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
@@ -24,6 +24,14 @@ export interface SoakAccount {
   truth(): Tables;
   /** True for a row that is gone from the account and rightly stored: it happened once, or it, or what it is part of, is in the trash. */
   mayStay(table: string, key: string, row: Row): boolean;
+}
+
+/**
+ * What the service's clock says while its accounts are at this revision, in milliseconds since the epoch: after all changes of that
+ * revision and before those of the next one. A record that changes while a run reads must be dated after the run's start.
+ */
+export function timeAt(revision: number): number {
+  return revisionTime(revision) + 20 * 60 * 60 * 1000;
 }
 
 /** As many accounts, of each sample definition in turn; every eleventh is a larger one, so that each sink gets some. */

@@ -7,7 +7,7 @@ import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import type { sampleSinks } from '../support/sample-sinks.ts';
 import { testCredentials } from '../support/sync-once.ts';
 import { startFaultyApi, type FaultyApi } from './faulty-api.ts';
-import { makeAccounts, type SoakAccount } from './soak-accounts.ts';
+import { makeAccounts, timeAt, type SoakAccount } from './soak-accounts.ts';
 import { openSmallDisk, type SmallDisk } from './small-disk.ts';
 
 export interface SoakSink {
@@ -72,7 +72,7 @@ export async function openSoakWorld(options: {
       })),
     });
     opened.push(async () => await service.close());
-    const api = await startFaultyApi(service.url);
+    const api = await startFaultyApi(service.url, timeAt(0));
     opened.push(async () => await api[Symbol.asyncDispose]());
     const config = path.join(folder, 'config.yaml');
     writeFileSync(config, configText(api.url, sinks, connectors));
