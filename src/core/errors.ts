@@ -1,12 +1,12 @@
 /**
  * What to do about a failure. The engine acts on this alone, never on a message or a status.
- * `retry` and `throttle` reach the engine only when the source has used up its own attempts. Of what ended a run:
- * `retry` says that a later run may get further by itself, `stop` that somebody must mend something first.
+ * `retry` and `throttle` reach the engine only after the source has used up its own attempts. For the error that ended a run:
+ * `retry`: a later run may succeed without help. `stop`: a person must fix something first.
  */
 export type Recovery =
   'retry' | 'throttle' | 'smaller-page' | 'restart-walk' | 'skip-partition' | 'skip-entity' | 'stop';
 
-/** For people and for exit codes: which kind of thing went wrong. Closed; add here before use. */
+/** What kind of failure it is, for people and exit codes. A closed set: add here before use. */
 export type ErrorCode =
   | 'USAGE'
   | 'CONFIG_INVALID'
@@ -82,7 +82,7 @@ export function hasCode(error: unknown, code: ErrorCode): error is SyncError {
   return error instanceof SyncError && error.code === code;
 }
 
-/** The API asked to come back later than a call is willing to wait. */
+/** The API asked for a pause that is longer than a call waits. */
 export class ThrottledError extends SyncError {
   override readonly name = 'ThrottledError';
   readonly retryAfterMs: number;

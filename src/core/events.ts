@@ -2,7 +2,7 @@ import type { ErrorCode, Recovery } from './errors.ts';
 import type { ConnectorName, EntityName, RunId } from './names.ts';
 import type { PageCounts, Params } from './records.ts';
 
-/** What working code says about itself. Telemetry turns it into log lines, progress and metrics; nobody else prints. */
+/** Events of a run. Telemetry turns them into log lines, progress and metrics; no other code prints. */
 export type RunEvent =
   | {
       readonly kind: 'run-started';
@@ -36,7 +36,7 @@ export type RunEvent =
       /** What `page-fetched` counted for the page; 0 for entities made of its elements. */
       readonly bytes: number;
     }
-  /** A page was fetched and will not be stored: the run ends first. Fetched - committed - dropped bytes are in flight. */
+  /** A page was fetched but will not be stored because the run ends. Fetched - committed - dropped bytes are in flight. */
   | { readonly kind: 'page-dropped'; readonly entity: EntityName; readonly bytes: number }
   | { readonly kind: 'commit-finished'; readonly pages: number; readonly ms: number }
   | {
@@ -58,7 +58,7 @@ export type RunEvent =
       readonly code: ErrorCode;
       readonly message: string;
     }
-  /** One attempt has been on the wire and was answered, cut or given up for its limits; not one broken off by its caller. */
+  /** One attempt was sent and ended with an answer, a lost connection or a timeout. Not sent for an attempt that its caller aborted. */
   | {
       readonly kind: 'call-ended';
       /** Null for calls about tokens and the catalog. */
@@ -81,18 +81,18 @@ export type RunEvent =
       readonly attempts: number;
       readonly waitMs: number;
     }
-  /** The service's rate limit refused a call: none starts for `waitMs`. */
+  /** The API's rate limit refused a call: no call starts for `waitMs`. */
   | { readonly kind: 'throttled'; readonly waitMs: number }
-  /** Every walk has ended: what full ones did not meet is looked at now. */
+  /** All walks have ended; the search for deleted rows starts. */
   | { readonly kind: 'sweep-started' }
-  /** A row that seems to be gone was asked for. `unanswered`: it is asked again in a later run. */
+  /** A missing row was requested with `get`. `unanswered`: a later run asks again. */
   | {
       readonly kind: 'record-confirmed';
       readonly entity: EntityName;
       readonly verdict: 'gone' | 'there' | 'unanswered';
     }
   | { readonly kind: 'rows-deleted'; readonly entity: EntityName; readonly rows: number }
-  /** A guard keeps rows that seem to be gone: somebody must look. */
+  /** A guard withholds deletes: a person must decide. */
   | {
       readonly kind: 'deletes-withheld';
       readonly entity: EntityName;
@@ -101,16 +101,16 @@ export type RunEvent =
       readonly live: number;
       readonly because: 'share' | 'along' | 'empty' | 'replaced' | 'adopted';
     }
-  /** Walks and sweep are over: so many files are wanted and not stored, and are fetched now. */
+  /** Walks and sweep have ended; this many files are missing and are fetched now. */
   | { readonly kind: 'files-started'; readonly files: number }
-  /** A file lies in its folder, whole. */
+  /** A complete file is in its folder. */
   | {
       readonly kind: 'file-stored';
       readonly entity: EntityName;
       readonly bytes: number;
       readonly ms: number;
     }
-  /** A file did not come; a later run asks again. */
+  /** A file could not be fetched; a later run asks again. */
   | {
       readonly kind: 'file-set-aside';
       readonly entity: EntityName;
@@ -123,7 +123,7 @@ export type RunEvent =
       readonly run: RunId;
       readonly outcome: string;
       readonly ms: number;
-      /** Calls wait beside each other, so this may be more than `ms`. */
+      /** Calls wait in parallel, so this may exceed `ms`. */
       readonly waitedMs: number;
     };
 

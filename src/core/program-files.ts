@@ -7,8 +7,8 @@ export function programFile(path: string): URL {
 }
 
 /**
- * The file of a module that is to run as a process of its own, by its path below `src`, without its ending. From the sources
- * it is what was last built. `src/build-program.mjs` must have it among its entry points.
+ * The file of a module that runs as a separate process, by its path below `src`, without its extension. When run from the
+ * sources, this is the last build. `src/build-program.mjs` must have it among its entry points.
  */
 export function builtModule(module: string): URL {
   const { root, folder } = placeOfProgram();

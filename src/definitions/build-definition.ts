@@ -136,8 +136,8 @@ export function contentHashOf(file: DefinitionFile): string {
 }
 
 /**
- * What it is called, how records are searched and who may read them changes nothing that is stored, and a copy of another field is no
- * change of a record: nothing is read anew for any of them.
+ * Names, searchable fields and credentials do not affect what is stored, and a copy of another field does not change a record: a change of
+ * these does not cause a new full read.
  */
 function whatReadingDependsOn({
   entities,

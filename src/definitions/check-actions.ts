@@ -150,7 +150,7 @@ function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void
   const { download } = entity.actions;
   if (download === undefined) return;
   const at = [...entityAt, 'actions', 'download'];
-  // Required ones that it lacks are told already.
+  // Missing required ones are already reported.
   if (
     Object.keys(download.key).length === 0 &&
     !Object.values(download.params).some(({ required }) => required)

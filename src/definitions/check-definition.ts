@@ -128,7 +128,7 @@ function checkErrorPatterns(file: DefinitionFile, note: Note): void {
   });
 }
 
-/** The ways to sign in: each has a title of its own, and fields of which one at least is always there. */
+/** The ways to sign in: each has a unique title and at least one required field. */
 function checkCredentials(file: DefinitionFile, note: Note): void {
   const titles = file.credentials.map(({ title }) => title);
   for (const [index, { title, fields }] of file.credentials.entries()) {

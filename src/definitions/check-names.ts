@@ -6,7 +6,7 @@ import type { EntityFile } from './definition-file.ts';
 
 /**
  * Notes a problem at a place of the file. `restsOn` are the other places that were looked at to find it: where one of
- * them is broken itself, this may be no problem at all, and is not told.
+ * them is broken itself, this may not be a problem and is not reported.
  */
 export type Note = (path: YamlPath, message: string, ...restsOn: readonly YamlPath[]) => void;
 

@@ -148,7 +148,7 @@ function checkRequired(entity: EntityFile, index: number | null, entityAt: YamlP
   }
 }
 
-/** Listings inside listings: the fields they are told by and the fields that are filled in. */
+/** Listings inside listings: the fields that identify them and the fields that are filled in. */
 export function checkRecursive(entity: EntityFile, at: YamlPath, note: Note): void {
   const { recursive } = entity;
   if (recursive === null) return;

@@ -24,7 +24,7 @@ export function credentialProblems(
   }
   const tried = shapes.map((shape) => ({ shape, problems: problemsWith(shape, given) }));
   if (tried.some(({ problems }) => problems.length === 0)) return [];
-  // Meant is the way that shares the most fields with what came; told of all of them, nobody would find the slip.
+  // Report the way to sign in that shares the most fields with what was given; a report on all of them would hide the mistake.
   const [meant] = tried.toSorted((a, b) => shared(b.shape, given) - shared(a.shape, given));
   return meant?.problems ?? [];
 }

@@ -196,7 +196,7 @@ export type ParentCondition =
 export interface Recursive {
   /** `list` parameter that names the listing. */
   readonly param: string;
-  /** Boolean field that says a record has a listing of its own. */
+  /** Boolean field: the record has its own listing. */
   readonly flag: string;
   /** Object field that names the listing a record belongs to: `parent.type` says which member of it holds the id. */
   readonly parentField: string;

@@ -103,7 +103,7 @@ function definitionFiles(folder: string, problems: Problem[]): readonly string[]
   }
 }
 
-/** The name is known where it is a text, so that two files of one name are told in the same round. */
+/** The name is known if it is a text, so that two files with the same name are reported together with other problems. */
 function readDefinition(file: string): {
   readonly name: string | null;
   readonly definition: Definition | null;

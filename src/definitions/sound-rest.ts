@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import { placeName } from './note-around.ts';
 import type { YamlPath } from './yaml-places.ts';
 
-/** A repaired object may lack members of its own, and those members theirs: no format is nested this deeply. */
+/** A repaired object may itself lack members, and so on; no format is nested this deeply. */
 const maxRounds = 20;
 
 /** Data of the right shape, and the places where it is not what the file says. */

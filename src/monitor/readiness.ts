@@ -9,7 +9,7 @@ export interface HealthSources {
 
 export interface Readiness {
   readonly isReady: boolean;
-  /** For anybody who may ask: sinks by their names alone. */
+  /** Public, so it shows only the names of sinks. */
   readonly problems: readonly string[];
 }
 
@@ -30,9 +30,9 @@ export function openReadiness(
       answeredWithin(answer, late, withinMs, clock);
     const [ofWorker, ofSinks] = await Promise.all([
       within(workerProblems(health.worker), [
-        `the worker's state is not known: no answer within ${withinMs} ms, is Redis there?`,
+        `the worker's state is unknown: no answer within ${withinMs} ms; is Redis running?`,
       ]),
-      within(sinkProblems(health.sinks), [untold(`no answer within ${withinMs} ms`)]),
+      within(sinkProblems(health.sinks), [unknownState(`no answer within ${withinMs} ms`)]),
     ]);
     const problems = [...ofWorker, ...ofSinks.map(({ shown }) => shown)];
     const isReady = problems.length === 0;
@@ -71,7 +71,7 @@ async function workerProblems(worker: HealthSources['worker']): Promise<readonly
     if (problems.length > 0) return problems;
     return isReady ? [] : ['the worker takes no jobs'];
   } catch {
-    return ["the worker's state cannot be told, is Redis there?"];
+    return ["the worker's state is unknown; is Redis running?"];
   }
 }
 
@@ -89,11 +89,11 @@ async function sinkProblems(sinks: HealthSources['sinks']): Promise<readonly Sin
         logged: `sink ${name}: ${problem}`,
       }));
   } catch (error) {
-    return [untold(String(error))];
+    return [unknownState(String(error))];
   }
 }
 
-function untold(why: string): SinkProblem {
-  const shown = 'the state of the sinks cannot be told; the log says why';
+function unknownState(why: string): SinkProblem {
+  const shown = 'the state of the sinks is unknown; the log says why';
   return { shown, logged: `${shown}: ${why}` };
 }

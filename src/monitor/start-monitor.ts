@@ -79,7 +79,7 @@ export async function startMonitor(options: MonitorOptions): Promise<Monitor> {
 /** Anything unforeseen is a 500 that says nothing of the inside. */
 function answerFailures(server: FastifyInstance, log: JobLog): void {
   server.setNotFoundHandler((_request, reply) =>
-    reply.code(404).send({ message: 'There is no such page; / names those there are.' }),
+    reply.code(404).send({ message: 'There is no such page; / lists all pages.' }),
   );
   server.setErrorHandler((error: FastifyError, request, reply) => {
     const status = error.statusCode ?? 500;
@@ -121,9 +121,9 @@ interface MonitorLimits {
   /** Further connections are closed as soon as they are accepted. */
   readonly maxConnections: number;
   readonly maxRequestsPerSocket: number;
-  /** No request has a body that anybody reads. */
+  /** Request bodies are not read. */
   readonly maxBodyBytes: number;
-  /** What `/readyz` is given before it answers that nobody knows; the promise is two seconds. */
+  /** Time after which `/readyz` answers "unknown"; the promise is two seconds. */
   readonly readyWithinMs: number;
   /** Wrong tokens that are looked at within `wrongTriesMs`, of all clients together. */
   readonly wrongTries: number;
@@ -167,7 +167,7 @@ function guardMonitor(server: FastifyInstance, host: string | null): void {
     reply.header('cache-control', 'no-store');
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       reply.header('allow', 'GET, HEAD');
-      return await refuse(reply, 405, 'Nothing can be changed here: only GET and HEAD are answered.');
+      return await refuse(reply, 405, 'This server is read-only: use GET or HEAD.');
     }
     if (isLoopback && !loopbackNames.includes(nameIn(request.headers.host))) {
       return await refuse(reply, 421, 'This server does not answer for the host that the request names.');

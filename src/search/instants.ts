@@ -47,7 +47,7 @@ export interface TextRange {
   readonly to: string;
 }
 
-/** `none`: nothing in the order of times depends on where the bound is. Null: it cannot be told. */
+/** `none`: the order of times does not depend on the bound. Null: unknown. */
 export function rangeAround(bound: string): TextRange | 'none' | null {
   if (!/^\d/.test(bound)) return 'none';
   const [, year, month = '01', day = '01'] =

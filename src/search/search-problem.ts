@@ -9,6 +9,13 @@ export function searchProblem(path: string, problem: string): SyncError {
   });
 }
 
+export function tooSlow(deadlineMs: number): SyncError {
+  return new SyncError(
+    `The search took longer than ${deadlineMs} ms. Narrow it with eq, in, a range or the beginning of a text on a single field, or sort by less.`,
+    { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { deadlineMs } },
+  );
+}
+
 /** What came, for messages: its kind, never its content. */
 export function kindOf(value: unknown): string {
   if (value === undefined) return 'nothing';

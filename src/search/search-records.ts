@@ -1,6 +1,5 @@
 import type Database from 'better-sqlite3';
 import type { Clock } from '../core/clock.ts';
-import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { quoted } from '../sinks/sqlite/quoted.ts';
@@ -11,7 +10,7 @@ import type { SearchAnswer } from './search-answer.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
 import type { SearchIndex } from './search-index.ts';
 import { everyRow, searchOrder, stretchesBehind, type Position, type SearchOrder } from './search-order.ts';
-import { searchProblem } from './search-problem.ts';
+import { tooSlow, searchProblem } from './search-problem.ts';
 import type { SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 import { allOf, always, piece, type Bound, type Piece } from './sql-piece.ts';
@@ -174,11 +173,4 @@ function isThere(db: Database.Database, table: string): boolean {
     .prepare<[string]>("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?")
     .get(table);
   return found !== undefined;
-}
-
-function tooSlow(deadlineMs: number): SyncError {
-  return new SyncError(
-    `The search took longer than ${deadlineMs} ms. Narrow it down: by eq, in, a range or the beginning of a text on a field of its own.`,
-    { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { deadlineMs } },
-  );
 }

@@ -78,7 +78,7 @@ export function searchTarget(
   };
 }
 
-/** The parent's table, where its rows can be told from what the elements carry. */
+/** The parent's table, if its rows can be identified from what the elements carry. */
 function parentOf(entity: Entity, elements: EntityTable, parent: EntityTable | null): EntityTable | null {
   const has = (table: EntityTable, name: string): boolean =>
     table.columns.some((column) => column.name === name);

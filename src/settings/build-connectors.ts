@@ -103,7 +103,7 @@ interface Parts {
 
 type BuildPart<Part> = (alike: readonly unknown[], note: Note, build: (note: Note) => Part) => Part;
 
-/** Ten thousand like connectors share one part, unless something is wrong with it: that is told for each of them. */
+/** Equal parts are built once and shared, for configs with ten thousand connectors. A part with problems is built for each connector, to report them all. */
 function openParts<Part>(): BuildPart<Part> {
   const soundByText = new Map<string, Part>();
   return (alike, note, build) => {

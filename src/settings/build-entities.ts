@@ -96,7 +96,7 @@ function buildVariant(entity: Entity, params: Params, at: readonly (string | num
   return convertParams(list, params);
 }
 
-/** Parameters that the program sets itself, and why nobody else may. */
+/** Parameters that the program sets, and why a user may not. */
 function takenParams(entity: Entity): ReadonlyMap<string, string> {
   return new Map([
     ...pagingParams(entity.pagination).map(({ name }): [string, string] => [

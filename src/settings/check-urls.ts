@@ -5,8 +5,8 @@ loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
 /**
- * Addresses that no service lives at, but a cloud's metadata does, and ways to write IPv4 that slip past such lists. No
- * shorter than what the API client refuses to connect to, so that a config that passes is one that runs.
+ * Link-local, unspecified and cloud metadata addresses. The list contains everything that the API client refuses to connect to, so that a
+ * config that passes also runs.
  */
 const forbidden = new BlockList();
 forbidden.addSubnet('0.0.0.0', 8, 'ipv4');
@@ -15,7 +15,7 @@ forbidden.addSubnet('fe80::', 10, 'ipv6');
 forbidden.addAddress('fd00:ec2::254', 'ipv6');
 forbidden.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** The outcome of a check: the text to go on with, or what is wrong (without the text: it may hold a password). */
+/** The result of a check: the text to use, or what is wrong (without the text, which may contain a password). */
 type Checked = { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
 
 /**

@@ -61,10 +61,10 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
       (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
     }
   }
-  // A value that could not be put in is one problem, not two.
-  const told = new Set([...problems, ...missing].map(placeOfProblem));
+  // A reference that could not be resolved is one problem, not two.
+  const reported = new Set([...problems, ...missing].map(placeOfProblem));
   const shape = parseShape(settingsFile, config.data, config, (at) => !config.isFromOutside(at));
-  problems.push(...shape.problems.filter((problem) => !told.has(placeOfProblem(problem))));
+  problems.push(...shape.problems.filter((problem) => !reported.has(placeOfProblem(problem))));
   const unresolved = config.files.flatMap(({ yaml, unresolved: all }) =>
     all.map(({ at }) => [yaml.file, ...at]),
   );
@@ -111,7 +111,7 @@ function placeOfProblem({ file, path: at }: Problem): string {
   return `${file}\n${at}`;
 }
 
-/** A mistake in `defaults` is found in every connector, and told once. */
+/** A mistake in `defaults` is found in every connector, but reported once. */
 function eachOnce(problems: readonly Problem[]): readonly Problem[] {
   return [...new Map(problems.map((one) => [`${placeOfProblem(one)}\n${one.message}`, one])).values()];
 }

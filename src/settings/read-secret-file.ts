@@ -12,7 +12,7 @@ type SecretText =
 export function readSecretFile(file: string): SecretText {
   let descriptor: number | null = null;
   try {
-    // Asked of the opened file, so that nobody can exchange it in between; a pipe must not make us wait for a writer.
+    // Check the opened file, so that it cannot be replaced in between; do not wait for the writer of a pipe.
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
     const { mode, size } = fstatSync(descriptor);
     if ((mode & constants.S_IFMT) !== constants.S_IFREG) {

@@ -26,7 +26,9 @@ const api = strictObject({
     cacheFor: duration.default('1h'),
   })
     .prefault({})
-    .meta({ description: 'How connectors are looked up before their runs, and how long an answer counts' }),
+    .meta({
+      description: 'How connectors are looked up before their runs, and how long an answer is cached',
+    }),
 });
 
 const sink = z.discriminatedUnion(
@@ -69,7 +71,7 @@ const downloads = strictObject({
     .array(z.string())
     .min(1)
     .optional()
-    .meta({ description: 'Whose files are fetched; all that have some where nothing is said' }),
+    .meta({ description: 'Entities whose files are fetched; default: all entities with files' }),
   maxBytes: z
     .union([z.int().min(1), z.string()])
     .default('1GB')
@@ -93,7 +95,7 @@ const connector = strictObject({
 });
 
 const defaults = connector.partial().meta({
-  description: 'What each connector says that does not say it itself',
+  description: 'Values for connectors that do not set their own',
 });
 
 /** Below `connectors`, where they are in files of their own. */

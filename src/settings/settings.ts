@@ -39,7 +39,7 @@ export interface LocalSettings {
 
 export interface HttpSettings {
   readonly token: Secret | null;
-  /** Which connectors have series of their own among the metrics: all, or those that need somebody. */
+  /** Which connectors have their own metrics: all, or those that need attention. */
   readonly connectorSeries: 'all' | 'attention';
 }
 
@@ -91,12 +91,12 @@ export interface ConnectorSettings {
     | { readonly kind: 'workspace'; readonly workspace: string };
   readonly sink: SinkSettings;
   readonly schedule: Schedule | null;
-  /** How old what is stored may be before an operator is told; null: nobody asked. */
+  /** How old stored data may be before an operator is alerted; null: no limit. */
   readonly freshWithinMs: number | null;
   /** Partitions walked at a time. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
-  /** The entities to read, with what the user said of them; excluded ones are not here. */
+  /** The entities to read, with their settings; excluded ones are absent. */
   readonly entities: ReadonlyMap<EntityName, EntitySettings>;
   /** The files that are fetched after each sync; null: none. */
   readonly downloads: DownloadSettings | null;
@@ -115,20 +115,20 @@ export type Schedule = (
   | { readonly kind: 'cron'; readonly pattern: string; readonly timezone: string }
   | { readonly kind: 'every'; readonly everyMs: number }
 ) & {
-  /** The longest delay after the due time; each connector has a fixed one of its own below it. 0: none. */
+  /** The longest delay after the due time; each connector has a fixed delay below it. 0: none. */
   readonly jitterMs: number;
   /** A run whose time passed while no worker was there: made up for once, or left out. */
   readonly missed: 'once' | 'skip';
 };
 
 export interface EntitySettings {
-  /** One set of `list` parameters per variant; `[{}]` where nothing is said. */
+  /** One set of `list` parameters per variant; default: `[{}]`. */
   readonly variants: readonly Params[];
   /** Parent entities whose records lead to this one's partitions; the definition's defaults unless chosen. */
   readonly parents: readonly EntityName[];
   readonly fullEveryMs: number;
-  /** The connector's, unless the entity has one of its own. */
+  /** The entity's, or else the connector's. */
   readonly freshWithinMs: number | null;
-  /** What is done with a field that the definition does not declare. The connector's, unless the entity has one of its own. */
+  /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
   readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 }

@@ -25,7 +25,7 @@ export interface Source extends AsyncDisposable {
 /** Where the files of records come from. Retries, waits and budgets are the source's here too. */
 export interface FileSource {
   /**
-   * Asks for one file and hands it to `receive`, anew with every attempt: what an earlier one has written is to be thrown away. Resolves
+   * Asks for one file and hands it to `receive`, again in every attempt: what an earlier attempt wrote must be discarded. Resolves
    * with what `receive` made of the attempt that brought the whole file. Rejects with what `receive` throws by itself, and
    * with `SyncError`: FILE_INVALID for a file that is empty, cut, of another length than announced, or no file at all;
    * BODY_TOO_LARGE above `maxBytes`; NOT_FOUND; and whatever a `list` rejects with.

@@ -6,7 +6,7 @@ export type Log = Logger;
 
 /**
  * Structured log lines, one JSON object each, handed to `write` at once: a line that was logged before a crash is out.
- * Throws USAGE for an unknown level: silence or noise that nobody asked for is noticed too late.
+ * Throws USAGE for an unknown level: unwanted silence or noise is noticed too late.
  */
 export async function openLog(options: {
   readonly level: string;
@@ -39,7 +39,7 @@ export function describeError(error: unknown): Readonly<Record<string, unknown>>
     message: error.message,
     ...(typeof code === 'string' ? { code } : {}),
     ...(error instanceof SyncError ? { recovery: error.recovery, context: error.context } : {}),
-    // What is told in a sentence, by us or by Redis, is not found by where it was noticed.
+    // The message explains these errors; the stack does not help.
     ...(error.stack === undefined || error instanceof SyncError || error.name === 'ReplyError'
       ? {}
       : { stack: error.stack }),

@@ -1,8 +1,8 @@
 import { openSeries, type Series } from './series.ts';
 
 /**
- * What the runs of single connectors did. A series begins with the first event that it counts. Whoever asks about all
- * connectors takes the metrics of the worker, which begin at 0 and are whole whatever is shown here.
+ * What the runs of single connectors did. A series starts with the first event that it counts. For all
+ * connectors together use the metrics of the worker, which start at 0 and are complete whatever is shown here.
  */
 export function openConnectorSeries() {
   const counter = (name: string, help: string): Series =>
@@ -11,9 +11,9 @@ export function openConnectorSeries() {
   return {
     runs: counter(
       'runs_total',
-      'Runs that ended here, by outcome. "degraded" left something out and names it; "partial" and "interrupted" go on with the next run.',
+      'Runs that ended here, by outcome. "degraded" left something out and names it; "partial" and "interrupted" are resumed by the next run.',
     ),
-    running: gauge('running_runs', '1 while a run goes on in this process; absent else.'),
+    running: gauge('running_runs', '1 during a run in this process; absent otherwise.'),
     lastRun: gauge(
       'last_run_timestamp_seconds',
       'When the last run of this process that had this outcome started, in seconds since 1970.',
@@ -22,7 +22,7 @@ export function openConnectorSeries() {
       'records_total',
       'Records stored or accounted for, by what they changed. "quarantined" ones could not be stored and are kept apart for a person to look at.',
     ),
-    deleted: counter('deleted_rows_total', 'Rows marked as deleted, because the service has them no more.'),
+    deleted: counter('deleted_rows_total', 'Rows marked as deleted, because the API no longer has them.'),
     pages: counter('pages_total', 'Pages whose records are stored.'),
     inFlight: gauge(
       'in_flight_bytes',

@@ -31,7 +31,7 @@ export function openRunMetrics(registry: Registry) {
     runs: counter('runs_total', ['outcome'], 'Runs of all connectors that ended here, by outcome.'),
     running: new Gauge({
       name: 'connector_sync_worker_running_runs',
-      help: 'Runs going on in this process.',
+      help: 'Runs in progress in this process.',
       registers,
     }),
     runDuration: histogram('run_duration_seconds', runBucketsS, 'How long runs took, waits included.'),

@@ -32,10 +32,10 @@ export function openSampleSeries() {
       'connector_state',
       '1 for each state of "connectors" that the connector is in; absent while it is ok.',
     ),
-    paused: gauge('connector_paused', '1 while somebody has paused the connector, else 0.'),
+    paused: gauge('connector_paused', '1 while the connector is paused, else 0.'),
     freshness: gauge(
       'freshness_seconds',
-      'Age of what is stored: how long ago the last run began that read the entity wholly. Absent when none ever did.',
+      'Age of what is stored: how long ago the last run started that read the entity completely. Absent if none did.',
     ),
     freshWithin: gauge(
       'fresh_within_seconds',
@@ -43,15 +43,15 @@ export function openSampleSeries() {
     ),
     isFresh: gauge(
       'is_fresh',
-      '1 while what is stored is younger than freshWithin, else 0; also 0 when the entity was never read wholly.',
+      '1 while what is stored is younger than freshWithin, else 0; also 0 if the entity was never read completely.',
     ),
     withheld: gauge(
       'withheld_deletes',
-      'Rows that seemed to be gone in the last run and that a guard keeps: somebody must look, and allow the deletes or not. Absent where there are none.',
+      'Rows that were missing in the last run and are withheld by a guard until a person allows the deletes. Absent where there are none.',
     ),
     pending: gauge(
       'pending_deletes',
-      'Rows that seemed to be gone in the last run and that a later one must ask for or miss again before they are marked as deleted. Absent where there are none.',
+      'Rows that were missing in the last run and are not confirmed as deleted yet. Absent where there are none.',
     ),
   };
 }

@@ -36,10 +36,10 @@ export interface SampleOptions {
 const sampleWithinMs = 8000;
 const queueStates = ['waiting', 'delayed', 'active', 'failed'] as const;
 const troubles = ['failing', 'stale', 'withheld', 'paused', 'never-synced'] as const;
-/** A connector that has not run yet needs nobody, unless it should be fresh by now. */
+/** A connector that has not run yet needs no attention, unless it is stale. */
 const needAttention: readonly SampledState[] = ['failing', 'stale', 'withheld', 'paused'];
 
-/** Gauges that are right at the moment of a scrape and gone where nobody knows. */
+/** Gauges that are correct at the moment of a scrape, and absent if the state is unknown. */
 export function sampleGauges(
   registry: Registry,
   runs: Pick<RunCounts, 'isRunning' | 'failedAtMs'>,
@@ -54,7 +54,7 @@ export function sampleGauges(
   const series = openSampleSeries();
   const errors = new Counter({
     name: 'connector_sync_scrape_errors_total',
-    help: 'Scrapes for which the state of queues and connectors could not be told; the gauges for it were left out.',
+    help: 'Scrapes that could not read the state of queues and connectors; their gauges were left out.',
     registers: [registry],
   });
   let pending: Promise<MetricSample> | null = null;
@@ -105,7 +105,7 @@ export function sampleGauges(
         clear();
         show(sample);
       } catch {
-        // Why it failed is told by whoever failed; here it is counted, and nothing old is shown.
+        // The cause is logged where it failed; here it is counted, and no old values are shown.
         clear();
         errors.inc();
       }
@@ -132,7 +132,7 @@ async function withinDeadline(sample: () => Promise<MetricSample>, clock: Clock)
     return await Promise.race([sample(), late]);
   } finally {
     answered.abort();
-    // Aborted, it rejects with nobody left to wait for it.
+    // Avoid an unhandled rejection when it is aborted.
     late.catch(() => undefined);
   }
 }
@@ -144,17 +144,17 @@ function openSampleGauges(registry: Registry) {
     connectors: gauge(
       'connectors',
       ['state'],
-      'Connectors of this process by how they stand, each counted in every state that it is in; "ok": in none that needs somebody.',
+      'Connectors of this process by state, each counted in every state that it is in; "ok": in none that needs attention.',
     ),
     withheld: gauge(
       'worker_withheld_deletes',
       [],
-      'Rows of all connectors that seemed to be gone in their last run and that a guard keeps.',
+      'Rows of all connectors that were missing in their last run and are withheld by a guard.',
     ),
     pending: gauge(
       'worker_pending_deletes',
       [],
-      'Rows of all connectors that seemed to be gone in their last run and are not confirmed yet.',
+      'Rows of all connectors that were missing in their last run and are not confirmed as deleted yet.',
     ),
     queue: gauge(
       'queue_jobs',
@@ -164,7 +164,7 @@ function openSampleGauges(registry: Registry) {
     backlog: gauge(
       'queue_backlog_seconds',
       ['sink'],
-      'Time until nothing waits, by what was done in the last ten minutes and what the schedules make; +Inf: never at this rate.',
+      'Time until the queue is empty, from the jobs of the last ten minutes and the rate of the schedules; +Inf: never at this rate.',
     ),
     redisUp: gauge(
       'redis_up',

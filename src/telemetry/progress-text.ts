@@ -101,7 +101,7 @@ function entityLine(
   return entity.setAside > 0 ? colored('yellow', line, style) : line;
 }
 
-/** Fewer are read before anybody wonders how many there are. */
+/** Fewer are read too quickly for an estimate to matter. */
 const leastExpected = 100;
 
 /** All rows are to be expected only where all are read, and by this run alone. */

@@ -21,7 +21,7 @@ export interface Progress {
   readonly retry: Retry | null;
   /** Until then the service's rate limit lets no call start. */
   readonly throttledUntilMs: number;
-  /** Walks are over: what they did not meet is looked at. */
+  /** Walks have ended; the run is looking for deletes. */
   readonly isSweeping: boolean;
   /** Rows asked for because they seem to be gone, and rows marked as deleted. */
   readonly confirmed: number;
@@ -135,7 +135,7 @@ export function advanceProgress(progress: Progress, event: RunEvent, nowMs: numb
     case 'call-retried': {
       // As the run's report counts them: of calls for records.
       const retries = progress.retries + (event.entity === null ? 0 : 1);
-      // What the rate limit refused has been told by `throttled`; what is repeated at once is no wait.
+      // `throttled` reports rate limits, and an immediate retry is no wait.
       if (event.code === 'THROTTLED' || event.waitMs === 0) return { ...progress, retries };
       const { code, attempt, attempts, waitMs } = event;
       return { ...progress, retries, retry: { code, attempt, attempts, nextAtMs: nowMs + waitMs } };

@@ -1,7 +1,7 @@
 import { hideSecrets, isPlainWord } from '../core/hide-secrets.ts';
 import type { Secret } from '../core/secret.ts';
 
-/** The last gate before anything is printed: replaces the secrets it was told of, as `hideSecrets` does, and bearer tokens of any origin. */
+/** The last filter before output: replaces registered secrets, as `hideSecrets` does, and all bearer tokens. */
 export interface Scrubber {
   /** Adds a secret, with the spellings it takes inside JSON and URLs. */
   readonly register: (secret: Secret) => void;

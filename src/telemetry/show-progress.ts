@@ -24,7 +24,7 @@ const lineMs = 10_000;
 const leastBetweenMs = 10_000;
 
 /**
- * Shows a run while it goes on: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds
+ * Shows a run's progress: redrawn in place ten times a second on a terminal, elsewhere one line every ten seconds
  * and one for each failed attempt. Disposing it removes the live lines and stops; nothing is drawn afterwards.
  */
 export function showProgress(
@@ -72,24 +72,24 @@ async function repeat(clock: Clock, everyMs: number, signal: AbortSignal, act: (
 
 /**
  * Tells in single lines when calls start to fail, each further attempt, and when the API answers again. Calls that fail beside each
- * other are told once.
+ * other are reported once.
  */
 export function tellOutage(addLine: (line: string) => void, clock: Clock): OnRunEvent {
   let sinceMs: number | null = null;
-  let toldAttempt = 0;
-  let toldAtMs = -Infinity;
+  let shownAttempt = 0;
+  let shownAtMs = -Infinity;
   return (event) => {
     const now = clock.now();
     const isAnswered = event.kind === 'run-started' || (event.kind === 'call-ended' && event.answer === 'ok');
     if (isAnswered) {
-      if (toldAttempt > 0 && sinceMs !== null) addLine(`API answers again after ${duration(now - sinceMs)}`);
-      [sinceMs, toldAttempt] = [null, 0];
+      if (shownAttempt > 0 && sinceMs !== null) addLine(`API answers again after ${duration(now - sinceMs)}`);
+      [sinceMs, shownAttempt] = [null, 0];
     }
     if (event.kind !== 'call-retried' || event.code === 'THROTTLED' || event.waitMs === 0) return;
     sinceMs ??= now;
-    const isTooSoon = toldAttempt === 0 && now - toldAtMs < leastBetweenMs;
-    if (isTooSoon || event.attempt <= toldAttempt) return;
-    [toldAttempt, toldAtMs] = [event.attempt, now];
+    const isTooSoon = shownAttempt === 0 && now - shownAtMs < leastBetweenMs;
+    if (isTooSoon || event.attempt <= shownAttempt) return;
+    [shownAttempt, shownAtMs] = [event.attempt, now];
     addLine(retryText({ ...event, nextAtMs: now + event.waitMs }, now));
   };
 }

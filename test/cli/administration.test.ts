@@ -287,7 +287,7 @@ To sync it, add this below "connectors:" in ${config}:
     });
     const result = await cli([...create, '--debug'], '{"api_key":"short-pw"}');
     expect(result.code).toBe(1);
-    expect(result.stderr).toContain('it may have been done all the same: look before you ask again');
+    expect(result.stderr).toContain('it may have taken effect: check before you repeat it');
     expect(result.stderr).not.toContain('short-pw');
     const foreign = ['connectors', 'create', '--workspace', 'acme', '--definition', foreignId];
     await serve({

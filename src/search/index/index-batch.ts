@@ -12,7 +12,7 @@ const batchBytes = 8 * 1024 * 1024;
 
 /**
  * Brings the next changes into the table's index, and notes how far it has come; gives how many rows that were, 0 when none are
- * left. `mayBegin`: where the index is another, one is begun; else whoever began that goes on with it. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
+ * left. `mayBegin`: start a new index if the stored one has another format; otherwise only continue the stored one. To be called within an IMMEDIATE transaction: whatever else wrote before it is seen, and nothing writes meanwhile.
  */
 export function indexBatch(
   db: Database.Database,
@@ -22,7 +22,7 @@ export function indexBatch(
 ): number {
   const format = indexFormat(fields);
   if (!mayBegin && !isIndexStarted(db, table, format)) return 0;
-  const indexed = goOn(db, table, format);
+  const indexed = resumeAfter(db, table, format);
   const list = [...fields.values()];
   const changes = nextChanges(db, table, { after: indexed, bytesSql: textBytesSql(list) });
   const wordsOfRow = prepareRowWords(db, table, list);
@@ -36,8 +36,8 @@ export function indexBatch(
   return changes.length;
 }
 
-/** The change to go on after. An index for other fields is begun anew, and so is one that holds no row as it is (all were dropped). */
-function goOn(db: Database.Database, table: string, format: string): number {
+/** The change number to resume after. An index for other fields is rebuilt, and so is one without any current row (all were dropped). */
+function resumeAfter(db: Database.Database, table: string, format: string): number {
   const indexed = readIndexedSeq(db, table, format);
   const oldest =
     db

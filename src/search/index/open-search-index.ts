@@ -34,7 +34,7 @@ export function openSearchIndex(db: Database.Database, target: SearchTarget): Se
       const groups: string[] = [];
       for (const word of new Set(words)) {
         const near = slipsAllowed(word) === 0 ? [word] : findNearWords(db, target.table, word);
-        // What cannot be told of one word leaves the others to narrow.
+        // If the index does not know this word, the others still narrow the rows.
         if (near === null || near.some((one) => one.length > maxIndexedWord)) continue;
         if (near.length === 0) return noRows;
         groups.push(`(${anyOf(prefix, near)})`);

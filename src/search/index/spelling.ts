@@ -1,10 +1,10 @@
 /**
- * Words up to this length are in the index. A longer one is no word that anybody looks for, but it would take its place in full.
+ * Words up to this length are in the index. Longer ones are not searched for and would only take space.
  * Counted in UTF-16 units.
  */
 export const maxIndexedWord = 64;
 
-/** Letters (code points) and digits of words that can be found by their spelling: ids and numbers would fill the list and nobody misspells them. */
+/** Letters (code points) and digits of words that can be found by their spelling: ids and numbers would fill the list and are not misspelled. */
 const maxSpelledLetters = 24;
 const maxSpelledDigits = 6;
 

@@ -19,7 +19,7 @@ export interface UpdateOptions {
 
 /**
  * Brings the search index of one table of a SQLite sink up to its newest change; the first time it makes it. In transactions of some
- * thousand rows: a kill at any point leaves an index that says how far it has come, and the next update goes on from there.
+ * thousand rows: a kill at any point leaves an index that says how far it has come, and the next update resumes from there.
  * Any number may run at once, beside searches and a sync; each takes what is next. Gives how many rows it took, 0 too where there is no such table yet.
  * Rejects with the signal's reason, and with `SyncError` SINK_FAILED, SINK_FULL or SINK_INCOMPATIBLE.
  */
@@ -39,7 +39,7 @@ export async function updateSearchIndex(
     const fields = indexedFields(target);
     const nextBatch = db.transaction((mayBegin: boolean) => indexBatch(db, target.table, fields, mayBegin));
     let rows = 0;
-    // Two updates for other fields would begin anew in turns for ever: the last that began is the one that goes on.
+    // Two updates for different fields would restart each other for ever: only the last one started continues.
     for (let batch = nextBatch.immediate(true); batch > 0; batch = nextBatch.immediate(false)) {
       rows += batch;
       onProgress?.(rows);

@@ -3,6 +3,7 @@ import { builtModule } from '../../core/program-files.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { SearchAnswer } from '../search-answer.ts';
+import { tooSlow } from '../search-problem.ts';
 import { checkCallSize, startSearchProcess, type SearchProcess } from './start-search-process.ts';
 import type { SearchCall } from './search-message.ts';
 import { takeSlot } from './take-slot.ts';
@@ -31,14 +32,14 @@ export interface SearchProcesses extends AsyncDisposable {
 
 /** A search ends itself at the deadline wherever it looks at rows; what does not is killed so much later. */
 const graceMs = 500;
-/** To load its modules; a machine under load takes its time. */
+/** Time to load its modules, also on a busy machine. */
 const startMs = 20_000;
-/** An unused process gives its memory, and the files it holds open, back. */
+/** An unused process ends, to free its memory and its open files. */
 const idleMs = 60_000;
 
 /**
- * Searches in processes of their own: a statement cannot be interrupted, but a process can be killed. None is left when it is
- * disposed, nor when this process dies.
+ * Runs searches in separate processes: a SQLite statement cannot be interrupted, but a process can be killed. No process is left after
+ * it is disposed, or after this process dies.
  */
 export function openSearchProcesses(options: SearchProcessesOptions): SearchProcesses {
   const { processes, maxWaiting, clock, deadlineMs } = options;
@@ -129,7 +130,7 @@ interface Limit {
   readonly late: () => SyncError;
 }
 
-/** What the process does, unless it is killed for taking too long or because nobody waits any more. */
+/** The result of the process; kills it after the time limit or when the signal is aborted. */
 async function within<Result>(
   one: SearchProcess,
   { clock, ms, signal, late }: Limit,
@@ -167,21 +168,14 @@ function busy(waiting: number): SyncError {
 
 function didNotStart(): SyncError {
   return new SyncError(
-    `A search process was not ready within ${startMs / 1000} s. Try again when the machine has less to do.`,
+    `A search process was not ready within ${startMs / 1000} s. Try again when the machine is less busy.`,
     { code: 'SINK_FAILED', recovery: 'retry' },
-  );
-}
-
-function tooSlow(deadlineMs: number): SyncError {
-  return new SyncError(
-    `The search was to end within ${deadlineMs} ms and did not. Narrow it by a field that is compared with a value, or sort by less.`,
-    { code: 'SEARCH_TOO_SLOW', recovery: 'stop', context: { deadlineMs } },
   );
 }
 
 function interrupted(): SyncError {
   return new SyncError(
-    'The search was broken off, because the program that made it is stopping. Search again when it is back.',
+    'The search was aborted because the server is stopping. Search again when it is back.',
     { code: 'INTERRUPTED', recovery: 'retry' },
   );
 }

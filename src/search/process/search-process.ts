@@ -14,8 +14,8 @@ import type {
 } from './search-message.ts';
 
 /**
- * The entry of a search process: answers one call after the other until whoever started it lets it go. Its argument is the
- * process number of that one.
+ * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is the process id of
+ * the parent.
  */
 const files = openFiles();
 let settings: ProcessSettings | null = null;
@@ -53,14 +53,14 @@ function sentError(error: unknown, { file, entity }: SearchCall): SentError {
   }
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   return {
-    message: `The search of "${entity.name}" failed unexpectedly (${name}: ${message.slice(0, 200)}). This is a defect: report it with the query.`,
+    message: `The search of "${entity.name}" failed unexpectedly (${name}: ${message.slice(0, 200)}). This is a bug: report it with the query.`,
     code: 'INTERNAL',
     recovery: 'stop',
     context: { file, entity: entity.name },
   };
 }
 
-/** Without a channel nobody waits for an answer any more. */
+/** Without a channel there is no reader of the answer. */
 function send(message: FromSearchProcess): void {
   if (process.connected) process.send?.(message);
 }

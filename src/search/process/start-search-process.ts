@@ -11,7 +11,7 @@ const maxHeapMiB = 512;
 export interface SearchProcess {
   /** Resolves when it can be asked; rejects with `SyncError` SINK_FAILED where it ends before. */
   readonly ready: Promise<void>;
-  /** Resolves when it is gone, for whatever reason. */
+  /** Resolves when it has ended, for any reason. */
   readonly gone: Promise<void>;
   /** It is gone, or about to be: not to be asked any more. */
   readonly isEnding: () => boolean;
@@ -21,7 +21,7 @@ export interface SearchProcess {
   readonly kill: () => void;
 }
 
-/** Whoever waits for the next message. */
+/** Waits for the next message. */
 interface Waiting {
   resolve(message: FromSearchProcess): void;
   reject(error: Error): void;
@@ -43,7 +43,7 @@ export function startSearchProcess(entry: URL, settings: ProcessSettings): Searc
       else reject(endedByItself(how));
     });
   const ready = reply().then(() => undefined);
-  // Whoever started it may have let it go before it was ready.
+  // Avoid an unhandled rejection if the process is dropped before it was ready.
   ready.catch(() => undefined);
   child.send({ kind: 'settings', settings });
   return {
@@ -68,19 +68,19 @@ function answerIn(message: FromSearchProcess): SearchAnswer {
       throw new SyncError(text, options);
     }
     case 'ready':
-      throw new Error('a search process said twice that it is ready');
+      throw new Error('a search process reported ready twice');
   }
 }
 
 function endedByItself(how: string): SyncError {
   return new SyncError(
-    `The process that was to search ended by itself (${how}). Search again; if it ends again, ask for less: ` +
+    `The search process ended unexpectedly (${how}). Search again; if it ends again, ask for less: ` +
       `fewer fields, a lower limit. It may use ${maxHeapMiB} MiB.`,
     { code: 'SINK_FAILED', recovery: 'retry', context: { how } },
   );
 }
 
-/** Above what any search may be, so that what is too much of what can be said where it is read. */
+/** Above the limits of a valid search: anything smaller is checked, with a better message, when it is read. */
 const maxDepth = 64;
 const maxChars = 128 * 1024;
 

@@ -23,7 +23,7 @@ export interface ApiCall<T> {
   read(answer: HttpAnswer): T;
 }
 
-/** A call whose answer may be long, and is read as it comes in, in every attempt anew. */
+/** A call whose answer may be long and is read as a stream, in every attempt from its start. */
 export interface StreamCall<T> extends Pick<ApiCall<T>, 'request' | 'facts'> {
   readonly headers: Readonly<Record<string, string>>;
   /** Throws `CallFailure` for a body that may be better next time, `SyncError` for what ends the call. */
@@ -132,12 +132,12 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     try {
       const send = (waitedMs: number) => attemptOnce(call, budget, waitedMs, onEvent, signal);
       const attempt = async () => {
-        // A turn is for this moment: those that waited for a token would start together.
+        // Get the token first: calls that wait for it after taking a turn would all start together.
         await tokens?.current(signal);
         return await budget.run(send, signal);
       };
       return await callWithRetries(attempt, {
-        // A file takes as long as it takes; that it took long is no reason to give it up.
+        // Large files take long: no time limit for the whole call.
         limits: 'read' in call ? limits : { ...limits, maxCallMs: Infinity },
         clock,
         budget,
@@ -149,7 +149,7 @@ export function openApiCaller(options: ApiCallerOptions): ApiCaller {
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof SyncError) throw error;
-      throw new SyncError(`${label}: ${options.redact(String(error))}; this is a fault of the program`, {
+      throw new SyncError(`${label}: ${options.redact(String(error))}; this is a bug in connector-sync`, {
         code: 'INTERNAL',
         recovery: 'stop',
       });

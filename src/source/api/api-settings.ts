@@ -19,6 +19,6 @@ export interface LookupSettings {
   readonly requestsPerSecond: number;
   /** Look-ups at a time. */
   readonly concurrency: number;
-  /** How long an answer counts; 0: each run asks anew. */
+  /** How long an answer is cached; 0: every run asks again. */
   readonly cacheForMs: number;
 }

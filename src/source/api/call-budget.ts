@@ -14,9 +14,9 @@ export interface CallBudget {
    * when the signal is aborted, also from the queue.
    */
   run<T>(attempt: (waitedMs: number) => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** The service asked for quiet: no attempt starts for `waitMs`, and then they start more slowly for a while. */
+  /** The API asked for a pause: no attempt starts for `waitMs`, and the rate is lower for a while after. */
   slowDown(waitMs: number): Promise<void>;
-  /** Counts an attempt that goes on the wire now. Throws BUDGET_SPENT (stop), counting nothing, after `maxCalls` of them. */
+  /** Counts an attempt that is about to be sent. After `maxCalls` attempts it throws BUDGET_SPENT (stop) and counts nothing. */
   takeCall(): void;
   /** Throws BUDGET_SPENT where `takeCall` would: there is nothing to wait for. */
   checkCall(): void;
@@ -29,7 +29,7 @@ export interface CallBudgetOptions {
   readonly requestsPerSecond: number;
   readonly clock: Clock;
   readonly maxThrottleWaitMs: number;
-  /** Attempts that may go on the wire in all; null: as many as it takes. */
+  /** Limit on attempts; null: none. */
   readonly maxCalls?: number | null;
   /** What all processes keep together for the account; it stays the caller's to dispose. */
   readonly shared?: SharedBudget | null;
@@ -69,7 +69,7 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
           try {
             return await attempt(clock.now() - queuedAt);
           } finally {
-            // The attempt's own end is what counts; a turn that cannot be given back runs out by itself.
+            // The result of the attempt matters; a turn that cannot be released expires.
             await turn.release().catch(() => undefined);
           }
         },
@@ -78,7 +78,7 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
     },
     async slowDown(waitMs) {
       pace.slowDown(waitMs);
-      // This process keeps quiet all the same; the others will be told by the service itself.
+      // This process pauses anyway; the others will get the API's own answer.
       await shared?.slowDown(waitMs).catch(() => undefined);
     },
     takeCall() {
@@ -106,13 +106,13 @@ interface CallPace {
    * signal's reason.
    */
   turn(signal: AbortSignal): Promise<void>;
-  /** The service asked for `waitMs` of quiet: nobody starts before, and then at half the rate for a while. */
+  /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
   slowDown(waitMs: number): void;
 }
 
 const slowest = 1 / 16;
 const recoverEveryMs = 10_000;
-/** Answers to attempts that were already on their way are one throttle, not many. */
+/** Throttled answers to attempts that were already sent count once. */
 const halveAtMostEveryMs = 1_000;
 
 /**

@@ -23,21 +23,21 @@ export function classifyAnswer(
   now: number,
 ): CallFailure {
   const { status } = answer;
-  const said = readUpstreamMessage(answer.text);
+  const upstream = readUpstreamMessage(answer.text);
   const afterMs = retryAfterMs(answer.retryAfter, answer.date, now);
   const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
     new CallFailure(
-      new SyncError(sentence(facts, status, redact(said.text), advice), {
+      new SyncError(sentence(facts, status, redact(upstream.text), advice), {
         code,
         recovery,
-        context: { status, namesConnector: said.isJson && connectorWords.test(said.text) },
+        context: { status, namesConnector: upstream.isJson && connectorWords.test(upstream.text) },
       }),
       rule,
     );
   const throttle = (): CallFailure =>
     new CallFailure(
       new ThrottledError(
-        sentence(facts, status, redact(said.text), 'come back later or lower requestsPerSecond'),
+        sentence(facts, status, redact(upstream.text), 'come back later or lower requestsPerSecond'),
         afterMs ?? longThrottleMs,
         { context: { status } },
       ),
@@ -49,7 +49,7 @@ export function classifyAnswer(
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
 
-  const words = said.text.toLowerCase();
+  const words = upstream.text.toLowerCase();
   const pattern = facts.patterns.find(
     (known) =>
       known.status === status &&
@@ -65,7 +65,7 @@ export function classifyAnswer(
     return fail('REDIRECTED', 'stop', 'redirects are not followed; set api.baseUrl to the final address');
   }
   if (status === 429 || status === 529) return throttle();
-  if (status === 403 && !said.isJson) {
+  if (status === 403 && !upstream.isJson) {
     const rule: RetryRule = { reason: 'bare-403', most: 2, wait: 'throttle', afterMs };
     return facts.purpose === 'token'
       ? fail('AUTH_FAILED', 'stop', 'check that this machine may reach the API', rule)
@@ -73,7 +73,8 @@ export function classifyAnswer(
   }
   if (facts.purpose === 'token' && status < 500 && status !== 408 && status !== 425 && status !== 409) {
     // Nothing else answers for credentials in another language, or asks for the token that this call is to bring.
-    const isElsewhere = status === 404 || status === 405 || !said.isJson || asksForToken.test(said.text);
+    const isElsewhere =
+      status === 404 || status === 405 || !upstream.isJson || asksForToken.test(upstream.text);
     return isElsewhere
       ? fail('CONFIG_INVALID', 'stop', 'there is no token endpoint here: check the path in api.baseUrl')
       : fail('AUTH_FAILED', 'stop', 'check api.clientId and api.clientSecret');
@@ -86,17 +87,17 @@ export function classifyAnswer(
       afterMs: null,
     });
   }
-  if (status === 402 || (status === 403 && quotaWords.test(said.text))) {
+  if (status === 402 || (status === 403 && quotaWords.test(upstream.text))) {
     return fail(
       'QUOTA_EXHAUSTED',
       'stop',
       'the plan allows no more calls: wait for the next period or extend it',
     );
   }
-  if (isStaleToken(status, said.text, facts)) {
+  if (isStaleToken(status, upstream.text, facts)) {
     return fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page');
   }
-  if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(said.text)) {
+  if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(upstream.text)) {
     return fail(
       'CONFIG_INVALID',
       'stop',
@@ -152,7 +153,7 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
   if (/EXCEEDED_MAX_SIZE|HEADERS_OVERFLOW|HPE_HEADER_OVERFLOW/.test(code)) return tooLarge();
   if (code === 'ERR_ADDRESS_REFUSED') return fail('CONFIG_INVALID', 'stop', error.message, null);
   if (code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED') {
-    return fail('INTERRUPTED', 'stop', 'the client was closed while the call was on its way', null);
+    return fail('INTERRUPTED', 'stop', 'the client was closed during the call', null);
   }
   if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_(VERIFY|GET)/.test(code)) {
     return fail(
@@ -170,7 +171,7 @@ export function classifyThrown(error: unknown, facts: CallFacts): CallFailure | 
     });
   }
   if (code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET') {
-    // Mostly an idle socket that the server closed under the request: the next one is new.
+    // Usually an idle socket that the server closed: the retry opens a new one.
     const rule: RetryRule = { ...backOff, reason: 'reset', wait: 'at-once-first' };
     return fail('NETWORK', 'retry', `the connection was cut (${code})`, rule);
   }
@@ -241,6 +242,6 @@ function codeIn(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }
 
-function sentence(facts: CallFacts, status: number, said: string, advice: string): string {
-  return `${facts.label} was answered with ${status}${said === '' ? '' : ` "${said}"`}; ${advice}`;
+function sentence(facts: CallFacts, status: number, message: string, advice: string): string {
+  return `${facts.label} was answered with ${status}${message === '' ? '' : ` "${message}"`}; ${advice}`;
 }

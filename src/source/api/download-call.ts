@@ -38,7 +38,7 @@ export function downloadCall<T>(
     facts,
     headers: { accept: '*/*', 'accept-encoding': 'identity' },
     receive: async (head, body, signal) => {
-      // Nobody asked for a part (206), and of a file that is yet to be made (202) nothing is there.
+      // 206 is a part that was not requested, 202 a file that does not exist yet.
       if (head.status !== 200) {
         throw invalidFile(facts, `expected a file with HTTP 200, got HTTP ${head.status}`);
       }
@@ -53,7 +53,7 @@ export function downloadCall<T>(
 
 function announcedBytes({ contentEncoding, contentLength }: BodyHead, facts: CallFacts): number | null {
   const encoding = contentEncoding?.trim().toLowerCase() ?? '';
-  // It was asked for as it is: its length could not be compared with anything, and what was meant is anybody's guess.
+  // `identity` was requested: with another encoding the length could not be checked.
   if (encoding !== '' && encoding !== 'identity') {
     throw invalidFile(facts, 'expected the file as it is, got it with a content encoding');
   }
@@ -102,7 +102,7 @@ async function* checkedBytes(
     if (chunk.byteLength > 0) yield chunk;
   }
   if (length === 0) {
-    throw invalidFile(facts, 'expected a file, got no bytes, as of one that the service does not know');
+    throw invalidFile(facts, 'expected a file, got an empty body; the API may not know the file');
   }
   if (expected !== null && length < expected) {
     throw invalidFile(facts, `expected ${expected} bytes, got ${length}`);

@@ -90,7 +90,7 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
         return await receiveBody(response, receive, { limits, signal });
       }),
     async [Symbol.asyncDispose]() {
-      // destroy, not close: a call still on its way must not keep the process from ending.
+      // destroy, not close: a pending call must not keep the process alive.
       await Promise.all(
         [agent, streams].map(async (one) => (one.destroyed ? undefined : await one.destroy())),
       );
@@ -107,7 +107,7 @@ function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Ag
     connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(baseUrl.protocol === 'http:') },
     headersTimeout: limits.headersTimeoutMs,
     bodyTimeout: limits.bodyTimeoutMs,
-    // Below the 5 s after which many servers close an idle socket under a request that is on its way.
+    // Many servers close idle sockets after 5 s; stay below, or a request may be sent on a closed socket.
     keepAliveTimeout: 4_000,
     keepAliveMaxTimeout: 10_000,
     maxResponseSize,
@@ -166,12 +166,12 @@ async function readStart(body: Response['body'], maxBytes: number): Promise<Uint
 
 interface Deadline {
   readonly signal: AbortSignal;
-  /** No limit any more; the outer signal still counts. */
+  /** Removes the time limit; the outer signal still applies. */
   readonly lift: () => void;
   end(): void;
 }
 
-/** An own controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
+/** A new controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
 function startDeadline(ms: number, outer: AbortSignal): Deadline {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(outer.reason);

@@ -1,11 +1,11 @@
 import type { Clock } from '../../core/clock.ts';
 import { orAborted } from './or-aborted.ts';
 
-/** What the catalog has said of connectors, kept for a while: runs of one account ask for the same ones again and again. */
+/** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
 export interface LookUps {
   /**
-   * The kept answer for `key`, else that of `ask`, which callers that come meanwhile wait for together. Failures are not kept.
-   * Rejects with the signal's reason as soon as it is aborted; what others wait for goes on.
+   * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
+   * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.
    */
   find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T>;
   /** Drops what is kept for `key`. */

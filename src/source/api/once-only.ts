@@ -1,8 +1,8 @@
 import { SyncError } from '../../core/errors.ts';
 import { CallFailure, type RetryRule } from './call-failure.ts';
 
-/** What to do after a write whose outcome is not known. */
-export const mayBeDone = 'it may have been done all the same: look before you ask again';
+/** Advice after a write with an unknown outcome. */
+export const mayBeDone = 'it may have taken effect: check before you repeat it';
 
 /** Failures before a byte of the request was sent. */
 const unsent = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);

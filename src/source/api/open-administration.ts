@@ -29,7 +29,7 @@ export interface Administration {
   deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
 }
 
-/** A service that never ends its list must not keep us for ever. */
+/** Stops on an endless list. */
 const mostPages = 10_000;
 
 /** Over a client that stays the caller's; `baseUrl` is the client's. */
@@ -68,7 +68,7 @@ function endless(): SyncError {
 interface NewConnector {
   readonly workspace: string;
   readonly definitionId: string;
-  /** Null: the service makes one up. */
+  /** Null: chosen by the service. */
   readonly name: string | null;
   /** For the third party; they travel in the body and nowhere else. Null: none are sent. */
   readonly credentials: JsonObject | null;
@@ -117,7 +117,7 @@ function deleteConnectorCall(id: ConnectorId): ApiCall<string | null> {
   return {
     request: { method: 'DELETE', path: `${connectorsPath}/${checkConnectorId(id)}`, query: {}, body: null },
     facts,
-    // The status has said that it is done: a body that says nothing more is no failure.
+    // The status says that it was accepted: an empty body is fine.
     read: ({ text }) => (text.trim() === '' ? null : (readAnswer(text, deleted, facts).job_id ?? null)),
   };
 }

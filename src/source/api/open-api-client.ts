@@ -39,7 +39,7 @@ export interface ApiClient extends AsyncDisposable {
   /** The catalog of connector types, narrowed to names that contain `name` (without case). */
   definitions(name: string | null, signal: AbortSignal): Promise<readonly SourceDefinition[]>;
   /**
-   * Every connector of a workspace, as this client was told within `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
+   * Every connector of a workspace, cached for `lookups.cacheForMs`; CONNECTOR_UNKNOWN (stop) when the
    * service does not know the workspace.
    */
   findConnectors(filter: ConnectorFilter, signal: AbortSignal): Promise<readonly ConnectorSummary[]>;
@@ -97,7 +97,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   };
 
   const requestToken = openApiCaller({ ...common, tokens: null, headers });
-  // A budget of its own: token requests must not queue behind the calls that wait for the token.
+  // A separate budget: token requests must not queue behind the calls that wait for the token.
   const tokenBudget = openBudget(1, 5);
   const applicationTokens = openTokenCache(
     () => requestToken(tokenCall(api), tokenBudget, onEvent, closing.signal),
@@ -117,7 +117,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const { concurrency, requestsPerSecond, cacheForMs } = api.lookups;
   const catalogBudget = openBudget(concurrency, requestsPerSecond);
   const lookUps = openLookUps(cacheForMs, clock);
-  // Ends with the client, not with the one of its callers that asked first.
+  // Aborted when the client closes, not when the first caller aborts.
   const ask = <T>(what: ApiCall<T>): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
 
   return {
@@ -190,7 +190,7 @@ function checkEnvironment(): void {
 }
 
 function closedError(): SyncError {
-  return new SyncError('the API client was closed while a token was on its way', {
+  return new SyncError('the API client was closed while a token was being requested', {
     code: 'INTERRUPTED',
     recovery: 'stop',
   });

@@ -21,15 +21,15 @@ export interface ApiSource extends Source, FileSource {
 export interface ApiSourceOptions {
   readonly definition: Definition;
   readonly address: ConnectorAddress;
-  /** Calls on their way at a time. */
+  /** Concurrent calls. */
   readonly concurrency: number;
   readonly requestsPerSecond: number;
   /** Rate and concurrency that other processes keep too; null: this process keeps its own alone. Not disposed here. */
   readonly budget?: SharedBudget | null;
-  /** Execute calls that may go on the wire, repeated ones included: the next one is refused with BUDGET_SPENT (stop). Null: any number. */
+  /** Limit on execute calls, retries included; the next call is refused with BUDGET_SPENT (stop). Null: no limit. */
   readonly maxCalls?: number | null;
   readonly onEvent?: OnRunEvent;
-  /** Ends the search for the connector; each call has a signal of its own. */
+  /** Aborts the search for the connector; calls take their own signals. */
   readonly signal: AbortSignal;
 }
 
@@ -65,7 +65,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         presence.answered();
         return page;
       } catch (error) {
-        // Of a root each refusal is judged: a skipped entity is a lot to lose, and roots are few.
+        // Check every refusal of a root: it would skip a whole entity, and there are few roots.
         throw await refusalOf(error, request.isRoot, signal);
       }
     },
@@ -76,7 +76,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         presence.answered();
         return record;
       } catch (error) {
-        // Null means "deleted": it must not be said of a record whose connector is gone.
+        // Null means "deleted", which is wrong if the whole connector is gone.
         const standing = await refusalOf(error, false, signal);
         if (standing instanceof SyncError && standing.code === 'NOT_FOUND') return null;
         throw standing;
@@ -90,7 +90,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
         presence.answered();
         return value;
       } catch (error) {
-        // "Gone" must not be said of a file whose connector is gone.
+        // The file counts as gone only if the connector still exists.
         throw await refusalOf(error, false, signal);
       }
     },

@@ -17,7 +17,7 @@ export type ReceiveBody<T> = (
   signal: AbortSignal,
 ) => Promise<T>;
 
-/** A 2xx answer whose body somebody has read. */
+/** A 2xx answer whose body was read by `receive`. */
 export interface Received<T> {
   readonly kind: 'received';
   readonly value: T;
@@ -51,7 +51,7 @@ export async function receiveBody<T>(
   };
   let wireBytes = 0;
   const cut: unknown[] = [];
-  // A body that nobody reads to its end is destroyed below, and says so to whoever listens.
+  // A body that is not read to its end is destroyed below and emits an error: ignore it.
   body.on('error', () => undefined);
 
   async function* chunks(): AsyncGenerator<Uint8Array> {

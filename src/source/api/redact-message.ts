@@ -12,7 +12,7 @@ const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const invisible = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
 
 /**
- * What an upstream service said, made fit for errors and logs: without the known secrets, e-mail addresses, tokens,
+ * An upstream error message, made safe for errors and logs: without the known secrets, e-mail addresses, tokens,
  * long hex or base64 runs (UUIDs stay: they name records) and invisible characters, cut to 300 characters.
  */
 export function redactMessage(text: string, secrets: readonly string[]): string {

@@ -8,9 +8,9 @@ export interface IssuedToken {
 
 /** The application token of one client, shared by all its calls. */
 export interface TokenCache {
-  /** The token to send; one request at most is on its way, however many callers wait. Rejects on the caller's abort. */
+  /** The token to send. Concurrent callers share one request. Rejects on the caller's abort. */
   current(signal: AbortSignal): Promise<string>;
-  /** The service took this token: when it is refused later, it has expired, and another one may be asked for. */
+  /** The API accepted this token: if it is refused later, it has expired, and a new one may be requested. */
   accepted(token: string): void;
   /**
    * The service answered 401 to this token. True when another attempt makes sense; false when the token came to
@@ -62,7 +62,7 @@ export function openTokenCache(request: () => Promise<IssuedToken>, clock: Clock
       if (held?.token === token) held.isAccepted = true;
     },
     refused(token) {
-      // Another caller was first: the token in hand, or the one on its way, is a newer one.
+      // Another caller was first: the current or requested token is newer.
       if (held?.token !== token) return true;
       if (held.isReplacement && !held.isAccepted) return false;
       held = null;

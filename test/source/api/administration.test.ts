@@ -145,7 +145,7 @@ describe('a connector', () => {
     const { administration, changes } = await changing(() => reply, limits);
     const error = await failureOf(administration.createConnector(newConnector, never));
     expect(error).toMatchObject({ code, recovery: 'stop' });
-    expect(error.message).toContain('it may have been done all the same: look before you ask again');
+    expect(error.message).toContain('it may have taken effect: check before you repeat it');
     expect(changes).toHaveLength(1);
   });
 
