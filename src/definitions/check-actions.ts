@@ -1,6 +1,7 @@
 import type { Params } from '../core/records.ts';
 import { buildAction } from './build-action.ts';
-import { checkRemoteName, type Note, checkField, checkKnown } from './check-names.ts';
+import { checkField } from './check-fields.ts';
+import { checkRemoteName, type Note, checkKnown } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
 import type { ActionFile, EntityFile } from './definition-file.ts';
 import type { Action, Param } from './definition.ts';

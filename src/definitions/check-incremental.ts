@@ -1,5 +1,6 @@
 import { checkSent } from './check-actions.ts';
-import { checkTextParam, type Note } from './check-names.ts';
+import { checkTextParam } from './check-fields.ts';
+import type { Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
 import { noSuch } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';

@@ -2,7 +2,6 @@ import { isDeclaredName, maxNameLength } from '../core/names.ts';
 import { isReservedName } from './yaml-data.ts';
 import type { YamlPath } from './yaml-places.ts';
 import { noSuch } from './suggest-name.ts';
-import type { EntityFile } from './definition-file.ts';
 
 /**
  * Notes a problem at a place of the file. `restsOn` are the other places that were looked at to find it: where one of
@@ -63,36 +62,4 @@ export function checkKey(
     }
     if (key.indexOf(part) !== index) note([...at, index], `${part} is named twice`);
   });
-}
-
-/** Notes a field that the entity does not declare, or declares with another type. */
-export function checkField(
-  entity: EntityFile,
-  field: string,
-  types: readonly string[],
-  { at, entityAt }: { readonly at: YamlPath; readonly entityAt: YamlPath },
-  note: Note,
-): void {
-  const type = Object.hasOwn(entity.fields, field) ? entity.fields[field] : undefined;
-  const declaration = [...entityAt, 'fields', field];
-  if (type === undefined) note(at, noSuch('field', field, Object.keys(entity.fields)), declaration);
-  else if (!types.includes(type)) {
-    note(at, `expected a field of type ${types.join(' or ')}, ${field} is of type ${type}`, declaration);
-  }
-}
-
-/** The same for a parameter of \`list\` that takes a text. */
-export function checkTextParam(
-  entity: EntityFile,
-  name: string,
-  { at, entityAt }: { readonly at: YamlPath; readonly entityAt: YamlPath },
-  note: Note,
-): void {
-  const declared = entity.actions.list?.params ?? {};
-  const type = declared[name]?.type;
-  const declaration = [...entityAt, 'actions', 'list', 'params', name];
-  if (type === undefined) note(at, noSuch('list parameter', name, Object.keys(declared)), declaration);
-  else if (type !== 'string') {
-    note(at, `expected a list parameter of type string, ${name} is of type ${type}`, declaration);
-  }
 }

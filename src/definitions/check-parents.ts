@@ -1,4 +1,5 @@
-import { checkField, type Note } from './check-names.ts';
+import { checkField } from './check-fields.ts';
+import type { Note } from './check-names.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './yaml-places.ts';

@@ -1,4 +1,5 @@
-import { checkField, checkTextParam, type Note } from './check-names.ts';
+import { checkField, checkTextParam } from './check-fields.ts';
+import type { Note } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
 import type { YamlPath } from './yaml-places.ts';
 import { pagingParams } from './paging-params.ts';
