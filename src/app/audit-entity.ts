@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { App } from './app.ts';
+import type { App, SyncRequest } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
@@ -33,40 +33,47 @@ export interface Audit {
 }
 
 /**
- * Reads an entity in full, with what leads to it, into a sink of its own in a private folder that is removed at the end, and
- * compares that with what the connector's sink holds. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ * Reads an entity in full, with what leads to it, and compares that with what the connector's sink holds. Throws what `compareAside` throws.
  */
 export async function auditEntity(app: App, request: AuditRequest): Promise<Audit> {
   const { connector, entity, table, limit, onEvent, signal } = request;
+  const asked = { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal };
+  return await compareAside(app, connector, asked, async (report, compare) => {
+    if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
+      return { report, differences: null, doubts: [] };
+    }
+    return { report, differences: await compare(table, limit), doubts: doubtsOf(report) };
+  });
+}
+
+/**
+ * Reads a connector into a sink in a private folder, which is removed at the end; `work` may compare its tables with those of the
+ * connector's own sink, naming at most `limit` keys of each difference. Writes nothing there. Throws what a sync and the reading of the sink throw.
+ */
+export async function compareAside<T>(
+  app: App,
+  connector: ConnectorSettings,
+  asked: SyncRequest,
+  work: (
+    report: RunReport,
+    compare: (table: EntityTable, limit: number) => Promise<KeyDifferences>,
+  ) => Promise<T>,
+): Promise<T> {
   // First, so that no call is spent where there is nothing to compare with.
   await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
   using folder = await privateFolder();
-  const sink: SinkSettings = {
-    type: 'sqlite',
-    name: 'audit',
-    path: join(folder.path, 'upstream.db'),
-    durability: 'normal',
-    lockTimeoutMs: connector.sink.lockTimeoutMs,
-  };
-  const report = await app.sync(
-    // Its files are somebody else's: only records are compared.
-    { ...connector, sink, downloads: null },
-    { globs: { select: [entity], exclude: [] }, run: { isFull: true }, onEvent, signal },
-  );
-  if (report.outcome !== 'ok' && report.outcome !== 'degraded') {
-    return { report, differences: null, doubts: [] };
-  }
-  await using upstream = await accessSink(sink).openKeys();
+  const { lockTimeoutMs } = connector.sink;
+  const path = join(folder.path, 'read.db');
+  const sink: SinkSettings = { type: 'sqlite', name: 'read', path, durability: 'normal', lockTimeoutMs };
+  // Only records are compared: its files stay where they are.
+  const report = await app.sync({ ...connector, sink, downloads: null }, asked);
+  await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
-  const differences = await compareKeys(
-    upstream.keys(connector.name, table),
-    stored.keys(connector.name, table),
-    {
-      scratchFile: join(folder.path, 'compared.db'),
-      limit,
-    },
-  );
-  return { report, differences, doubts: doubtsOf(report) };
+  const { name } = connector;
+  return await work(report, async (table, limit) => {
+    const scratchFile = join(folder.path, `${table.entity}.compared.db`);
+    return await compareKeys(read.keys(name, table), stored.keys(name, table), { scratchFile, limit });
+  });
 }
 
 /** Of the entity and of all that leads to it: nothing else was read. */
@@ -85,8 +92,8 @@ interface PrivateFolder extends Disposable {
   readonly path: string;
 }
 
-/** Only this user can look into it. It goes with the process too, where that ends in the middle of things. */
-export async function privateFolder(): Promise<PrivateFolder> {
+/** Only this user can look into it. It is removed when the process ends early, too. */
+async function privateFolder(): Promise<PrivateFolder> {
   const path = await mkdtemp(join(tmpdir(), 'connector-sync-audit-'));
   const remove = (): void => rmSync(path, { recursive: true, force: true });
   process.once('exit', remove);

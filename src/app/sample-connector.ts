@@ -1,12 +1,9 @@
-import { join } from 'node:path';
 import type { App } from './app.ts';
-import { privateFolder } from './audit-entity.ts';
+import { compareAside } from './audit-entity.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
-import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
-import { compareKeys } from '../sinks/compare-keys.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import { accessSink } from '../sinks/registry.ts';
 
 /** Calls for records: enough for some pages of most entities. */
 const sampleCalls = 60;
@@ -37,45 +34,27 @@ export interface SampledEntity {
   readonly missing: number | null;
 }
 
-/**
- * Reads a part of a connector into a sink in a private folder, which is removed at the end, and compares it with what the connector's
- * own sink holds. Writes nothing there. Throws what a sync and the reading of the sink throw.
- */
+/** Reads a part of a connector and compares it with what the connector's sink holds. Throws what `compareAside` throws. */
 export async function sampleConnector(
   app: App,
   connector: ConnectorSettings,
   { onEvent, signal }: { readonly onEvent: OnRunEvent; readonly signal: AbortSignal },
 ): Promise<Sample> {
-  using folder = await privateFolder();
-  const path = join(folder.path, 'sample.db');
-  const { lockTimeoutMs } = connector.sink;
-  const sink: SinkSettings = { type: 'sqlite', name: 'sample', path, durability: 'normal', lockTimeoutMs };
-  const report = await app.sync(
-    { ...connector, sink, downloads: null },
-    {
-      globs: { select: [], exclude: [] },
-      run: { isFull: true, maxCalls: sampleCalls },
-      onEvent,
-      signal,
-    },
-  );
-  await using served = await accessSink(sink).openKeys();
-  await using stored = await accessSink(connector.sink).openKeys();
-  const entities: SampledEntity[] = [];
-  for (const name of connector.entities.keys()) {
-    const table = connector.definition.entities.get(name)?.table;
-    if (table === undefined) continue;
-    const scratchFile = join(folder.path, `${name}.db`);
-    const found = await compareKeys(served.keys(connector.name, table), stored.keys(connector.name, table), {
-      scratchFile,
-      limit: 0,
-    });
-    const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
-    const missing = report.outcome === 'ok' ? found.extra.count : null;
-    entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
-  }
-  const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
-  return { report, entities: compared, agrees: isSame(compared) };
+  const run = { isFull: true, maxCalls: sampleCalls };
+  const asked = { globs: { select: [], exclude: [] }, run, onEvent, signal };
+  return await compareAside(app, connector, asked, async (report, compare) => {
+    const entities: SampledEntity[] = [];
+    for (const name of connector.entities.keys()) {
+      const table = connector.definition.entities.get(name)?.table;
+      if (table === undefined) continue;
+      const found = await compare(table, 0);
+      const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
+      const missing = report.outcome === 'ok' ? found.extra.count : null;
+      entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
+    }
+    const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
+    return { report, entities: compared, agrees: isSame(compared) };
+  });
 }
 
 function isSame(entities: readonly SampledEntity[]): boolean {

@@ -44,33 +44,19 @@ type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
 /** What of an entity seems to be gone and is not tombstoned. */
 export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
 
-/** The run's own account, kept beside the ledger's: the two must agree, or the run fails. */
-export interface RunTally {
-  pageCommitted(partition: Partition, page: PreparedPage, fetched: number, committed: CommittedPage): void;
-  sealed(partition: Partition, proof: Proof): void;
-  setAside(partition: Partition, failure: WalkFailure): void;
-  /** Records that a `get` brought and the sink stored. */
-  confirmed(entity: EntityName, fetched: number, counts: PageCounts): void;
-  deleted(entity: EntityName, rows: number): void;
-  /** The parents of these partitions have turned out to be gone: that they were set aside is no loss. */
-  endedBelow(partitions: readonly EndedPartition[]): void;
-  /** A full walk missed a record that is there. */
-  withdrawn(entity: EntityName): void;
-  /** The latest holds. */
-  missing(entity: EntityName, standing: MissingStanding): void;
-  /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
-  check(): void;
-  /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
-  entities(): readonly EntityReport[];
-  failures(): { readonly reported: readonly FailureReport[]; readonly omitted: number };
-  /** True when something that should have been read was not. */
-  isDegraded(): boolean;
-  /** True when not one walk ended well and at least one did not. */
-  nothingRead(): boolean;
+/** Failures of a run for its report, which does not name all of them. */
+export interface ReportedFailures {
+  readonly reported: readonly FailureReport[];
+  readonly omitted: number;
 }
 
-/** `earlier`: what was left out before, in the same chain of runs, is left out still. */
-export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []): RunTally {
+export type RunTally = ReturnType<typeof runTally>;
+
+/**
+ * The run's own account, kept beside the ledger's: the two must agree, or the run fails. `earlier`: what was left out before, in the
+ * same chain of runs, is left out still.
+ */
+export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []) {
   const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, { ...nothingDone }]));
   /** Counted from the responses, to be compared with what the sink says it did. */
   const received = new Map<EntityName, number>();
@@ -109,7 +95,12 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
   }
 
   return {
-    pageCommitted: (partition, page, fetched, committed) => {
+    pageCommitted: (
+      partition: Partition,
+      page: PreparedPage,
+      fetched: number,
+      committed: CommittedPage,
+    ): void => {
       const own = of(partition.entity);
       receive(partition.entity, fetched);
       own.pages += 1;
@@ -122,34 +113,39 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       }
       for (const { mode, proof } of committed.unsealed ?? []) countSeal(partition.entity, mode, proof, -1);
     },
-    sealed: ({ entity, mode }, proof) => countSeal(entity, mode, proof, 1),
-    setAside: (partition, failure) => {
+    sealed: ({ entity, mode }: Partition, proof: Proof): void => countSeal(entity, mode, proof, 1),
+    setAside: (partition: Partition, failure: WalkFailure): void => {
       of(partition.entity).setAside += 1;
       const { code, recovery, message } = failure;
       const { id, entity, params } = partition;
       if (failures.size < reportedFailures) failures.set(id, { entity, params, code, recovery, message });
       else omitted += 1;
     },
-    endedBelow: (partitions) => {
+    /** The parents of these partitions have turned out to be gone: that they were set aside is no loss. */
+    endedBelow: (partitions: readonly EndedPartition[]): void => {
       for (const { id, entity } of partitions) {
         of(entity).setAside -= 1;
         if (!failures.delete(id)) omitted -= 1;
       }
     },
-    confirmed: (entity, fetched, counts) => {
+    /** Records that a `get` brought and the sink stored. */
+    confirmed: (entity: EntityName, fetched: number, counts: PageCounts): void => {
       receive(entity, fetched);
       of(entity).counts = addCounts(of(entity).counts, counts);
     },
-    deleted: (entity, rows) => {
+    deleted: (entity: EntityName, rows: number): void => {
       of(entity).deleted += rows;
     },
-    withdrawn: (entity) => {
+    /** A full walk missed a record that is there. */
+    withdrawn: (entity: EntityName): void => {
       of(entity).withdrawn += 1;
     },
-    missing: (entity, standing) => {
+    /** The latest holds. */
+    missing: (entity: EntityName, standing: MissingStanding): void => {
       Object.assign(of(entity), standing);
     },
-    check: () => {
+    /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
+    check: (): void => {
       for (const [entity, { counts }] of tallies) {
         const fetched = received.get(entity) ?? 0;
         if (fetched === counts.fetched && addsUp(counts)) continue;
@@ -159,17 +155,20 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
         );
       }
     },
-    entities: () =>
+    /** In the order given; `isWhole` as far as the entity itself goes, whatever leads to it. */
+    entities: (): readonly EntityReport[] =>
       [...tallies].map(([entity, tally]) => ({ entity, ...tally, isWhole: isWhole(inChain(entity)) })),
-    failures: () => {
+    failures: (): ReportedFailures => {
       const overQuarantined = [...tallies.keys()]
         .map((entity) => [entity, inChain(entity)] as const)
         .filter(([, sums]) => isOverQuarantined(sums))
         .map(([entity, sums]) => quarantineFailure(entity, sums));
       return { reported: [...overQuarantined, ...failures.values()], omitted };
     },
-    isDegraded: () => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
-    nothingRead: () =>
+    /** True when something that should have been read was not. */
+    isDegraded: (): boolean => ![...tallies.keys()].every((entity) => isWhole(inChain(entity))),
+    /** True when not one walk ended well and at least one did not. */
+    nothingRead: (): boolean =>
       [...tallies.values()].every(({ proofs }) => Object.values(proofs).every((walks) => walks === 0)) &&
       [...tallies.values()].some(({ setAside }) => setAside > 0),
   };

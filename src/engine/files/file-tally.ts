@@ -2,6 +2,7 @@ import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import type { FileFailure, FileFolder, LeftFiles } from '../../sinks/files.ts';
 import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
+import type { ReportedFailures } from '../run-tally.ts';
 import type { FileSource } from '../../source/source.ts';
 
 /** Which files a run fetches, and where they go. */
@@ -13,23 +14,14 @@ export interface FileOptions {
 }
 
 /** What a run did about files. */
-export interface FileTally {
-  stored(entity: EntityName, bytes: number): void;
-  setAside(entity: EntityName, params: Params, failure: FileFailure): void;
-  /** By entity, in the order in which they were met; `left`: what is wanted at the end. */
-  entities(left: readonly LeftFiles[]): readonly FileReport[];
-  /** At most `limit` of them are told. */
-  failures(limit: number): { readonly reported: readonly FailureReport[]; readonly omitted: number };
-  /** True when a file that was asked for did not come. */
-  isDegraded(): boolean;
-}
+export type FileTally = ReturnType<typeof fileTally>;
 
 type Sums = { -readonly [Part in 'stored' | 'bytes' | 'failed']: FileReport[Part] };
 
 /** No more are kept: there may be as many failures as files. */
 const keptFailures = 100;
 
-export function fileTally(): FileTally {
+export function fileTally() {
   const sums = new Map<EntityName, Sums>();
   const failures: FailureReport[] = [];
   let failed = 0;
@@ -41,25 +33,28 @@ export function fileTally(): FileTally {
   };
 
   return {
-    stored: (entity, bytes) => {
+    stored: (entity: EntityName, bytes: number): void => {
       const sum = of(entity);
       sum.stored += 1;
       sum.bytes += bytes;
     },
-    setAside: (entity, params, { code, recovery, message }) => {
+    setAside: (entity: EntityName, params: Params, { code, recovery, message }: FileFailure): void => {
       of(entity).failed += 1;
       failed += 1;
       if (failures.length < keptFailures) failures.push({ entity, params, code, recovery, message });
     },
-    entities: (left) => {
+    /** By entity, in the order in which they were met; `left`: what is wanted at the end. */
+    entities: (left: readonly LeftFiles[]): readonly FileReport[] => {
       for (const { entity } of left) of(entity);
       const leftOf = new Map(left.map(({ entity, files }) => [entity, files]));
       return Array.from(sums, ([entity, sum]) => ({ entity, ...sum, left: leftOf.get(entity) ?? 0 }));
     },
-    failures: (limit) => {
+    /** At most `limit` of them are told. */
+    failures: (limit: number): ReportedFailures => {
       const reported = failures.slice(0, Math.max(0, limit));
       return { reported, omitted: failed - reported.length };
     },
-    isDegraded: () => failed > 0,
+    /** True when a file that was asked for did not come. */
+    isDegraded: (): boolean => failed > 0,
   };
 }
