@@ -35,7 +35,7 @@ export function observedTransitions(
   const count = db.prepare<[], number>('SELECT count(*) FROM _sync_partitions').pluck();
   const rows = (): Rows => new Map(look.all().map((row) => [row.id, row]));
 
-  const observe = (name: string, statement: Database.Statement<unknown[]>) => {
+  const observe = (name: string, statement: Database.Statement) => {
     const around = <Result>(run: () => Result): Result => {
       seenTransitions.add(name);
       if ((count.get() ?? 0) > mostRows) return run();
