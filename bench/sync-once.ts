@@ -5,7 +5,7 @@ import { Secret } from '../src/core/secret.ts';
 import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { syncConnector } from '../src/engine/sync-connector.ts';
 import { openSink } from '../src/sinks/registry.ts';
-import type { SinkOptions } from '../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
 

@@ -20,7 +20,7 @@ export function sqliteAccess(file: string): SinkAccess {
       return openSqliteRecords(file);
     },
     openKeys: async () => {
-      const { openSqliteKeys } = await import('./sqlite/read-keys.ts');
+      const { openSqliteKeys } = await import('./sqlite/read-records.ts');
       return openSqliteKeys(file);
     },
     openClosedFiles: async () => null,
@@ -42,7 +42,7 @@ export function jsonlAccess(directory: string): SinkAccess {
       return openJsonlRecords(directory, file);
     },
     openKeys: async () => {
-      const { openJsonlKeys } = await import('./jsonl/read-keys.ts');
+      const { openJsonlKeys } = await import('./jsonl/read-records.ts');
       return openJsonlKeys(file);
     },
     openClosedFiles: async () => {

@@ -21,8 +21,8 @@ export interface RecordReader extends AsyncDisposable {
   /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
   table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
   /**
-   * Each record whose newest change is behind number `after`, once, in the order of these changes; in batches, because a promise for
-   * each would take longer than the reading. `table` is what `table()` gave.
+   * Each record whose newest change is behind number `after`, once, in the order of these changes; in batches, so that many
+   * records cost one promise. `table` is what `table()` gave.
    */
   changes(
     connector: ConnectorName,

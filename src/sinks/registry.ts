@@ -3,7 +3,7 @@ import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import type { RecordReader } from './record-reader.ts';
 import type { OpenHistory, OpenHow, SinkAccess } from './sink-access.ts';
-import type { SinkOptions, SinkPlace } from './sink-options.ts';
+import type { SinkOptions, SinkPlace } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
 /** Every kind of sink, once. */

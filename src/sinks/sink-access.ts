@@ -1,9 +1,9 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ClosedFiles } from './closed-files.ts';
+import type { Pause } from './lease.ts';
 import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
 import type { KeyReader, RecordReader } from './record-reader.ts';
-import type { Pause } from './lease.ts';
 import type { Sink } from './sink.ts';
 
 /** The ways into a sink and what is known of it from outside. Nothing is opened before it is asked for; the caller disposes what it opens. */
@@ -65,3 +65,15 @@ export interface ServedLedger extends AsyncDisposable {
   /** Why it cannot be read, tried now; null while it can, or while the sink is lost. */
   problem(): Promise<string | null>;
 }
+
+/** Where a sink is. */
+export type SinkPlace =
+  { readonly type: 'sqlite'; readonly path: string } | { readonly type: 'jsonl'; readonly directory: string };
+
+/** What the settings say of a sink. */
+export type SinkOptions = SinkPlace & {
+  readonly name: string;
+  readonly durability: 'full' | 'normal';
+  /** How long to wait while another program holds the write lock of the sink's database; a minute where nothing is said. */
+  readonly lockTimeoutMs?: number;
+};

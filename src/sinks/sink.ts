@@ -42,7 +42,10 @@ export interface Sink extends AsyncDisposable {
    * marks the plan's roots due.
    */
   startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
-  /** Due partitions of the plan's entities that this run has not set aside, deepest first. May repeat ones being walked. */
+  /**
+   * Due partitions of the plan's entities that this run has not set aside, deepest first. May repeat ones being walked, and ones whose
+   * walk ended after the answer was read.
+   */
   nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]>;
   /** Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order. */
   commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;

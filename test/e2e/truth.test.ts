@@ -6,7 +6,7 @@ import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import type { SinkOptions } from '../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import type { Row } from '../support/expected-rows.ts';
 import {

@@ -6,7 +6,7 @@ import type { Entity } from '../../src/definitions/definition.ts';
 import { openSearch } from '../../src/search/open-search.ts';
 import { openDatabase } from '../../src/sinks/ledger/open-database.ts';
 import { prepareTables } from '../../src/sinks/ledger/tables.ts';
-import { evolveTable } from '../../src/sinks/sqlite/evolve-table.ts';
+import { evolveTable } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
 import { sqlite } from './index/index-world.ts';
 import { listMembers, sinkOfMembers } from './process/search-world.ts';

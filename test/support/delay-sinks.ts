@@ -1,6 +1,6 @@
 import { vi } from 'vitest';
 import type * as Registry from '../../src/sinks/registry.ts';
-import type { SinkOptions, SinkPlace } from '../../src/sinks/sink-options.ts';
+import type { SinkOptions, SinkPlace } from '../../src/sinks/sink-access.ts';
 import { delayedAccess, randomTurns } from './delayed-sink.ts';
 import { startSeed } from './trials.ts';
 

@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { JsonObject } from '../../src/core/json.ts';
-import type { SinkOptions } from '../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { startHostileServer, type HostileServer } from './hostile-server.ts';
 import type { HostileCall, Reply } from './hostile/exchange.ts';

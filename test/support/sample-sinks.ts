@@ -1,7 +1,7 @@
 import path from 'node:path';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import type { SinkOptions } from '../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { Row } from './expected-rows.ts';
 import { sameRow } from './same-row.ts';
 import { jsonlRows, sqliteRows } from './stored-rows.ts';

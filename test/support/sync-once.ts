@@ -9,7 +9,7 @@ import type { RunOptions } from '../../src/engine/run-options.ts';
 import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openFileFolder } from '../../src/sinks/files/open-file-folder.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import type { ConnectorIdentity } from '../../src/sinks/lease.ts';
 import type { Sink } from '../../src/sinks/sink.ts';

@@ -1,14 +1,13 @@
 import { lstatSync, realpathSync } from 'node:fs';
 import { opendir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { SyncError } from '../../core/errors.ts';
 import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
 import { createPrivateDirectory } from '../ledger/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName } from './temporary-files.ts';
-import { toFileError } from './to-file-error.ts';
 import { writeWholeFile } from './write-whole-file.ts';
 
 export interface FileFolderOptions {
@@ -96,5 +95,23 @@ function linkError(folder: string): SyncError {
   return new SyncError(
     `${folder} was expected to be a folder of this program's own, not a link. Remove the link, or name another directory for downloads.`,
     { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { folder } },
+  );
+}
+
+const fullCodes: ReadonlySet<string> = new Set(['ENOSPC', 'EDQUOT']);
+
+/** Says what a failure of the file system means for the files kept below `folder`. Anything else is given back as it came. */
+function toFileError(error: unknown, folder: string): unknown {
+  if (!(error instanceof Error && 'syscall' in error && 'code' in error)) return error;
+  const code = String(error.code);
+  if (fullCodes.has(code)) {
+    return new SyncError(
+      `No space is left for the files in ${folder}; what was being written is removed. Free space and sync again.`,
+      { code: 'SINK_FULL', recovery: 'retry', context: { folder, cause: code }, cause: error },
+    );
+  }
+  return new SyncError(
+    `The files in ${folder} could not be read or written (${code} in ${String(error.syscall)}). Check the folder, its owner and the disk.`,
+    { code: 'SINK_FAILED', recovery: 'stop', context: { folder, cause: code }, cause: error },
   );
 }

@@ -1,13 +1,15 @@
 import type Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
-import type { EntityTable } from '../../core/records.ts';
-import { inBatches, openReadTransaction } from '../ledger/read-transaction.ts';
-import type { RecordReader, StoredRecord } from '../record-reader.ts';
+import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
+import { readJson, writeJson } from '../ledger/json-text.ts';
+import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
+import { isJsonColumn } from '../ledger/tables.ts';
+import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import type { ListedFile } from './file-list.ts';
 import { entityDirectory } from './file-name.ts';
 import { hasLine, keyTableName } from './key-table.ts';
-import { parseLine } from './parse-line.ts';
 import { readLines, type ChangeLine } from './read-lines.ts';
 
 interface Place {
@@ -89,5 +91,41 @@ function missing(directory: string, seq: number): SyncError {
   return new SyncError(
     `The files in ${directory} should hold the line with _seq ${seq}, and do not. Restore them from a backup; without one, the next sync says how to read its records again.`,
     { code: 'SINK_FAILED', recovery: 'stop', context: { directory, seq } },
+  );
+}
+
+/** The record that a change line holds; null for a text that is no such line. Numbers keep all their digits. */
+function parseLine({ columns }: EntityTable, text: string): StoredRecord | null {
+  const line = readJson(text);
+  if (!isJsonObject(line)) return null;
+  const { _op: op, _seq: seq, _changed_at: changedAt, _run_id: run, _extra: extra } = line;
+  if (typeof seq !== 'number' || typeof changedAt !== 'string' || typeof run !== 'string') return null;
+  return {
+    isDeleted: op === 'delete',
+    seq,
+    changedAt,
+    run: run as RunId,
+    values: columns.map(({ name, type }) =>
+      columnValue(type, Object.hasOwn(line, name) ? (line[name] ?? null) : null),
+    ),
+    extra: extra === undefined || extra === null ? null : writeJson(extra),
+  };
+}
+
+function columnValue(type: FieldType, value: JsonValue): ColumnValue {
+  if (value === null) return null;
+  if (isJsonColumn(type)) return writeJson(value);
+  if (typeof value === 'boolean') return Number(value);
+  return typeof value === 'object' ? writeJson(value) : value;
+}
+
+/** Keys as the ledger beside the lines has them. */
+export function openJsonlKeys(file: string): KeyReader {
+  return openStoredKeys({ file, kind: 'jsonl' }, (db, connector, { entity }) =>
+    db
+      .prepare<[], KeyAndHash>(
+        `SELECT key AS keyText, hash FROM ${keyTableName(connector, entity)} WHERE deleted_at IS NULL`,
+      )
+      .iterate(),
   );
 }

@@ -2,8 +2,8 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/read-downloads.ts';
-import { entityStatusSql } from './entity-status-sql.ts';
 import { parseHolder } from './ledger-json.ts';
+import { standing } from './partitions/states.ts';
 import { versionOf } from './read-operations.ts';
 import { readRuns } from './read-runs.ts';
 
@@ -65,4 +65,51 @@ function toStatus(
 
 function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entity'>): string {
   return `${connector}/${entity}`;
+}
+
+/** Versions before it know nothing of deletes and of backfills. */
+const firstWithDeletes = 3;
+
+/**
+ * What `status` shows of each entity, in a file of that version. All connectors in one pass over the partitions: an index
+ * would lead to their rows in random order, at ten times the cost. `isOne`: of the connector `:connector` alone, by the index,
+ * for a file with many others. Listings inside a tree are passing work, not partitions
+ * of their own, and so are windows of backfills: they are not counted, nor is what lies below records that are gone.
+ */
+function entityStatusSql(version: number, isOne: boolean): string {
+  const knowsDeletes = version >= firstWithDeletes;
+  const where = isOne ? 'WHERE connector = :connector' : '';
+  const how = isOne ? `${where} AND` : 'NOT INDEXED WHERE';
+  return `
+WITH walked AS (
+  SELECT connector, entity, count(*) AS partitions, count(due_since) AS due, max(sealed_at) AS last_sealed_at,
+    ${knowsDeletes ? lastFullRead : 'min(sealed_at)'} AS last_complete_read_at
+  FROM _sync_partitions ${how} tree IS NULL ${knowsDeletes ? `AND backfill = '' AND gone = ${standing.live}` : ''}
+  GROUP BY connector, entity
+), refused AS (
+  SELECT connector, entity, count(*) AS quarantined FROM _sync_quarantine ${where} GROUP BY connector, entity
+), missed AS (
+  ${knowsDeletes ? missedRows(isOne) : `SELECT connector, entity, 0 AS missing FROM _sync_tables ${where}`}
+), known AS (
+  SELECT connector, entity FROM walked UNION SELECT connector, entity FROM refused
+  UNION SELECT connector, entity FROM _sync_tables ${where}
+)
+SELECT connector, entity, coalesce(rows${knowsDeletes ? ' - deleted' : ''}, 0) AS rows,
+  ${knowsDeletes ? 'coalesce(deleted, 0)' : '0'} AS deleted, coalesce(missing, 0) AS missing,
+  coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
+  coalesce(quarantined, 0) AS quarantined, last_sealed_at AS lastSealedAt,
+  last_complete_read_at AS lastCompleteReadAt
+FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
+  LEFT JOIN missed USING (connector, entity) LEFT JOIN _sync_tables USING (connector, entity)
+ORDER BY connector, entity`;
+}
+
+/** `full_at` is of the run's start, and null while deletes are withheld: the read itself is what counts here. */
+const lastFullRead = "min(CASE WHEN mode = 'full' AND due_since IS NULL THEN sealed_at ELSE full_at END)";
+
+/** Without those that `get` has vouched for since they were missed, and those that go with their parent. */
+function missedRows(isOne: boolean): string {
+  return `SELECT m.connector, m.entity, count(*) AS missing
+  FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+  WHERE ${isOne ? 'm.connector = :connector AND' : ''} m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied}) GROUP BY m.connector, m.entity`;
 }

@@ -1,10 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { ColumnValue, EntityTable } from '../../core/records.ts';
+import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
 import { keyPartsOf } from '../ledger/key-text.ts';
-import { inBatches, openReadTransaction } from '../ledger/read-transaction.ts';
+import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
 import { tableName } from '../ledger/record-store.ts';
-import type { RecordReader, StoredRecord } from '../record-reader.ts';
+import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
 import { keyCondition } from './sqlite-table.ts';
 
@@ -60,4 +60,20 @@ function storedRecord({ columns }: EntityTable, row: readonly ColumnValue[]): St
     values: row.slice(0, columns.length),
     extra: extra === null ? null : String(extra),
   };
+}
+
+/** Keys as the columns of each table hold them. */
+export function openSqliteKeys(file: string): KeyReader {
+  return openStoredKeys({ file, kind: 'sqlite' }, function* (db, connector, { entity, key }) {
+    const columns = key.map(quoted).join(', ');
+    const rows = db
+      .prepare<[], readonly ColumnValue[]>(
+        `SELECT _hash, ${columns} FROM ${quoted(tableName(connector, entity))} WHERE _deleted_at IS NULL`,
+      )
+      .raw(true)
+      .safeIntegers(true);
+    for (const [hash = '', ...parts] of rows.iterate()) {
+      yield { keyText: keyTextOf(parts), hash: String(hash) } satisfies KeyAndHash;
+    }
+  });
 }

@@ -5,7 +5,7 @@ import Database from 'better-sqlite3';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityTable } from '../../../src/core/records.ts';
 import { openHistory, openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from '../sink/fixture.ts';
 
 /** What only file sinks have. */

@@ -1,7 +1,7 @@
 import type { RunId } from '../../../src/core/names.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import {
   identity,
   member,

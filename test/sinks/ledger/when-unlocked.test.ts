@@ -6,7 +6,7 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import { identity, member, news, onlyPartition, page } from '../../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';

@@ -1,7 +1,7 @@
 import Database from 'better-sqlite3';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 
 /**
  * Opens the sink given as JSON when it is told to, and says when it has seen the version and how it went. With `killed` as

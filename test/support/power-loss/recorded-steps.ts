@@ -1,5 +1,5 @@
 import type { RunEvent } from '../../../src/core/events.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { SyncOnce } from '../sync-once.ts';
 
 /** What the recorded process does, as JSON in its first argument. */

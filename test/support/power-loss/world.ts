@@ -7,7 +7,7 @@ import { revisingAccount } from '../revising-account.ts';
 import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
 import { serveSamples } from '../serve-samples.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
-import type { SinkOptions } from '../../../src/sinks/sink-options.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import { trueRows } from '../revision-world.ts';
 import { builtInDefinition, sampleSeed } from '../sample-service.ts';
 import { differencesFrom, noDifferences, sampleSinks, type Differences } from '../sample-sinks.ts';
