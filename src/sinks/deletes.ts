@@ -5,7 +5,7 @@ import type { Lease } from './lease.ts';
 
 /**
  * What comes after a run's walks, when nothing is ready any more. Facts only: the engine judges what they mean. Every call
- * is one transaction, fenced like a commit, and may be repeated after a kill; a run that goes on with another goes on with its
+ * is one transaction, fenced like a commit, and may be repeated after a kill; a run that resumes another resumes its
  * sweep.
  */
 export interface Deletes {

@@ -30,7 +30,7 @@ export interface RunReport {
   /** At most 100; `failuresOmitted` counts the rest. */
   readonly failures: readonly FailureReport[];
   readonly failuresOmitted: number;
-  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: somebody must act. */
+  /** What ended a `failed` run. Recovery `retry`: a later run may get further by itself; any other: a person must act. */
   readonly error: {
     readonly code: ErrorCode;
     readonly recovery: Recovery;
@@ -74,7 +74,7 @@ export interface EntityReport {
   readonly incremental: number;
   /** Rows tombstoned by this run, those below vanished parents included. */
   readonly deleted: number;
-  /** Rows that seem to be gone and that a guard keeps: somebody must look. */
+  /** Rows that seem to be gone and that a guard keeps: a person must look. */
   readonly withheld: number;
   /** Rows that seem to be gone and wait for a `get` or for another full walk. */
   readonly pending: number;

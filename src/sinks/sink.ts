@@ -38,7 +38,7 @@ export interface Sink extends AsyncDisposable {
    */
   acquire(connector: ConnectorIdentity): Promise<Lease>;
   /**
-   * Creates missing tables and columns, then begins a run: goes on with an unfinished one where the plan allows it, or
+   * Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or
    * marks the plan's roots due.
    */
   startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
@@ -107,7 +107,7 @@ export interface RunPlan {
   /** The backfill that the window belongs to, for `finishedWindows`. '' where the run is of no backfill. */
   readonly backfill: string;
   readonly startedAt: Instant;
-  /** Everything is read in full. Gone on with, a full run stays one. */
+  /** Everything is read in full. A full run that is resumed stays one. */
   readonly isFull: boolean;
   /** The run may end early: what was not read for longest goes first. */
   readonly isBudgeted: boolean;
@@ -123,24 +123,24 @@ export interface RunPlan {
   readonly entities: readonly EntityName[];
   /** The root partitions; children are found on the way. */
   readonly roots: readonly FoundPartition[];
-  /** How they are read (variants, parents), as text: a run is gone on with only by one that reads the same. */
+  /** How they are read (variants, parents), as text: only a run that reads the same resumes it. */
   readonly choices: string;
   /**
    * Entities that lead to no others: a partition of theirs that a run since `continueAfter` set aside goes on from where it
    * stopped even in a fresh start, if it was never read whole or is read by its changes.
    */
   readonly leaves: readonly EntityName[];
-  /** An unfinished run of the same choices is gone on with when its chain stored something since. */
+  /** An unfinished run of the same choices is resumed when its chain stored something since. */
   readonly continueAfter: Instant;
 }
 
 export interface StartedRun {
   readonly run: RunId;
-  /** The run whose work this one goes on with; its seen rows count as seen. Null: a fresh start. */
+  /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
   readonly continues: RunId | null;
   /** Partitions due at the start. */
   readonly due: number;
-  /** Asked for by this run or by the one it goes on with. */
+  /** Asked for by this run or by the one that it resumes. */
   readonly isFull: boolean;
   /** What the runs before it in its chain counted: what they left out of an entity, this one does not read either. */
   readonly earlier: readonly EarlierCounts[];

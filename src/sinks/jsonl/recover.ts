@@ -146,7 +146,7 @@ function tidyEntity(directory: string, find: (name: string) => ListedFile | unde
     const file = readFileName(name);
     if (file === null) continue;
     if (find(closedName(file)) === undefined) {
-      // Only a growing file can be of a transaction that never ended; a closed one was committed by somebody.
+      // Only a growing file can be of a transaction that never ended; a closed one was committed.
       if (file.isGrowing) unlinkSync(join(directory, name));
     } else if (file.isGrowing) {
       renameSync(join(directory, name), join(directory, closedName(file)));

@@ -45,7 +45,7 @@ export async function finishRun(
     return wrong;
   });
   held.run = null;
-  // Moves the log into the file where nobody reads it just now; never waits for a reader.
+  // Moves the log into the file as far as no reader uses it; never waits for a reader.
   ledger.db.pragma('wal_checkpoint(PASSIVE)');
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });

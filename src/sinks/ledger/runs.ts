@@ -12,7 +12,7 @@ export interface NewRun {
   readonly window: string;
   readonly isFull: boolean;
   readonly startedAt: Instant;
-  /** What the run reads, as text: a run is gone on with only by one of the same scope. */
+  /** What the run reads, as text: only a run of the same scope resumes it. */
   readonly scope: string;
 }
 

@@ -12,7 +12,7 @@ import { dropSeen, openSeenRows } from './seen-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
 /**
- * Makes the plan's tables and begins the run: goes on with the newest run of its window where that was left unfinished,
+ * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
  * or starts afresh with the plan's roots.
  */
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {

@@ -46,7 +46,7 @@ interface Noted {
   /** Text of field, kind and type -> whether it was only refused so far. */
   readonly isRefusedByKey: Map<string, boolean>;
   readonly fields: Set<string>;
-  /** The run that looked: another one looks again, because somebody may have reset the entity between them. */
+  /** The run that looked: another one looks again, because the entity may have been reset between them. */
   readonly run: string;
   /** The transaction that added to it; whether it was committed is not known here. */
   addedBy: WriteStamp | null;
