@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { CredentialShape, Definition } from './definition.ts';
 
 /** What is wrong with credentials: no value is repeated, nor a name that the definition does not have, which may be a secret in the wrong place. */
-export interface CredentialProblem {
+interface CredentialProblem {
   /** Null: the credentials as a whole. */
   readonly field: string | null;
   readonly code: 'missing' | 'invalid_type' | 'unknown_field';

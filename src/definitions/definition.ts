@@ -98,7 +98,7 @@ export interface Action {
 }
 
 /** Fields of a record that describe its file; null where the record does not say. */
-export interface FileFields {
+interface FileFields {
   readonly name: string | null;
   readonly contentType: string | null;
   /** In bytes. */
@@ -143,7 +143,7 @@ export type Pagination =
  * `field`: the change value, a dotted path in the record; into an exploded array, the highest of its elements
  * counts (`activity.timestamp`). `lookbackMs` is taken off the watermark when it is read.
  */
-export type Incremental =
+type Incremental =
   /** Sorted by `field` (the entity's `order`), page after page from the last value on. */
   | {
       readonly kind: 'keyset';

@@ -2,7 +2,7 @@ import type { Note } from './check-names.ts';
 import type { YamlPath } from './yaml-places.ts';
 
 /** Places of a file that do not say what they should. */
-export interface BrokenPlaces {
+interface BrokenPlaces {
   /** Whether the place is broken, or lies in a broken one. */
   readonly include: (at: YamlPath) => boolean;
   /** Whether the place is broken, or lies in a broken one, or a broken one lies in it. */

@@ -1,7 +1,7 @@
 import type { Pagination } from './definition.ts';
 
 /** A list parameter that the walk itself sets: neither a person nor a definition chooses its value. */
-export interface PagingParam {
+interface PagingParam {
   /** The name that the definition gives the parameter by. */
   readonly role: 'offsetParam' | 'tokenParam' | 'sizeParam';
   readonly name: string;

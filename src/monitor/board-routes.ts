@@ -10,9 +10,9 @@ import type { ServedSink } from '../jobs/served-sink.ts';
 import type { TokenVerdict } from './check-token.ts';
 import type { Readiness } from './readiness.ts';
 
-export const boardPath = '/board';
+const boardPath = '/board';
 
-export interface BoardOptions {
+interface BoardOptions {
   readonly queues: readonly Queue[];
   /** A queue is called after its sink's random id; where its sink is here, it is shown under the sink's name. */
   readonly sinks: readonly Pick<ServedSink, 'id' | 'name'>[];
@@ -77,7 +77,7 @@ export function noBoardRoutes(server: FastifyInstance): void {
   server.get(`${boardPath}/*`, answer);
 }
 
-export const howToSwitchOn =
+const howToSwitchOn =
   'The board is switched off. Set http.token in the config (16 characters or more) and start the worker again.';
 
 async function refuseWithoutToken(

@@ -4,7 +4,7 @@ import type { Secret } from '../core/secret.ts';
 
 export type TokenVerdict = 'right' | 'wrong' | 'missing' | 'too-many';
 
-export interface TokenCheckOptions {
+interface TokenCheckOptions {
   readonly token: Secret;
   readonly wrongTries: number;
   readonly wrongTriesMs: number;

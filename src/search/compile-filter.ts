@@ -11,7 +11,7 @@ import type { SearchField, SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
 import { valueAt } from './value-at.ts';
 
-export interface Compiling {
+interface Compiling {
   readonly target: SearchTarget;
   readonly index: SearchIndex;
   readonly functions: RowFunctions;

@@ -2,7 +2,7 @@
 type Sign = { readonly kind: 'literal'; readonly text: string } | { readonly kind: 'one' | 'run' };
 
 /** A `like` pattern taken apart. */
-export interface LikePattern {
+interface LikePattern {
   readonly signs: readonly Sign[];
   /** What every text that matches begins with. */
   readonly prefix: string;

@@ -3,7 +3,7 @@ import type { WordCondition } from './search-request.ts';
 import { slipsAllowed, slipsBetween, textsIn, wordsOf } from './words.ts';
 
 /** How well a value meets a condition on words: more words are better, then fewer slips. */
-export interface WordMatch {
+interface WordMatch {
   readonly found: number;
   readonly slips: number;
 }

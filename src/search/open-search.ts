@@ -23,12 +23,12 @@ export interface Search extends Disposable {
   stored(connector: ConnectorName, entity: EntityName): EntityTable | null;
 }
 
-export interface Searched {
+interface Searched {
   readonly connector: ConnectorName;
   readonly entity: Entity;
 }
 
-export interface SearchOptions {
+interface SearchOptions {
   /** Authenticates cursors. */
   readonly cursorKey: Buffer;
   /** What a cursor belongs to: connector and entity. */

@@ -5,7 +5,7 @@ import type { FieldPath } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 
 /** What of a row makes a result. */
-export interface Projection {
+interface Projection {
   /** SQL for the values that `record` takes, in that order. */
   readonly columns: readonly string[];
   record(stored: readonly ColumnValue[]): JsonObject;

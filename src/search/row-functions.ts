@@ -12,7 +12,7 @@ export interface RowFunctions {
   readonly heartbeat: string;
 }
 
-export type Computed = number | string | Buffer | null;
+type Computed = number | string | Buffer | null;
 
 interface Current {
   readonly calls: ((stored: readonly ColumnValue[]) => Computed)[];

@@ -10,7 +10,7 @@ import type { SearchTarget } from './search-target.ts';
 import type { Bound } from './sql-piece.ts';
 
 /** What a cursor is written and read with: whose it is, and of which query. */
-export interface CursorSeal {
+interface CursorSeal {
   readonly key: Buffer;
   /** Of scope, filter, sort, and how the sorted fields are stored and compared: the rest may change from page to page. */
   readonly query: string;

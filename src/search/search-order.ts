@@ -16,7 +16,7 @@ export interface SearchOrder {
   readonly rows: 'asc' | 'desc';
 }
 
-export interface OrderKey {
+interface OrderKey {
   readonly sql: string;
   readonly direction: 'asc' | 'desc';
   /** SQLite reads it from a column: an index may begin anywhere. */

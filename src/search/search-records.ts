@@ -15,7 +15,7 @@ import type { SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 import { allOf, always, piece, type Bound, type Piece } from './sql-piece.ts';
 
-export interface SearchRecordsOptions {
+interface SearchRecordsOptions {
   /** As it is in the state of the database that is searched. */
   readonly index: SearchIndex;
   /** Authenticates cursors. */

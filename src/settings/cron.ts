@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type * as CronParser from 'cron-parser';
 
 /** When a cron schedule fires. */
-export interface CronTimes {
+interface CronTimes {
   readonly pattern: string;
   readonly timezone: string;
 }

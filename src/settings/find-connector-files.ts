@@ -2,7 +2,7 @@ import { readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { globPattern } from '../core/glob.ts';
 
-export type FoundFiles =
+type FoundFiles =
   { readonly ok: true; readonly files: readonly string[] } | { readonly ok: false; readonly why: string };
 
 /**

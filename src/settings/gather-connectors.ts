@@ -8,7 +8,7 @@ import { interpolate, type Interpolated } from './interpolate.ts';
 import { connectorFiles, connectorsFile } from './settings-file.ts';
 
 /** One file of the config, with what the environment and secret files put in. */
-export interface WrittenFile extends Interpolated {
+interface WrittenFile extends Interpolated {
   readonly yaml: YamlFile;
   /** Relative paths in the file begin there. */
   readonly folder: string;

@@ -12,7 +12,7 @@ interface InterpolateOptions {
 }
 
 /** A place whose value could not be put in. */
-export interface Unresolved {
+interface Unresolved {
   readonly at: YamlPath;
   readonly message: string;
   /** True where the reference is right and what it names is missing here; false where it is not written as it should be. */

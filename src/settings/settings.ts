@@ -14,7 +14,7 @@ export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsP
  * What does not do without secrets: a variable or secret file that only these name may be missing as long as nothing needs the
  * part. So commands that look at what is stored work where no credentials are.
  */
-export interface SettingsParts {
+interface SettingsParts {
   readonly api: ApiSettings;
   readonly redis: RedisSettings;
   readonly http: HttpSettings;

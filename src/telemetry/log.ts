@@ -31,7 +31,7 @@ export async function openLog(options: {
  * What of an error may be logged. An allow-list: clients hang configuration, headers and bodies on their errors, and a
  * list of forbidden names would always be one name behind.
  */
-export function describeError(error: unknown): Readonly<Record<string, unknown>> {
+function describeError(error: unknown): Readonly<Record<string, unknown>> {
   if (!(error instanceof Error)) return { type: typeof error, message: String(error) };
   const code: unknown = 'code' in error ? error.code : undefined;
   return {

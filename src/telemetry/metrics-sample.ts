@@ -23,7 +23,7 @@ export interface MetricSample {
   readonly isRedisUp: boolean;
 }
 
-export interface SampleOptions {
+interface SampleOptions {
   readonly sample: () => Promise<MetricSample>;
   readonly connectorSeries: 'all' | 'attention';
   readonly clock: Clock;

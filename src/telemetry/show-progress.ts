@@ -12,7 +12,7 @@ export interface ProgressScreen {
   addLine(line: string): void;
 }
 
-export interface ProgressDisplay extends AsyncDisposable {
+interface ProgressDisplay extends AsyncDisposable {
   readonly onEvent: OnRunEvent;
   /** What is to be expected of the run, once it is known. Called before the run begins. */
   expect(expected: ReadonlyMap<EntityName, Expected>): void;

@@ -4,7 +4,7 @@ export const stateTable = '_search_index';
 /** One row for each way in which times of a field are spelled; what was met once stays. */
 export const spellingTable = '_search_time_spellings';
 
-export interface IndexTables {
+interface IndexTables {
   /** FTS5: which rows have a word in a field. */
   readonly words: string;
   /** The distinct words that can be looked up by their spelling. */

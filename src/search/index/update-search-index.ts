@@ -10,7 +10,7 @@ import { columnIndexName, columnIndexPrefix } from './index-names.ts';
 import { isTableThere } from './index-state.ts';
 import { indexedFields } from './indexed-fields.ts';
 
-export interface UpdateOptions {
+interface UpdateOptions {
   /** Ends the update after the transaction that it is in. */
   readonly signal: AbortSignal;
   /** Rows so far, after each transaction. */

@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 
 /** A process of this program that is talked to by messages. */
-export interface ForkedModule<To, From> {
+interface ForkedModule<To, From> {
   readonly listen: (onMessage: (message: From) => void) => void;
   /** Lost where the process is gone, or about to be: `gone` tells. */
   readonly send: (message: To) => void;

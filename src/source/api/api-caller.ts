@@ -30,7 +30,7 @@ export interface StreamCall<T> extends Pick<ApiCall<T>, 'request' | 'facts'> {
   readonly receive: ReceiveBody<T>;
 }
 
-export interface ApiCallerOptions {
+interface ApiCallerOptions {
   readonly transport: HttpTransport;
   readonly tokens: TokenCache | null;
   readonly headers: Readonly<Record<string, string>>;

@@ -14,7 +14,7 @@ export interface ApiSettings {
 }
 
 /** Look-ups of connectors are calls of the account, not of a connector: they have limits of their own. */
-export interface LookupSettings {
+interface LookupSettings {
   /** Of each process. */
   readonly requestsPerSecond: number;
   /** Look-ups at a time. */

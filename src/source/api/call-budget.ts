@@ -5,7 +5,7 @@ import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
 import type { SourceStats } from '../source.ts';
 
 /** What calls have cost so far. */
-export type CallCosts = Omit<SourceStats, 'serverTime'>;
+type CallCosts = Omit<SourceStats, 'serverTime'>;
 
 /** The rate and concurrency that all calls of one source share, how many there may be, and what they cost. */
 export interface CallBudget {

@@ -6,7 +6,7 @@ import { isBrokenAnswer, type BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
 import { CallFailure, type RetryRule } from './call-failure.ts';
 
-export interface RetryOptions {
+interface RetryOptions {
   readonly limits: ApiLimits;
   readonly clock: Clock;
   readonly budget: CallBudget;

@@ -4,7 +4,7 @@ import type { Definition } from '../../definitions/definition.ts';
 import type { ApiClient } from './open-api-client.ts';
 
 /** Tells "this entity is refused" from "there is no such connector". */
-export interface ConnectorPresence {
+interface ConnectorPresence {
   /** Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
   connect(signal: AbortSignal): Promise<void>;
   /** An execute was answered with success: the connector is there. */

@@ -14,7 +14,7 @@ import { invalidBody } from './classify-failure.ts';
 import { JsonTextError, parseJsonText, stringifyParams } from './read-body.ts';
 
 /** One execute: a read, so it may be sent again. */
-export interface ExecuteRequest {
+interface ExecuteRequest {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly entity: EntityName;
@@ -23,7 +23,7 @@ export interface ExecuteRequest {
   readonly isRoot: boolean;
 }
 
-export interface ExecuteAnswer {
+interface ExecuteAnswer {
   readonly envelope: Envelope;
   /** The `Date` header as it came. */
   readonly date: string | null;
@@ -76,7 +76,7 @@ function factsOf({ definition, entity, action, params, isRoot }: ExecuteRequest)
   };
 }
 
-export interface Envelope {
+interface Envelope {
   readonly result: JsonValue;
   /** Null where the service sends none (`get`, and connectors that page by offset). */
   readonly metadata: JsonValue;

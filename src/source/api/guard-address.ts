@@ -2,12 +2,12 @@ import { lookup as systemLookup, type LookupAddress } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 
 /** Why an address may not be connected to; carries a code as Node's own connect errors do. */
-export class AddressRefusedError extends Error {
+class AddressRefusedError extends Error {
   override readonly name = 'AddressRefusedError';
   readonly code = 'ERR_ADDRESS_REFUSED';
 }
 
-export type ResolveHost = (
+type ResolveHost = (
   hostname: string,
   done: (error: Error | null, addresses: readonly LookupAddress[]) => void,
 ) => void;

@@ -2,7 +2,7 @@ import type { Clock } from '../../core/clock.ts';
 import { orAborted } from './or-aborted.ts';
 
 /** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
-export interface LookUps {
+interface LookUps {
   /**
    * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
    * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.

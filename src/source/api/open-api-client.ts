@@ -23,7 +23,7 @@ import { redactMessage } from './redact-message.ts';
 import { scopedTokenCall, tokenCall } from './request-token.ts';
 import { openTokenCache } from './token-cache.ts';
 
-export interface ApiClientOptions {
+interface ApiClientOptions {
   readonly api: ApiSettings;
   readonly clock?: Clock;
   readonly onEvent?: OnRunEvent;

@@ -5,7 +5,7 @@ import type { ApiCall } from './api-caller.ts';
 import { invalidBody } from './classify-failure.ts';
 import { executeCall, readRecords } from './execute-call.ts';
 
-export interface StoreSearch {
+interface StoreSearch {
   readonly connector: ConnectorId;
   readonly definition: Definition;
   readonly entity: Entity;
@@ -14,7 +14,7 @@ export interface StoreSearch {
 }
 
 /** One page of what the API's indexed store found. */
-export interface StoreAnswer {
+interface StoreAnswer {
   readonly records: readonly JsonValue[];
   readonly hasMore: boolean;
   /** For the next page; null: there is none, or the service does not say. */

@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import { parseJsonText } from './read-body.ts';
 
-export interface UpstreamMessage {
+interface UpstreamMessage {
   /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */
   readonly text: string;
   /** False for HTML and other bodies that the API itself did not write. */
