@@ -1,13 +1,12 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openApp as openInnerApp } from './app/open-app.ts';
+import { openSharingApp } from './app/open-app.ts';
 import { systemClock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
 import { usage } from './core/usage-error.ts';
 import { exportEnd, nothingStored } from './export/export-end.ts';
 import { jsonlFormat } from './export/jsonl-format.ts';
-import { openConfiguredBudgets } from './app/open-run-budgets.ts';
 import { chosenConnectors } from './settings/chosen-connectors.ts';
 import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';
@@ -64,12 +63,11 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
   const connectors = chosenConnectors(settings, options.connectors ?? []);
   const signal = options.signal ?? new AbortController().signal;
   const results: SyncResult[] = [];
-  await using budgets = await openConfiguredBudgets(settings, { clock: systemClock, note: () => undefined });
-  await using inner = await openInnerApp({
+  await using inner = await openSharingApp({
     settings,
     clock: systemClock,
     command: 'a program',
-    ...(budgets === null ? {} : { openBudget: budgets.openBudget }),
+    note: () => undefined,
   });
   for (const connector of connectors) {
     if (signal.aborted) break;

@@ -5,11 +5,11 @@ import type { SettingsWith } from '../settings/settings.ts';
 import { defaultApiLimits } from '../source/api/api-limits.ts';
 
 /** Rate and concurrency of each account, shared with every process that uses the same Redis. */
-export interface RunBudgets extends AsyncDisposable {
+interface RunBudgets extends AsyncDisposable {
   readonly openBudget: NonNullable<AppOptions['openBudget']>;
 }
 
-export interface RunBudgetsOptions {
+interface RunBudgetsOptions {
   readonly settings: SettingsWith<'api' | 'redis'>;
   readonly clock: Clock;
   /** Hears each failure of Redis; calls go on without it meanwhile. There may be many. */

@@ -1,7 +1,7 @@
 import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import { parseConnectorJob, type ConnectorJob } from './connector-job.ts';
+import { parseConnectorJob, type ConnectorJob } from './add-job.ts';
 import type { JobContext } from './worker-context.ts';
 import { startsInARow } from './report-progress.ts';
 import { runJob } from './run-job.ts';

@@ -4,7 +4,7 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { addSync } from './add-job.ts';
-import { parseTickJob } from './connector-job.ts';
+import { parseTickJob } from './add-job.ts';
 import type { JobLog } from './job-log.ts';
 import { refusalOf } from './open-ease-off.ts';
 import type { QueueSet } from './open-queue-set.ts';

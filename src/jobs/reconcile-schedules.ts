@@ -6,7 +6,7 @@ import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
 import { addSync } from './add-job.ts';
 import { claimSchedules, type ScheduleClaim } from './claim-schedules.ts';
-import type { TickJob } from './connector-job.ts';
+import type { TickJob } from './add-job.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import { scheduledConnector, schedulerId } from './queue-names.ts';
 import type { ServedSink } from './served-sink.ts';

@@ -2,7 +2,7 @@ import type { Job } from 'bullmq';
 import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { ConnectorJob } from './connector-job.ts';
+import type { ConnectorJob } from './add-job.ts';
 import type { JobContext } from './worker-context.ts';
 import { backfillKey } from './queue-names.ts';
 import { reportProgress } from './report-progress.ts';
