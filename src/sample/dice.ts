@@ -45,7 +45,7 @@ export class Dice {
 
 const fourDigits = Array.from({ length: 0x1_0000 }, (_, number) => number.toString(16).padStart(4, '0'));
 
-/** Dice of its own for every path, in any order of asking: `diceFor(seed, kind.campaign, 7)`. */
+/** Separate dice for every path, in any order of asking: `diceFor(seed, kind.campaign, 7)`. */
 export function diceFor(seed: number, a: number, b = 0, c = 0): Dice {
   return new Dice(mix(mix(mix(seed | 0, a), b), c));
 }

@@ -3,10 +3,10 @@ import type * as z from 'zod';
 import { SyncError } from '../core/errors.ts';
 import { ApiError } from './api-error.ts';
 
-/** Hears of failures that nobody foresaw: their answers say nothing of them. */
+/** Is called with unexpected failures, which the answers do not describe. */
 export type OnFailure = (error: unknown) => void;
 
-/** Gives every failed request the documented body, whoever found the failure. */
+/** Gives every failed request the documented body, wherever it failed. */
 export function answerErrors(server: FastifyInstance, onFailure: OnFailure = () => undefined): void {
   server.setErrorHandler((error: FastifyError | ApiError, _request, reply) => {
     const answer = error instanceof ApiError ? error : (fromFullDisk(error) ?? fromFramework(error));

@@ -32,7 +32,7 @@ export interface LocalConnectors {
   status(connector: LocalConnector): StoreStatus;
   /** Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment. */
   settleStore(connector: StoredConnector): Promise<void>;
-  /** With its indexed store. Throws `ApiError` 404 where somebody else was faster. */
+  /** With its indexed store. Throws `ApiError` 404 if another request deleted it first. */
   delete(connector: StoredConnector): Promise<void>;
   /** Settles every store: at the start. */
   settleAll(): Promise<void>;
@@ -75,7 +75,7 @@ export function openLocalConnectors(parts: {
   };
 
   const settleStore = async ({ organizationId, id }: StoredConnector): Promise<void> => {
-    // Read again: whoever waited for other stores may bring a connector that is gone or disabled by now.
+    // Read again: the connector may have been deleted or disabled meanwhile.
     const stored = state.connectors.byId(organizationId, id);
     const connector = stored === null ? null : complete(stored);
     if (connector?.workspace.status === 'active' && connector.workspace.isCacheEnabled) {

@@ -20,7 +20,7 @@ export interface ProviderRequest {
   readonly entity: Entity;
   /** Checked against the definition: declared parameters only, typed, with their defaults and within their limits. */
   readonly params: Params;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client has gone. */
   readonly signal: AbortSignal;
 }
 

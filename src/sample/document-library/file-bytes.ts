@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { diceFor, mix } from '../dice.ts';
+import { diceFor, mix, type Dice } from '../dice.ts';
 
 /** What a file is made of. */
 export type FileKind = 'text' | 'csv' | 'png' | 'pdf' | 'zip' | 'binary';
@@ -68,19 +68,8 @@ export function* fileChunks(content: FileContent): Generator<Uint8Array> {
 }
 
 function fill(chunk: Buffer, { seed, kind }: FileContent, index: number): void {
-  switch (kind) {
-    case 'text':
-      fillLines(chunk, seed, index, textLine);
-      return;
-    case 'csv':
-      fillLines(chunk, seed, index, csvRow);
-      return;
-    case 'png':
-    case 'pdf':
-    case 'zip':
-    case 'binary':
-      fillNoise(chunk, mix(seed, index));
-  }
+  if (kind === 'text' || kind === 'csv') fillLines(chunk, seed, index, kind === 'text' ? textLine : csvRow);
+  else fillNoise(chunk, mix(seed, index));
 }
 
 /** Whole lines, then dots to the end: a cut sign would be no text. */
@@ -101,30 +90,21 @@ function fillLines(
   chunk.write('\n', chunk.length - 1);
 }
 
-const words = [
-  'the',
-  'agreement',
-  'größer',
-  'between',
-  'отчёт',
-  'page',
-  '会議',
-  'and',
-  'delivery',
-  '“quoted”',
-  'naïve',
-  'total',
-] as const;
+const words = 'the agreement größer between отчёт page 会議 and delivery “quoted” naïve total'.split(' ');
 
 function textLine(seed: number, row: number): string {
   const dice = diceFor(seed, row);
-  return `${Array.from({ length: 6 + dice.below(8) }, () => dice.pick(words)).join(' ')}\n`;
+  return `${Array.from({ length: 6 + dice.below(8) }, () => wordOf(dice)).join(' ')}\n`;
+}
+
+function wordOf(dice: Dice): string {
+  return words[dice.below(words.length)] ?? '';
 }
 
 function csvRow(seed: number, row: number): string {
   if (row === 0) return 'number,name,amount\n';
   const dice = diceFor(seed, row);
-  return `${row},"${dice.pick(words)}, ${dice.pick(words)}",${(dice.below(1_000_000) / 100).toFixed(2)}\n`;
+  return `${row},"${wordOf(dice)}, ${wordOf(dice)}",${(dice.below(1_000_000) / 100).toFixed(2)}\n`;
 }
 
 /** A xorshift generator: a large file is to cost no more than its way through the network. */

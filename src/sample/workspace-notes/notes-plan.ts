@@ -47,7 +47,7 @@ export interface Page {
   editedAt: number;
   readonly creatorId: string;
   editorId: string;
-  /** Of a page in a database: a number that somebody gave it. */
+  /** Of a page in a database: the effort entered last. */
   effort: number | null;
   isTrashed: boolean;
   isDeleted: boolean;

@@ -15,7 +15,7 @@ export interface ExecuteCall {
   readonly provider: Provider;
   readonly stores: Pick<ContextStores, 'search'>;
   readonly body: ExecuteBody;
-  /** Aborted when nobody waits for the answer any more. */
+  /** Aborted when the client has gone. */
   readonly signal: AbortSignal;
 }
 

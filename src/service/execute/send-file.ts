@@ -22,7 +22,7 @@ export async function sendFile(
 ): Promise<FastifyReply> {
   const size = file.size !== null && Number.isSafeInteger(file.size) && file.size >= 0 ? file.size : null;
   const cut = cutSignal(reply, signal);
-  // Nobody would hear of a read that fails when it was begun for nobody.
+  // Don't start a read for a client that has gone: its failure would go unnoticed.
   cut.throwIfAborted();
   const bytes = wholeFile(file, size, cut);
   await orAborted(bytes.next(), cut);
@@ -38,7 +38,7 @@ export async function sendFile(
     .send(Readable.from(bytes, { objectMode: false }));
 }
 
-/** Aborted when nobody waits for the rest. A provider that does not listen to it is left behind with the connection. */
+/** Aborted when the client has gone. A provider that ignores it does not hold the connection. */
 function cutSignal(reply: FastifyReply, outer: AbortSignal): AbortSignal {
   const controller = new AbortController();
   const onAbort = (): void => {
@@ -102,7 +102,7 @@ function mediaType(text: string): string {
   return text.length <= 200 && mediaTypePattern.test(text) ? text : 'application/octet-stream';
 }
 
-/** A provider that does not listen to its signal holds up nobody else. */
+/** A provider that ignores its signal does not block other requests. */
 async function orAborted(pending: Promise<unknown>, signal: AbortSignal): Promise<void> {
   let onAbort = (): void => undefined;
   const aborted = new Promise<never>((_resolve, reject) => {

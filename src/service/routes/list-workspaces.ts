@@ -55,7 +55,7 @@ function nextUrl(baseUrl: string, wanted: z.output<typeof query>, lastId: string
   return url.href;
 }
 
-/** An id, wrapped so that nobody takes it for one. */
+/** An id, wrapped so that it is not mistaken for a plain one. */
 function readCursor(cursor: string): string {
   const id = Buffer.from(cursor, 'base64url').toString();
   if (z.guid().safeParse(id).success) return id;

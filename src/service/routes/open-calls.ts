@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { ApiError } from '../api-error.ts';
 
-/** The calls that are being answered, each with a signal of its own. */
+/** The calls that are being answered, each with its own signal. */
 export interface OpenCalls {
   /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of the service. */
   open(reply: FastifyReply): AbortSignal;

@@ -31,7 +31,7 @@ export function registerEndpoints(
         const answer = await endpoint
           .answer(raw, callOf(request, call), parts.api)
           .catch((error: unknown) => {
-            // What fails once nobody waits any more, as everything may be closed by then, is told to nobody.
+            // A failure after the client has gone is not reported: everything may be closed by then.
             throw call.aborted ? call.reason : error;
           });
         return await send(reply.code(endpoint.success.status), answer, call);

@@ -2,7 +2,7 @@ import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:
 import { SyncError } from '../../core/errors.ts';
 import { derivedKey } from './service-key.ts';
 
-/** Keeps texts unreadable to whoever has the file and not the key. */
+/** Encrypts texts: unreadable without the key. */
 export interface Sealer {
   /** `owner`: what the text belongs to. */
   seal(text: string, owner: string): Buffer;

@@ -79,7 +79,7 @@ function readKeyFile(file: string): Buffer | null {
     throw error;
   }
   try {
-    // Asked of the opened file, so that nobody can exchange it in between.
+    // Checked on the opened file, so that it cannot be replaced in between.
     const stats = fstatSync(descriptor);
     if (!stats.isFile() || stats.size > maxFileBytes) {
       throw usage(`${file} was expected to be a file with a key.`);
@@ -95,7 +95,7 @@ function readKeyFile(file: string): Buffer | null {
   }
 }
 
-/** Written beside and then linked: nobody ever finds half a key, and of two processes that make one both take the first. */
+/** Written beside and then linked: a reader never finds half a key, and two processes that create one both use the first. */
 function makeKeyFile(folder: string, file: string): Buffer {
   createPrivateDirectory(folder);
   const key = randomBytes(keyBytes);

@@ -63,7 +63,7 @@ const tooLate: CallAnswer = {
 
 function failure(error: unknown): CallAnswer {
   if (!(error instanceof ApiError)) {
-    // As over HTTP, nothing is said of the inside.
+    // As over HTTP, internals are not disclosed.
     return { status: 500, text: '{"message":"The server failed to answer this request."}', retryAfter: null };
   }
   const [, retryAfter = null] =

@@ -13,7 +13,7 @@ export type Readiness = 'Loading' | 'Building Preview' | 'Preview' | 'Ready';
 export interface StoreStatus {
   readonly readiness: Readiness;
   readonly entities: readonly EntityStatus[];
-  /** What the last sync that was not complete said of itself; null: it was. No secret, no value of a record. */
+  /** Why the last sync was not complete; null: it was. No secret, no value of a record. */
   readonly problem: string | null;
 }
 

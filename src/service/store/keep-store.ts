@@ -80,7 +80,7 @@ export function keepStore(options: KeepStoreOptions): KeptStore {
     for (;;) {
       await pause.until(dueAt);
       const giveBack = await takeSlot(slots, closing.signal);
-      // Whoever asks from here on asks for another one.
+      // A refresh requested from here on is another one.
       pause.clear();
       const letRefreshed = refreshes.take();
       const end = await syncOnce().catch(storageFailure).finally(giveBack);

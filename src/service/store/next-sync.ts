@@ -12,7 +12,7 @@ export function isSettled(end: StoreProcessEnd, readiness: Readiness): boolean {
 }
 
 /**
- * When the next sync of a store is due: in milliseconds since the epoch; null: not before somebody asks for it. One that did not
+ * When the next sync of a store is due: in milliseconds since the epoch; null: not before a request. One that did not
  * settle is followed by another after a back-off that doubles; `failures` counts those in a row.
  */
 export function nextSyncAt(

@@ -49,7 +49,7 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
 
   return {
     keep(connector) {
-      // Who still works on a request while the service closes must not begin what nobody would end.
+      // A request that is still being handled while the service closes must not start a sync.
       if (isClosed) return;
       const { connectorId } = connector;
       const kept = stores.get(connectorId);

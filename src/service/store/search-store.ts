@@ -33,7 +33,7 @@ export async function searchStore(
   try {
     return await processes.search(call, search.signal);
   } catch (error) {
-    // One that somebody has removed is no more to be searched than one that is damaged.
+    // A file that was removed is treated like a damaged one.
     const isLost = error instanceof SyncError && (isUnusable(error) || !isSinkThere(file));
     if (!isLost) throw toApiError(error);
     store.damaged(error.code);

@@ -24,7 +24,7 @@ export function checkedId(connectorId: string): ConnectorId {
 }
 
 /**
- * Removes a store with what SQLite and the lock keep beside it. Nobody may be writing it. What is not there is not missed;
+ * Removes a store with what SQLite and the lock keep beside it. No process may be writing it. A missing file is no error;
  * rejects with the system's error for what cannot be removed.
  */
 export async function removeStore(file: string): Promise<void> {

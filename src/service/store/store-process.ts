@@ -5,10 +5,10 @@ import { syncStore } from './sync-store.ts';
 
 /**
  * The process of one sync of one store: told what to do by `run-store-process.ts`, it asks for pages, stores them, says what it came
- * to, and goes when its parent lets go of it. Killed at any moment it leaves a store that the next one goes on with.
+ * to, and goes when its parent lets go of it. Killed at any moment it leaves a store that the next sync resumes.
  */
 const send = (message: FromStoreProcess): void => {
-  // A parent that is gone takes this process with it: see `disconnect`.
+  // This process exits when its parent does: see `disconnect`.
   if (process.connected) process.send?.(message);
 };
 const transport = openStoreTransport(send);

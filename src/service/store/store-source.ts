@@ -41,7 +41,7 @@ export function openStoreSource(options: StoreSourceOptions): Source {
   const calls = recordCalls(definition, connectorId);
 
   return {
-    // Nobody else is asked for it: a provider that does not take its credentials says so to the first call.
+    // There is nothing to check: a provider that rejects the credentials rejects the first call.
     connect: () => Promise.resolve(),
     list: async (request, signal) => await call(calls.list(request), budget, onEvent, signal),
     get: async (request, signal) => {

@@ -83,7 +83,7 @@ async function sync({ job, transport, clock, onLedger, signal }: SyncStoreOption
     sink,
     concurrency: definition.rateLimit.concurrency,
     clock,
-    // Nobody is there to let a guard's deletes pass, and what was deleted by mistake comes back with the next sync.
+    // No person approves deletes here, and a record deleted by mistake comes back with the next sync.
     run: { allowDeletes: true },
     onEvent,
     signal,
