@@ -3,7 +3,15 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { definitions, mailing, notes, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
+import {
+  definitions,
+  mailing,
+  notes,
+  sampleAccounts,
+  serveApi,
+  type ServedApi,
+  text,
+} from '../service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

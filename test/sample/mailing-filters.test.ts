@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { mailing, object, objects, sampleAccounts, serveApi, type ServedApi, text } from './served-api.ts';
+import {
+  mailing,
+  object,
+  objects,
+  sampleAccounts,
+  serveApi,
+  type ServedApi,
+  text,
+} from '../service/served-api.ts';
 
 let api: ServedApi;
 let list_id = '';
