@@ -10,7 +10,7 @@ const onDelayedSinks = [
   'test/library.test.ts',
   'test/cli/last-sync.test.ts',
   'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
-  'test/e2e/{hostile-service,long-pause,moving-rows,poison-records,run-after-run,schema-drift}.test.ts',
+  'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
 ];
 
 const shared = {

@@ -12,7 +12,7 @@ import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
 import type { RecordReader } from './sinks/record-reader.ts';
-import { openExistingHistory, openExistingRecords, statusOf } from './sinks/registry.ts';
+import { openExistingRecords, storedStatus } from './sinks/registry.ts';
 import type { RunReport } from './sinks/run-report.ts';
 import type {
   App,
@@ -133,8 +133,7 @@ export async function readChanges(
 export async function status(app: App): Promise<readonly ConnectorStatus[]> {
   const statuses: ConnectorStatus[] = [];
   for (const { name, sink } of chosenConnectors(settingsIn(app), [])) {
-    await using history = await openExistingHistory(sink);
-    const stored = history === null ? null : await statusOf(history, name);
+    const stored = await storedStatus({ name, sink });
     const last = stored?.lastRun ?? null;
     statuses.push({
       connector: name,

@@ -2,7 +2,7 @@ import type { Clock } from '../core/clock.ts';
 import { estimateCalls, type CallEstimate } from '../engine/estimate-calls.ts';
 import { selectEntities, type Selection } from '../engine/chosen-entities.ts';
 import type { ConnectorSettings, SettingsWith } from '../settings/settings.ts';
-import { openExistingHistory, statusOf } from '../sinks/registry.ts';
+import { storedStatus } from '../sinks/registry.ts';
 import type { App, AppOptions, EntityGlobs } from './app.ts';
 import { openConfiguredBudgets } from './open-run-budgets.ts';
 
@@ -45,8 +45,7 @@ export async function planSync(
 ): Promise<PlannedSync> {
   const { definition } = connector;
   const selection = selectEntities(definition, connector.entities, globs);
-  await using history = await openExistingHistory(connector.sink);
-  const status = history === null ? null : await statusOf(history, connector.name);
+  const status = await storedStatus(connector);
   const estimates = estimateCalls({ definition, entities: selection.entities, status, isFull });
   return { ...selection, estimates };
 }

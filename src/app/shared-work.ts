@@ -7,7 +7,7 @@ import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus, RunSummary } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { Holder, HolderWork } from '../sinks/lease.ts';
-import { openExistingHistory, statusOf } from '../sinks/registry.ts';
+import { storedStatus } from '../sinks/registry.ts';
 
 /** What a sync of several connectors has in common with others, as their ledgers tell it. */
 export interface SharedWork {
@@ -89,8 +89,7 @@ async function newestSync(connector: ConnectorSettings, asked: string): Promise<
 
 async function readStatus({ name, sink }: ConnectorSettings): Promise<ConnectorStatus | null> {
   try {
-    await using history = await openExistingHistory(sink);
-    return history === null ? null : await statusOf(history, name);
+    return await storedStatus({ name, sink });
   } catch {
     return null; // A sink that cannot be read is met again by the run, which says what is wrong with it.
   }

@@ -53,3 +53,15 @@ export async function statusOf(
   const [status = null] = await history.connectors([connector]);
   return status;
 }
+
+/** What a sink says of one connector now; null where it holds nothing of it. */
+export async function storedStatus({
+  name,
+  sink,
+}: {
+  readonly name: ConnectorName;
+  readonly sink: SinkPlace;
+}): Promise<ConnectorStatus | null> {
+  await using history = await openExistingHistory(sink);
+  return history === null ? null : await statusOf(history, name);
+}

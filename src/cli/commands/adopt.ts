@@ -20,7 +20,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { textTable } from '../output/text-table.ts';
-import { openExistingHistory, openSink, statusOf } from '../../sinks/registry.ts';
+import { openSink, storedStatus } from '../../sinks/registry.ts';
 
 export function addAdopt(command: Command, enter: Enter): void {
   command
@@ -49,7 +49,7 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   const { terminal, clock, signal, program } = context;
   const settings = loadConfig(context, 'api');
   const connector = connectorNamed(settings, name);
-  const stored = await storedStatus(connector);
+  const stored = await statusIn(connector);
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
   const identity = await identityOf(app, connector, signal);
   const differences = identityDifferences(stored, identity);
@@ -89,9 +89,8 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   return exitCodes.ok;
 }
 
-async function storedStatus({ name, sink }: ConnectorSettings): Promise<ConnectorStatus> {
-  await using history = await openExistingHistory(sink);
-  const status = history === null ? null : await statusOf(history, name);
+async function statusIn({ name, sink }: ConnectorSettings): Promise<ConnectorStatus> {
+  const status = await storedStatus({ name, sink });
   if (status !== null) return status;
   throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
 }

@@ -11,7 +11,7 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
 import { textTable } from '../output/text-table.ts';
-import { accessSink, openExistingHistory, openSink, statusOf } from '../../sinks/registry.ts';
+import { accessSink, openSink, storedStatus } from '../../sinks/registry.ts';
 
 interface ResetFlags {
   readonly data?: boolean;
@@ -98,8 +98,7 @@ async function showWhatWouldGo(
 }
 
 async function goingEntities({ connector, scope }: Target): Promise<readonly EntityStatus[]> {
-  await using history = await openExistingHistory(connector.sink);
-  const stored = history === null ? null : await statusOf(history, connector.name);
+  const stored = await storedStatus(connector);
   const names = new Set(scope.tables.map(({ entity }) => entity));
   return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
 }

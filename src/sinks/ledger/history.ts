@@ -5,7 +5,6 @@ import { readFileFailures } from './downloads/read-downloads.ts';
 import { readDrift } from './drift/read-drift.ts';
 import { parseFailure, parseParams } from './ledger-json.ts';
 import { readConnectors } from './read-connectors.ts';
-import { readMissing } from './read-missing.ts';
 import {
   isCancelRequested,
   readFinishedWindows,
@@ -14,7 +13,7 @@ import {
   readPauses,
 } from './read-operations.ts';
 import { readOverview } from './read-overview.ts';
-import { readRowHistory } from './read-row-history.ts';
+import { readMissing, readRowHistory } from './read-row-history.ts';
 import { readRun, readRuns } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 

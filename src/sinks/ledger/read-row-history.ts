@@ -1,11 +1,11 @@
 import type Database from 'better-sqlite3';
-import type { ConnectorName } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
-import type { PartitionHistory, RowHistory } from '../ledger-reader.ts';
+import type { MissingRow, PartitionHistory, RowHistory } from '../ledger-reader.ts';
 import { parseFailure, parseParams } from './ledger-json.ts';
 import { knowsRows, openRows } from './open-rows.ts';
 import { standing } from './partitions/states.ts';
-import { readMissingRow } from './read-missing.ts';
+import { parseNames } from './table-json.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export function readRowHistory(
@@ -54,3 +54,52 @@ function readPartition(db: Database.Database, id: number): PartitionHistory | nu
     isGone: gone === standing.ended || gone === standing.emptied,
   };
 }
+
+/** Rows that seem to be gone. Statements are made for each question: a file of an older version may be migrated any moment. */
+export function readMissing(
+  db: Database.Database,
+  connector: ConnectorName,
+  limit: number,
+): readonly MissingRow[] {
+  if (!knowsRows(db)) return [];
+  const rows = openRows(db);
+  return db
+    .prepare<[ConnectorName, number], NotedRow>(
+      `${missingSql} WHERE m.connector = ? AND ${isMissing} ORDER BY m.entity, m.row LIMIT ?`,
+    )
+    .all(connector, limit)
+    .flatMap(({ row, key, ...noted }) => {
+      const table = { entity: noted.entity, key: parseNames(key) };
+      const keyText = rows.keyOf(connector, table, row);
+      return keyText === undefined ? [] : [{ ...noted, keyText }];
+    });
+}
+
+/** What is known of one row; null where it is not missing. */
+function readMissingRow(
+  db: Database.Database,
+  connector: ConnectorName,
+  entity: EntityName,
+  row: number,
+): Omit<MissingRow, 'keyText'> | null {
+  const noted = db
+    .prepare<[ConnectorName, EntityName, number], NotedRow>(
+      `${missingSql} WHERE m.connector = ? AND m.entity = ? AND m.row = ? AND ${isMissing}`,
+    )
+    .get(connector, entity, row);
+  if (noted === undefined) return null;
+  const { missingSince, needs, missedWalks } = noted;
+  return { entity, missingSince, needs, missedWalks };
+}
+
+interface NotedRow extends Omit<MissingRow, 'keyText'> {
+  readonly row: number;
+  readonly key: string;
+}
+
+const missingSql = `
+SELECT m.entity, m.row, m.since AS missingSince, m.missed AS missedWalks, t.key,
+  iif(m.needs = 'walk' AND m.missed >= 2, 'nothing', m.needs) AS needs
+FROM _sync_missing AS m JOIN _sync_partitions AS p ON p.id = m.partition
+  JOIN _sync_tables AS t ON t.connector = m.connector AND t.entity = m.entity`;
+const isMissing = `m.missed > 0 AND p.gone IN (${standing.live}, ${standing.emptied})`;
