@@ -7,20 +7,20 @@ import { SyncError } from '../core/errors.ts';
 
 const dayS = 24 * 60 * 60;
 const backfillWithinMs = dayS * 1000;
-/** Priorities of the queue are at most 2^21: in steps of five minutes they last until 2045. */
+/** The queue allows priorities up to 2^21: steps of five minutes last until 2045. */
 const priorityStepMs = 5 * 60 * 1000;
 const firstDeadlineMs = Date.UTC(2026, 0, 1);
 const lowestPriority = 2 ** 21 - 1;
 
 export interface AddedJob {
   readonly id: string;
-  /** False when one of the same connector waits or runs already; then `id` is that one's. */
+  /** False if a job of the same connector already waits or runs; `id` is then the id of that job. */
   readonly isNew: boolean;
 }
 
 /**
- * `delayMs` from now it may start; `retryDelayMs` is the first pause after a failure. `deadlineMs`: by when its data should be
- * renewed; without it the job goes before all that have one.
+ * The job may start `delayMs` from now; `retryDelayMs` is the first backoff after a failure. `deadlineMs` is when its data
+ * should be renewed; a job without a deadline goes before all jobs that have one.
  */
 export function addSync(
   syncs: Queue,
@@ -50,14 +50,14 @@ export function addBackfill(
 ): Promise<AddedJob> {
   return add(syncs, { connector, kind: 'backfill', backfill }, retryDelayMs, {
     deduplication: { id: backfillKey(connector) },
-    // A backfill has time, but not for ever.
+    // A deadline in a day: most syncs go first, but a backfill cannot starve.
     priority: priorityOf(Date.now() + backfillWithinMs),
   });
 }
 
 /**
- * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Jobs without a
- * priority, those that a person asked for, go before all of these.
+ * The priority of a job whose data should be renewed by `deadlineMs`: the earliest deadline goes first. Manual jobs have
+ * no priority and go before all of these.
  */
 export function priorityOf(deadlineMs: number): number {
   const step = Math.floor((deadlineMs - firstDeadlineMs) / priorityStepMs);
@@ -71,7 +71,7 @@ async function add(
   options: JobsOptions & { readonly deduplication: { readonly id: string } },
 ): Promise<AddedJob> {
   const added = await addOnce(syncs, data, retryDelayMs, options);
-  if (added.isNew || !(await holdsPlaceForever(syncs, options.deduplication.id, added.id))) return added;
+  if (added.isNew || !(await isStaleHolder(syncs, options.deduplication.id, added.id))) return added;
   await syncs.removeDeduplicationKey(options.deduplication.id);
   return addOnce(syncs, data, retryDelayMs, options);
 }
@@ -82,7 +82,7 @@ async function addOnce(
   retryDelayMs: number,
   options: JobsOptions,
 ): Promise<AddedJob> {
-  // Counted ids start again when Redis has lost its memory, while runs of before are still going on under theirs.
+  // Not sequential: after Redis loses its data, a counter restarts and would reuse the ids of jobs that still run.
   const jobId = randomUUID();
   const job = await syncs.add(data.kind, data, {
     ...options,
@@ -90,7 +90,7 @@ async function addOnce(
     attempts: 5,
     backoff: { type: 'exponential', delay: retryDelayMs, jitter: 0.5 },
     keepLogs: 200,
-    // They would say where the queue's client threw, in clear text.
+    // Stack traces would be stored in plain text.
     stackTraceLimit: 0,
     sizeLimit: 4096,
     removeOnComplete: { count: 500, age: 7 * dayS },
@@ -100,32 +100,32 @@ async function addOnce(
 }
 
 /**
- * The queue frees a connector's place as its job ends, by a field of that job, and takes a place back only from a job that
- * is gone altogether. Where a job lost its fields (a Redis that evicts, a hand that tidied up), or lies in no list any
- * more, the place would be taken until somebody looks, and the connector never run again.
+ * Whether the job `holder` has ended or is in no list, but still has the deduplication key. The queue releases the key when
+ * the job ends, by a field of that job, and otherwise only if the job no longer exists. If eviction or manual cleanup
+ * removed the job's fields or its list entry, the key would stay and the connector would never run again.
  */
-async function holdsPlaceForever(syncs: Queue, place: string, holder: string): Promise<boolean> {
+async function isStaleHolder(syncs: Queue, key: string, holder: string): Promise<boolean> {
   const state = await syncs.getJobState(holder);
   if (state !== 'completed' && state !== 'failed' && state !== 'unknown') return false;
-  // It may have ended since, as jobs do, and another one have come.
-  return (await syncs.getDeduplicationJobId(place)) === holder;
+  // The job may have ended normally meanwhile, and a new one may have the key.
+  return (await syncs.getDeduplicationJobId(key)) === holder;
 }
 
 /**
- * What a job of a sink's queue carries through Redis, where it lies in clear text: names, and nothing else. Where to
- * read, with which credentials and how far the last run came are known to the worker from its settings and the ledger.
+ * The payload of a job in a sink's queue. Redis stores it in plain text, so it holds names only. The worker takes the API
+ * address and credentials from its settings, and the saved progress from the ledger.
  */
 export type ConnectorJob =
   | {
       readonly connector: ConnectorName;
       readonly kind: 'sync';
       readonly reason: 'schedule' | 'manual' | 'catch-up';
-      /** When it was meant to start, in milliseconds since the epoch; null: as soon as somebody asked. */
+      /** The due time, in milliseconds since the epoch; null: at once. */
       readonly due: number | null;
     }
   | { readonly connector: ConnectorName; readonly kind: 'backfill'; readonly backfill: string };
 
-/** What a scheduler produces: it only leads to a job in the sink's queue. */
+/** The payload of a scheduler's job, which only adds a job to the sink's queue. */
 export interface TickJob {
   readonly sink: string;
   readonly connector: ConnectorName;
@@ -143,12 +143,12 @@ const connectorJob = z.discriminatedUnion('kind', [
 ]);
 const tickJob = z.strictObject({ sink: z.string().min(1), connector });
 
-/** Throws `SyncError` INTERNAL for anything that this program did not put there. */
+/** Throws `SyncError` INTERNAL for a payload that this program did not write. */
 export function parseConnectorJob(data: unknown): ConnectorJob {
   return parse(connectorJob, data, "a connector's name and what to do with it");
 }
 
-/** Throws `SyncError` INTERNAL for anything that this program did not put there. */
+/** Throws `SyncError` INTERNAL for a payload that this program did not write. */
 export function parseTickJob(data: unknown): TickJob {
   return parse(tickJob, data, "a sink's id and a connector's name");
 }
@@ -156,8 +156,8 @@ export function parseTickJob(data: unknown): TickJob {
 function parse<Data>(schema: z.ZodType<Data>, data: unknown, expected: string): Data {
   const parsed = schema.safeParse(data);
   if (parsed.success) return parsed.data;
-  throw new SyncError(
-    `A job should carry ${expected}, and nothing else; something foreign was found. Remove the job.`,
-    { code: 'INTERNAL', recovery: 'stop' },
-  );
+  throw new SyncError(`Expected a job with only ${expected}; found an unknown payload. Remove the job.`, {
+    code: 'INTERNAL',
+    recovery: 'stop',
+  });
 }

@@ -2,21 +2,21 @@ import { nextSlots } from '../settings/cron.ts';
 import type { Schedule } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
 
-/** How the jobs of a sink that are due and have no worker will be worked off. */
+/** The waiting jobs of a sink, and how fast they are processed. */
 export interface Backlog {
   readonly waiting: number;
   /** Jobs a minute that ended in the last ten minutes. */
   readonly doneAMinute: number;
-  /** Jobs a minute that the schedules make. */
+  /** Jobs a minute that the schedules create. */
   readonly dueAMinute: number;
-  /** Milliseconds until nothing waits, at these rates; Infinity: never, 0: nothing waits. */
+  /** Milliseconds until the queue is empty at these rates; Infinity: never, 0: it is empty now. */
   readonly endsInMs: number;
 }
 
 const lookBackMs = 10 * 60 * 1000;
 const minuteMs = 60_000;
 
-/** `waiting` jobs of a sink with these schedules. Rejects where Redis does not answer. */
+/** For `waiting` jobs of a sink with these schedules. Rejects if Redis does not answer. */
 export async function readBacklog(
   { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
   {
@@ -31,7 +31,7 @@ export async function readBacklog(
   nowMs: number,
 ): Promise<Backlog> {
   if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
-  // Scored by when they ended. Few of them are kept, so in a busy queue they cover less than the time looked back over.
+  // Scored by end time. Redis keeps few of them, so in a busy queue they cover less than the ten minutes.
   const done = syncs(sinkId).toKey('completed');
   const [lately, kept, oldest] = await Promise.all([
     redis.zcount(done, nowMs - lookBackMs, '+inf'),
@@ -46,10 +46,10 @@ export async function readBacklog(
   return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
 }
 
-/** Schedules do not change while a process runs, and to look ten times ahead for thousands of them takes long. */
+/** Cached: schedules do not change while a process runs, and computing ten slots for thousands of them is slow. */
 const rates = new WeakMap<Schedule, number>();
 
-/** Of a cron pattern, over its next ten times. */
+/** Jobs a minute of one schedule; for a cron pattern, the average over its next ten slots. */
 export function firesAMinute(schedule: Schedule, nowMs: number): number {
   if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
   const known = rates.get(schedule);

@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
 
-/** What Redis does not let its user do; null: everything that is needed works. */
+/** What Redis denies the user. */
 export type RedisRefusal =
   | { readonly kind: 'commands'; readonly commands: readonly string[] }
-  /** It may use no keys that begin with the prefix. */
+  /** The user may not access keys with the prefix. */
   | { readonly kind: 'keys' }
   | { readonly kind: 'replica' }
   | { readonly kind: 'loading' };
 
-/** On one key of each type, all with the prefix; they are gone when the script ends. */
+/** Run on one key of each type, all with the prefix; the script deletes them at its end. */
 const inScripts: readonly (readonly [command: string, key: number, ...args: string[]])[] = [
   ['HSET', 1, 'f', '1'],
   ['HMSET', 1, 'g', '1'],
@@ -65,7 +65,7 @@ const inScripts: readonly (readonly [command: string, key: number, ...args: stri
 ];
 const keyCount = 6;
 
-/** Gives the names of the commands that were refused, and `READONLY` where nothing may be written. */
+/** Returns the names of the denied commands, and `READONLY` if Redis rejects writes. */
 const tryAll = `
 local refused = {}
 for _, call in ipairs(cjson.decode(ARGV[1])) do
@@ -84,9 +84,8 @@ for _, key in ipairs(KEYS) do redis.pcall('UNLINK', key) end
 return refused`;
 
 /**
- * Tries the very commands that queues, rates and locks are made of, on keys that begin with `prefix` and are gone
- * afterwards. A Redis that is out of memory refuses nothing here: that passes. Rejects as the client does when the
- * connection breaks.
+ * Tries every command that queues, rate limits and locks use, on temporary keys with `prefix`. Null: all are allowed. Out of
+ * memory is not reported, because it is temporary. Rejects with the client's error when the connection breaks.
  */
 export async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefusal | null> {
   const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);
@@ -126,7 +125,7 @@ export async function checkRedisRights(redis: Redis, prefix: string): Promise<Re
   return commands.length === 0 ? null : { kind: 'commands', commands: [...new Set(commands)] };
 }
 
-/** What Redis answered; throws what is no answer of it. */
+/** The error text of a Redis reply; rethrows any other error. */
 function asReply(error: unknown): string {
   if (error instanceof Error && error.name === 'ReplyError') return error.message;
   throw error;

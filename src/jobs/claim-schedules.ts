@@ -3,13 +3,13 @@ import type { Redis } from 'ioredis';
 import { schedulesKey } from './queue-names.ts';
 import type { ServedSink } from './served-sink.ts';
 
-/** The claim of one process to the schedules of the sinks that it serves. */
+/** One process's claim to the schedules of the sinks that it serves. */
 export interface ScheduleClaim {
-  /** When the process began, by the clock of Redis, in milliseconds. */
+  /** When the process started, by the clock of Redis, in milliseconds. */
   readonly sinceMs: number;
 }
 
-/** Keeps the claim of the config that began last, whoever comes first; gives the fingerprint that is in force. */
+/** Keeps the claim of the config that started last, in whatever order claims arrive; returns the fingerprint in force. */
 const claim = `
 local known = redis.call('hget', KEYS[1], ARGV[1])
 if known then
@@ -25,9 +25,9 @@ export async function beginClaim(redis: Redis): Promise<ScheduleClaim> {
 }
 
 /**
- * Whether the schedules of this sink are the business of this process: they are while its config is the one that began
- * last. During a deploy, workers of two configs run side by side; without this each would undo what the other writes. Safe
- * to repeat; a Redis that has forgotten everything is told again, in any order.
+ * True if this process may write the schedules of this sink: its config is the one that started last. During a deploy,
+ * workers with two configs run side by side; without this check each would undo the other's writes. Idempotent; after
+ * Redis loses its data, the claims can be repeated in any order.
  */
 export async function claimSchedules(
   redis: Redis,

@@ -8,7 +8,7 @@ import { errorKind } from './gate-errors.ts';
 
 export interface RedisConnection {
   readonly redis: Redis;
-  /** Cuts this connection and every copy that the queue's client made of it, whether Redis answers or not. Idempotent. */
+  /** Closes this connection and every duplicate that the queue's client made of it, even if Redis does not answer. Idempotent. */
   disconnect(): void;
 }
 
@@ -17,9 +17,9 @@ const longestPauseMs = 1000;
 const greetingWithinMs = 300;
 
 /**
- * A connection that has answered once, and whose user may do what is needed. Left alone, the client would retry forever and
- * a person would wait without a word; so the first contact has two seconds. Later outages are waited out, asking once a second.
- * Throws `SyncError` QUEUE_UNAVAILABLE, which says in a sentence what is wrong and what to do. The caller disconnects.
+ * Opens a connection, waits for the first answer and checks the user's rights. By default the client retries forever without
+ * a message, so the first contact has a limit of two seconds. After that the client reconnects by itself, once a second.
+ * Throws `SyncError` QUEUE_UNAVAILABLE, whose message names the cause and the fix. The caller disconnects.
  */
 export async function connectRedis(
   { url, prefix }: Pick<RedisSettings, 'url' | 'prefix'>,
@@ -29,13 +29,13 @@ export async function connectRedis(
     ...options,
     lazyConnect: true,
     connectTimeout: answerWithinMs,
-    // After a failover the old address may lead to the new primary; the old connection never will.
+    // After a failover the address may resolve to the new primary; the old connection stays on the replica.
     reconnectOnError: (error) => errorKind(error) === 'READONLY',
     retryStrategy: (attempt: number) => Math.min(longestPauseMs, 100 * 2 ** Math.min(attempt, 4)),
   });
   const known = { info: '' };
   const disconnect = trackCopies(redis, known);
-  // The client's own rejection says only that the connection is closed; why, it says in the event before.
+  // The client rejects with "Connection is closed"; the cause is in the error event before.
   let lastError: Error | null = null;
   redis.on('error', (error: Error) => (lastError = error));
   const deadline = AbortSignal.timeout(answerWithinMs);
@@ -51,36 +51,36 @@ export async function connectRedis(
   } catch (error) {
     disconnect();
     if (error instanceof Refused) throw unavailable(url, error.message, error);
-    // While it loads, the client waits and asks again.
+    // While Redis loads its data, the client retries until the deadline.
     if (/^loading:1/m.test(known.info)) {
       throw unavailable(url, refusalText({ kind: 'loading' }, '', ''), error);
     }
     const cause = lastError ?? error;
-    throw unavailable(url, failureText(cause, url, await firstWords(url, cause)), cause);
+    throw unavailable(url, failureText(cause, url, await readGreeting(url, cause)), cause);
   }
   return { redis, disconnect };
 }
 
-/** What is wrong, in the words of `connectRedis`. */
+/** An error whose message is ready to be shown after "Redis at host:port". */
 class Refused extends Error {}
 
-/** The client goes on with database 0 where the chosen one does not exist, and says so to nobody. */
+/** Selects the database explicitly: if it does not exist, the client silently uses database 0. */
 async function connect(redis: Redis): Promise<void> {
   await redis.connect();
   const chosen = redis.options.db ?? 0;
   if (chosen === 0) return;
   await redis.select(chosen).catch((error: unknown) => {
     throw new Refused(
-      `has no database ${chosen} (${reasonOf(error)}). Name another one at the end of redis.url, or set redis.prefix instead`,
+      `has no database ${chosen} (${reasonOf(error)}). Set another database at the end of redis.url, or use redis.prefix instead`,
     );
   });
 }
 
-/** The worker makes a copy for its blocking reads and, while Redis is away, cannot be made to let go of it. */
+/** The worker duplicates its connection for blocking reads, and does not close the duplicate while Redis is down. */
 function trackCopies(redis: Redis, known: { info: string }): () => void {
   const all = [redis];
   guardInfo(redis, known);
-  // Whoever uses a connection listens to its errors; this listener only keeps the client from printing them by itself.
+  // Users of a connection add their own error listeners; this one only keeps the client from printing errors.
   const ignore = (): void => undefined;
   redis.on('error', ignore);
   const duplicate = redis.duplicate.bind(redis);
@@ -97,9 +97,9 @@ function trackCopies(redis: Redis, known: { info: string }): () => void {
 }
 
 /**
- * The queue's client asks for INFO with every new connection, prints past every log what it thinks of the policy (which
- * `examineRedis` says where it is read), and asks again without a pause where it is refused. The connection itself prints
- * too where it is refused. So the policy is left out, and a user who has lost the right gets what INFO said before.
+ * BullMQ runs INFO on every new connection, prints a warning about the eviction policy to the console (`examineRedis` reports
+ * it), and retries without a pause if INFO is denied; ioredis then prints too. So the policy line is removed, and if the
+ * user has lost the right, INFO answers with the last known text.
  */
 function guardInfo(redis: Redis, known: { info: string }): void {
   const ask = redis.info.bind(redis);
@@ -156,7 +156,7 @@ function refusalText(refusal: RedisRefusal, user: string, prefix: string): strin
     case 'replica':
       return 'is a read-only replica. Set redis.url to the primary';
     case 'keys':
-      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to what the user may use`;
+      return `does not let its user "${user}" use keys that begin with "${prefix}:". Allow them (ACL SETUSER ${user} ~${prefix}:*), or set redis.prefix to a prefix that the user may use`;
     case 'commands': {
       const shown = refusal.commands.slice(0, 5).join(', ');
       const more = refusal.commands.length > 5 ? ` and ${refusal.commands.length - 5} more` : '';
@@ -165,37 +165,37 @@ function refusalText(refusal: RedisRefusal, user: string, prefix: string): strin
   }
 }
 
-/** `greeting`: what the server says before it is asked. */
+/** `greeting`: what the server sends before the first command. */
 function failureText(error: unknown, url: Secret, greeting: string): string {
   const reason = reasonOf(error);
   const isTls = url.reveal().startsWith('rediss:');
   if (/max number of clients/.test(`${greeting} ${reason}`)) {
-    return 'has no room for another connection (maxclients). Raise maxclients, or stop what holds connections';
+    return 'accepts no more connections (maxclients). Raise maxclients, or close connections of other clients';
   }
   if (/^(WRONGPASS|NOAUTH|ERR AUTH)\b/.test(reason)) {
-    return `refuses the user name or password of redis.url: ${reason}. Put the right ones into redis.url`;
+    return `rejects the user name or password of redis.url: ${reason}. Correct them in redis.url`;
   }
   if (/^NOPERM\b/.test(reason)) {
-    return `refuses what it is asked: ${reason}. Give the user of redis.url more rights`;
+    return `denies a command: ${reason}. Grant the user of redis.url more rights`;
   }
   if (reason.startsWith('LOADING')) return refusalText({ kind: 'loading' }, '', '');
   if (reason.startsWith('Unknown RESP type')) {
-    return 'is no Redis: another program answers there. Set redis.url to where Redis runs';
+    return 'is not a Redis server: another program answers there. Set redis.url to the address of Redis';
   }
   if (/certificate/i.test(reason)) {
     return `has a TLS certificate that is not trusted: ${reason}. Name its CA in NODE_EXTRA_CA_CERTS`;
   }
   if (isTls && /no answer within|wrong version number|packet length|EPROTO/.test(reason)) {
-    return `does not answer by TLS: ${reason}. If it has no TLS, begin redis.url with redis:// instead of rediss://`;
+    return `does not answer over TLS: ${reason}. If it does not use TLS, begin redis.url with redis:// instead of rediss://`;
   }
   if (!isTls && /Connection is closed|ECONNRESET|EPIPE/.test(reason)) {
     return 'closes the connection without an answer. If it expects TLS, begin redis.url with rediss:// instead of redis://';
   }
-  return `does not answer: ${reason}. Start it, or set redis.url to where it runs`;
+  return `does not answer: ${reason}. Start it, or correct redis.url`;
 }
 
-/** A server that has no room says so at once and hangs up: the client hears only that its own first command was lost. */
-async function firstWords(url: Secret, error: unknown): Promise<string> {
+/** At maxclients the server sends an error and closes the connection; the client reports only the closed connection. */
+async function readGreeting(url: Secret, error: unknown): Promise<string> {
   if (!/Connection is closed|ECONNRESET|EPIPE/.test(reasonOf(error))) return '';
   const { host, port } = addressOf(url);
   return await new Promise((resolve) => {

@@ -6,7 +6,7 @@ import { connectRedis } from './connect-redis.ts';
 export interface RedisFinding {
   readonly what: 'redis' | 'redis memory' | 'redis persistence' | 'redis clock';
   readonly state: 'ok' | 'warning' | 'failed';
-  /** For people: what was found and, where it is not ok, what to do. */
+  /** For people: the finding and, if it is not ok, what to do. */
   readonly detail: string;
 }
 
@@ -14,8 +14,8 @@ const oldest = { major: 6, minor: 2 };
 const maxSkewMs = 5000;
 
 /**
- * What an operator should know about the Redis of a worker. Never throws: a Redis that does not answer is a finding.
- * Answers within about two seconds for each question.
+ * Checks the Redis of a worker: version, memory policy, persistence, clock. Never throws: a Redis that does not answer is a
+ * finding. Each command takes two seconds at most.
  */
 export async function examineRedis(
   settings: Pick<RedisSettings, 'url' | 'prefix'>,
@@ -41,8 +41,7 @@ export async function examineRedis(
       connection.disconnect();
     }
   } catch (error) {
-    const detail =
-      error instanceof SyncError ? error.message : `it refuses to be examined: ${reasonOf(error)}`;
+    const detail = error instanceof SyncError ? error.message : `INFO or TIME failed: ${reasonOf(error)}`;
     return [{ what: 'redis', state: 'failed', detail }];
   }
 }
@@ -67,7 +66,7 @@ function examineVersion(facts: Facts): RedisFinding {
     : {
         what: 'redis',
         state: 'failed',
-        detail: `expected version ${oldest.major}.${oldest.minor} or later, it is ${version}; upgrade it`,
+        detail: `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`,
       };
 }
 
@@ -81,7 +80,7 @@ function examineMemory(facts: Facts): RedisFinding {
     : {
         what: 'redis memory',
         state: 'warning',
-        detail: `maxmemory-policy is ${policy}: jobs and schedules may vanish when memory runs short; set it to noeviction`,
+        detail: `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`,
       };
 }
 
@@ -92,7 +91,7 @@ function examinePersistence(facts: Facts): RedisFinding {
       what: 'redis persistence',
       state: 'warning',
       detail:
-        'appendonly is no: after a restart schedules come back within a minute, what was queued by hand does not; set it to yes',
+        'appendonly is no: after a restart, schedules are restored within a minute, manual jobs are lost; set it to yes',
     };
   }
   const isWritten = facts.get('aof_last_write_status') !== 'err';
@@ -101,7 +100,7 @@ function examinePersistence(facts: Facts): RedisFinding {
     : {
         what: 'redis persistence',
         state: 'warning',
-        detail: 'appendonly is on but its last write failed; see that its disk has space',
+        detail: 'appendonly is on but its last write failed; check the free space of its disk',
       };
 }
 

@@ -1,4 +1,4 @@
-/** Where the worker says what it does: facts first, then the sentence. Structured loggers fit as they are. */
+/** The worker's log: fields first, then the message, as pino and other structured loggers take them. */
 export interface JobLog {
   info(facts: object, message: string): void;
   warn(facts: object, message: string): void;

@@ -4,21 +4,21 @@ import { reconcileSchedules } from './reconcile-schedules.ts';
 import type { WorkerContext } from './worker-context.ts';
 
 export interface KeptSchedules {
-  /** Reconciles now instead of at the next turn: Redis may have lost its memory. */
+  /** Reconciles now instead of at the next interval: Redis may have lost its data. */
   readonly soon: () => void;
-  /** Resolves after the signal was aborted, when no reconciling is under way any more. */
+  /** Resolves after the signal was aborted and the last reconciliation has ended. */
   readonly ended: Promise<void>;
 }
 
 const againAfterFailureMs = 5000;
 
 /**
- * Repeats the reconciling: a Redis that lost its memory has lost the schedules too, without a word. The turns of several
- * processes are spread by a tenth. `reconcile` says whether it worked.
+ * Reconciles at every interval, because a Redis that lost its data has lost the schedules too and does not report it. Each
+ * interval varies by a tenth, so that processes do not act at the same time. `reconcile` resolves with whether it succeeded.
  */
 export function keepSchedules(options: {
   readonly reconcile: () => Promise<boolean>;
-  /** Whether it worked the last time. */
+  /** Whether the last reconciliation succeeded. */
   readonly isInPlace: boolean;
   readonly everyMs: number;
   readonly clock: Clock;
@@ -31,7 +31,7 @@ export function keepSchedules(options: {
     let works = options.isInPlace;
     while (!signal.aborted) {
       const turnMs = works ? everyMs * (0.9 + Math.random() * 0.2) : Math.min(againAfterFailureMs, everyMs);
-      // Rejects when it is woken: then it is time as well.
+      // Rejects when `soon` wakes it.
       await clock.sleep(turnMs, wake.signal).catch(() => undefined);
       if (signal.aborted) return;
       wake = new AbortController();
@@ -41,14 +41,14 @@ export function keepSchedules(options: {
   return { soon: () => wake.abort(), ended: loop() };
 }
 
-/** Says whether it worked. `tellOutdated` hears the names of the sinks whose schedules a newer config holds. */
+/** The result resolves with whether it succeeded. `onOutdated` gets the names of the sinks whose schedules belong to a newer config. */
 export function openReconcile(
   context: WorkerContext,
   claim: ScheduleClaim,
-  tellOutdated: (sinks: readonly string[]) => Promise<void>,
+  onOutdated: (sinks: readonly string[]) => Promise<void>,
 ): () => Promise<boolean> {
   const { ledger, timings, log, onError } = context;
-  let told = '';
+  let logged = '';
   let seen = '';
   return async () => {
     try {
@@ -60,20 +60,20 @@ export function openReconcile(
         retryDelayMs: timings.retryDelayMs,
       });
       if (written.length + removed.length > 0) {
-        log.info({ written, kept, removed }, 'schedules were put in place');
+        log.info({ written, kept, removed }, 'schedules updated');
       }
-      await tellOutdated(outdated);
+      await onOutdated(outdated);
       const text = JSON.stringify([outdated, foreign]);
-      // Told when it is seen twice: the other worker may be in the middle of writing.
-      const isNews = outdated.length > 0 && text === seen && text !== told;
+      // Logged only if seen twice in a row: the other worker may be writing its schedules now.
+      const isNews = outdated.length > 0 && text === seen && text !== logged;
       if (isNews) {
         log.warn(
           { sinks: outdated, connectors: foreign },
           'another worker has a newer config with other schedules: this worker takes no more jobs of these sinks. Stop it, or give all workers the same config',
         );
       }
-      if (outdated.length === 0 && told !== '') log.info({}, 'the configs of all workers agree again');
-      if (isNews || outdated.length === 0) told = outdated.length === 0 ? '' : text;
+      if (outdated.length === 0 && logged !== '') log.info({}, 'the configs of all workers agree again');
+      if (isNews || outdated.length === 0) logged = outdated.length === 0 ? '' : text;
       seen = text;
       return true;
     } catch (error) {

@@ -3,14 +3,14 @@ import type { QueueSet } from './open-queue-set.ts';
 import { schedulerId } from './queue-names.ts';
 
 export interface FailedJob {
-  /** An `ErrorCode`, or what else the queue says, cut short. */
+  /** An `ErrorCode`, or the start of the queue's failure reason. */
   readonly code: string;
   readonly at: Instant;
 }
 
 const lookedAt = 100;
 
-/** A run that could not even begin has no row in any ledger: its job is the only one to tell of it. */
+/** The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows it. */
 export async function newestFailures(
   queues: QueueSet,
   sinkIds: readonly string[],

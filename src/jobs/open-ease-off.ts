@@ -8,27 +8,27 @@ interface RestingQueue {
 }
 
 export interface EaseOff {
-  /** Told of every error: one that says that Redis refuses to work sends the workers to rest. */
+  /** Called with every Redis error; a refusal pauses the workers. */
   notice(error: Error): void;
   watch(served: readonly RestingQueue[]): void;
-  /** Redis's word for why the workers rest now; null when they work. */
+  /** The error code of Redis while the workers are paused, else null. */
   why(): string | null;
 }
 
 const firstRestMs = 1000;
 const longestRestMs = 30_000;
-/** Out of memory, a replica, no credentials (any more), an unwritable disk, a failover: all pass without us. */
+/** Out of memory, replica, invalid credentials or rights, disk not writable, failover, loading: all may pass without a restart. */
 const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
 
-/** Redis's word for why it does not do what it was asked for; null for an error of another kind. */
+/** The error code if Redis refused the command for one of these reasons, else null. */
 export function refusalOf(error: Error): string | null {
-  const word = errorKind(error);
-  return refusals.includes(word) ? word : null;
+  const code = errorKind(error);
+  return refusals.includes(code) ? code : null;
 }
 
 /**
- * Without this a worker asks a Redis that refuses to work again at once, tens of thousands of times in seconds. Rests
- * grow from 1 s to 30 s; runs in hand go on meanwhile.
+ * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses grow
+ * from 1 s to 30 s; active runs continue.
  */
 export function openEaseOff(options: { readonly clock: Clock; readonly signal: AbortSignal }): EaseOff {
   const { clock, signal } = options;
@@ -39,7 +39,7 @@ export function openEaseOff(options: { readonly clock: Clock; readonly signal: A
 
   const rest = async (): Promise<void> => {
     await Promise.all(served.map(({ worker }) => worker.pause(true)));
-    // Rejects when the worker stops: nobody needs to be woken then.
+    // Rejects when the worker stops; then the workers stay paused.
     const isOver = await clock.sleep(restMs, signal).then(
       () => true,
       () => false,

@@ -2,12 +2,12 @@ import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import { syncsQueue, ticksQueue } from './queue-names.ts';
 
-/** The queues of one deployment over one connection, which is the caller's. */
+/** The queues of one deployment over one connection, which the caller owns. */
 export interface QueueSet {
   readonly redis: Redis;
   readonly prefix: string;
   readonly ticks: Queue;
-  /** The same object for the same sink. */
+  /** Returns the same object for the same sink. */
   syncs(sinkId: string): Queue;
   close(): Promise<void>;
 }

@@ -22,45 +22,42 @@ import { defaultTimings } from './worker-timings.ts';
 
 export interface ApplyOptions {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  /** Sinks whose files are here. */
+  /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly paused: WorkerLedger['paused'];
-  /** Names of sinks whose former file is gone for good. */
+  /** Names of sinks whose registered file is permanently lost, so that another file may replace it. */
   readonly takeOver: readonly string[];
-  /** With it, a cron slot that passed while Redis had no schedule is made up for. */
+  /** If given, a cron slot that passed while Redis had no schedule gets a catch-up run. */
   readonly lastRun?: WorkerLedger['lastRun'];
 }
 
-/**
- * The queues for whoever asks once and goes. Every call answers within about two seconds, or throws `SyncError`
- * QUEUE_UNAVAILABLE.
- */
+/** The queues for short-lived commands. Every call resolves within about two seconds, or throws `SyncError` QUEUE_UNAVAILABLE. */
 export interface Queues extends AsyncDisposable {
-  /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as a worker does. */
+  /** Registers the sinks and writes their schedules now. Throws SINK_INCOMPATIBLE as `startWorker` does. */
   apply(options: ApplyOptions): Promise<ReconciledSchedules>;
-  /** By `<sink id>:<connector>`, when each is due next, in milliseconds since the epoch. */
+  /** By `<sink id>:<connector>`: the next due time, in milliseconds since the epoch. */
   schedules(sinkIds: readonly string[]): Promise<ReadonlyMap<string, { readonly next: number | null }>>;
-  /** By `<sink id>:<connector>`, the newest job that was given up. Of the last hundred of each sink. */
+  /** By `<sink id>:<connector>`: the newest failed job, among the last hundred of each sink. */
   failures(sinkIds: readonly string[]): Promise<ReadonlyMap<string, FailedJob>>;
   /** Null when no worker has served a sink of this name. */
   registeredSink(name: string): Promise<RegisteredSink | null>;
-  /** `state` is where the connector's job is now, a new one or the one that was there: `waiting`, `active`, `delayed`. */
+  /** `state` of the connector's new or existing job: `waiting`, `active`, `delayed`. */
   enqueue(
     sinkId: string,
     connector: ConnectorName,
     reason: 'manual',
   ): Promise<{ readonly isNew: boolean; readonly state: string }>;
-  /** Does nothing where there is none. */
+  /** Does nothing if there is no schedule. */
   removeSchedule(sinkId: string, connector: ConnectorName): Promise<void>;
-  /** `isNew` is false when a backfill of the connector waits or runs; that one goes on as it is. */
+  /** `isNew` is false if a backfill of the connector already waits or runs; that one is left unchanged. */
   enqueueBackfill(
     sinkId: string,
     connector: ConnectorName,
     backfill: string,
   ): Promise<{ readonly isNew: boolean }>;
-  /** How the jobs of a sink with these schedules will be worked off. */
+  /** For a sink with these schedules. */
   backlog(sinkId: string, schedules: readonly Schedule[]): Promise<Backlog>;
-  /** One that waits is removed, one that runs ends after its window. False when there is none. */
+  /** Removes a waiting backfill; a running one ends after its current window. False if there is none. */
   cancelBackfill(sinkId: string, connector: ConnectorName): Promise<boolean>;
 }
 
@@ -68,7 +65,7 @@ export interface Queues extends AsyncDisposable {
 export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Queues> {
   const { prefix } = settings.redis;
   const connection = await connectRedis(settings.redis, { enableOfflineQueue: false, commandTimeout: 2000 });
-  // What goes wrong rejects the call that it concerns.
+  // Errors reject the call that caused them.
   const queues = openQueueSet(connection.redis, prefix, () => undefined);
   return {
     apply: (options) => answered(() => apply(queues, options)),
@@ -97,7 +94,7 @@ async function apply(queues: QueueSet, options: ApplyOptions): Promise<Reconcile
   return reconcileSchedules({
     ...options,
     queues,
-    // What is written by hand is newer than the config of every process that runs.
+    // A manual apply counts as newer than the config of every running process.
     claim: await beginClaim(queues.redis),
     lastRun: options.lastRun ?? (() => Promise.resolve(null)),
     clock,
@@ -133,7 +130,7 @@ async function enqueue(
   return { isNew, state: await syncs.getJobState(id) };
 }
 
-/** What runs is told by losing its place: it asks between windows whether that is still its own. */
+/** A running backfill checks between windows whether it still has the deduplication key; removing the key stops it. */
 async function cancelBackfill(queues: QueueSet, sinkId: string, connector: ConnectorName): Promise<boolean> {
   const syncs = queues.syncs(sinkId);
   const id = await syncs.getDeduplicationJobId(backfillKey(connector));
@@ -150,7 +147,7 @@ async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     if (error instanceof SyncError) throw error;
     const message = error instanceof Error ? error.message : String(error);
     throw new SyncError(
-      `Redis should have done what it was asked for: ${message}. See that it runs and takes writes, then try again.`,
+      `Redis failed to execute a command: ${message}. Check that it runs and accepts writes, then try again.`,
       { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', cause: error },
     );
   }

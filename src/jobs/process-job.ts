@@ -9,36 +9,36 @@ import type { Settlement } from './settle-run.ts';
 import type { JobEnd } from './worker-event.ts';
 import { isMadeUpFor } from './worker-ledger.ts';
 
-/** What Redis keeps of a job that is done. */
+/** What Redis keeps of a completed job. */
 export interface JobResult {
-  /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` where there was none. */
+  /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run. */
   readonly outcome: string;
 }
 
 const maxStarts = 3;
-/** During a deploy, a worker of before meets jobs of connectors that only the workers to come know. */
+/** During a deploy, a worker with the old config may get jobs of connectors that only the new config has. */
 const unknownForMs = 15 * 60 * 1000;
 const sameAgainMs = 10 * 60 * 1000;
 const withoutBackfillsMs = 60 * 60 * 1000;
 
 /**
- * The processor of a sink's queue. It declares exactly three parameters: the queue looks at `length` and passes a signal
- * only then. A job that cannot run now is put off without using an attempt: nothing is forgotten.
+ * The processor of a sink's queue. It must declare exactly three parameters: BullMQ checks `length` before it passes a
+ * signal. A job that cannot run now is delayed without using an attempt.
  */
 export function createJobProcessor(
   context: JobContext,
 ): (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<JobResult> {
-  const putOff = new Map<ConnectorName, number>();
-  /** A job that cannot run yet is looked at every few seconds, for hours perhaps: that it still waits is no news. */
+  const delayLoggedAt = new Map<ConnectorName, number>();
+  /** A job that cannot run yet is checked every few seconds, perhaps for hours: log that only once in ten minutes. */
   const isNews = (connector: ConnectorName, settlement: Settlement): boolean => {
     if (settlement.kind === 'give-back' && !context.stopping.aborted) return false;
     if (settlement.kind !== 'delay' || settlement.end !== 'busy') {
-      putOff.delete(connector);
+      delayLoggedAt.delete(connector);
       return true;
     }
     const nowMs = context.clock.now();
-    if (nowMs - (putOff.get(connector) ?? Number.NEGATIVE_INFINITY) < sameAgainMs) return false;
-    putOff.set(connector, nowMs);
+    if (nowMs - (delayLoggedAt.get(connector) ?? Number.NEGATIVE_INFINITY) < sameAgainMs) return false;
+    delayLoggedAt.set(connector, nowMs);
     return true;
   };
   return async (job, token, signal) => {
@@ -70,7 +70,7 @@ async function settle(
 ): Promise<Settlement> {
   const { connector } = work;
   const { running, stopping, clock, log } = context;
-  // The queue's client hands out one more job while it closes, the one just given back among them.
+  // While BullMQ closes, it takes one more job, which may be the one just given back.
   if (stopping.aborted) return { kind: 'give-back' };
   const later = (ms: number): Settlement => ({ kind: 'delay', untilMs: clock.now() + ms, end: 'busy' });
   if (context.connectors.get(connector)?.sink.name !== context.sinkName) {
@@ -79,7 +79,7 @@ async function settle(
     return { kind: 'complete', outcome: 'unknown' };
   }
   if (!context.serves(connector)) return later(context.timings.busyDelayMs);
-  // Its queue is held within seconds; until then its jobs must not begin a run.
+  // The queue of a lost sink is held within seconds; until then no job may start a run.
   if ((await context.ledger.lost(context.sinkName)) !== null) return later(context.timings.busyDelayMs);
   if (running.has(connector)) return later(context.timings.busyDelayMs);
   running.add(connector);
@@ -90,28 +90,31 @@ async function settle(
       signal: AbortSignal.any([signal, stopping]),
     });
     if (slot === null) {
-      if (!stopping.aborted && context.slots.isFull()) await context.tellFull(context.sinkName);
+      if (!stopping.aborted && context.slots.isFull()) await context.onFull(context.sinkName);
       return { kind: 'give-back' };
     }
     if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
     if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
     if (work.kind === 'backfill' && context.runBackfill === null) {
-      log.warn({ connector }, 'a backfill waits for a worker that can make one');
+      log.warn({ connector }, 'a backfill waits for a worker that supports backfills');
       return later(withoutBackfillsMs);
     }
     const starts = startsInARow(job);
     if (starts >= maxStarts) {
-      log.error({ connector, starts }, 'its process ended again and again before a page was stored');
+      log.error(
+        { connector, starts },
+        'poison job: the process crashed on every start before a page was stored',
+      );
       return { kind: 'fail', code: 'POISON', isFinal: true };
     }
     if (starts > 0) {
-      // One after the other: what died beside a job that ends its process shall not be taken for one.
+      // Retry suspects one at a time, so that jobs that merely shared the crashed process are not counted as poison.
       if (context.suspects.size > 0) return later(context.timings.busyDelayMs);
       context.suspects.add(connector);
     }
     return await runJob(context, job, work, signal);
   } catch (error) {
-    log.error({ connector, err: error }, 'the ledger could not be asked');
+    log.error({ connector, err: error }, 'the ledger could not be read');
     return { kind: 'fail', code: codeOf(error), isFinal: false };
   } finally {
     running.delete(connector);
@@ -140,12 +143,12 @@ async function carryOut(
       await job.moveToDelayed(settlement.untilMs, token);
       throw new DelayedError();
     case 'fail': {
-      // Only the code: Redis keeps this text in clear, and a message may quote what a service answered.
+      // Only the code: Redis stores this text unencrypted, and a message may quote an API response.
       const text = `${connector}: ${settlement.code}`;
       throw settlement.isFinal ? new UnrecoverableError(text) : new Error(text);
     }
     case 'lost':
-      throw new Error(`${connector}: the lock was lost, another worker goes on`);
+      throw new Error(`${connector}: lock lost; another worker takes over`);
   }
 }
 

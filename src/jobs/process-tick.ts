@@ -16,11 +16,11 @@ import type { WorkerLedger } from './worker-ledger.ts';
 export interface TickContext {
   readonly queues: Pick<QueueSet, 'syncs'>;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  /** Sinks whose files are here. */
+  /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
   readonly retryDelayMs: number;
-  /** The worker's end. */
+  /** Aborted when the worker stops. */
   readonly stopping: AbortSignal;
   readonly onError: (error: Error) => void;
   readonly clock: Clock;
@@ -34,8 +34,8 @@ const firstWaitMs = 1000;
 const longestWaitMs = 30_000;
 
 /**
- * A tick becomes a job in its sink's queue, unless one of the same connector waits or runs there already. Whose sink it
- * is does not matter: the job reaches a worker that serves it.
+ * Turns a tick into a job in its sink's queue, unless a job of the same connector already waits or runs there. The worker
+ * need not serve that sink: a worker that does takes the job.
  */
 export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
   const { queues, retryDelayMs, clock, log, observe } = context;
@@ -45,7 +45,7 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
     const schedule = scheduleOf(context, sink, connector);
     const due = dueTime(job);
     if (schedule?.missed === 'skip' && clock.now() - due > missedAfterMs) {
-      log.info({ connector, due: new Date(due).toISOString() }, 'a run was missed and is left out');
+      log.info({ connector, due: new Date(due).toISOString() }, 'missed run skipped');
       return;
     }
     const delayMs = jitterOffset(connector, schedule?.jitterMs ?? 0);
@@ -61,9 +61,9 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
 }
 
 /**
- * When the connector's data should be renewed: when it runs out of freshness or, without such a limit and where the sink is
- * another machine's, when the next run would be due. Data that is older than that goes first, by an hour at most: connectors
- * that are never read because their runs fail must not keep all others waiting.
+ * When the connector's data should be renewed: at the end of its `freshWithin` limit; without a limit, or if the sink is on
+ * another machine, when the next run is due. A deadline lies at most an hour before the due time: connectors that are never
+ * read because their runs fail must not starve all others.
  */
 async function deadlineOf(
   { ledger, sinks }: TickContext,
@@ -79,7 +79,7 @@ async function deadlineOf(
     readonly due: number;
   },
 ): Promise<number> {
-  // The order of work is not worth a run: a ledger that cannot be read now says nothing of it.
+  // If the ledger cannot be read, the run still starts; only its priority is less exact.
   const freshUntil = sinks.some(({ id }) => id === sink)
     ? await ledger.freshUntil(connector).catch(() => null)
     : null;
@@ -87,7 +87,7 @@ async function deadlineOf(
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
 }
 
-/** Deployments that share a Redis may each have a connector of this name: another's schedule says nothing about this tick. */
+/** Null if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
 function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
   const connector = connectors.get(name);
   const served = sinks.find((one) => one.name === connector?.sink.name);
@@ -95,8 +95,8 @@ function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: Conn
 }
 
 /**
- * Attempts of a tick are for what may be wrong with the tick. A Redis that is full or in a failover would use them up in
- * seconds, and a daily run would be forgotten without a word: it is waited for.
+ * Waits while Redis refuses commands. A Redis that is full or in a failover would otherwise use up the tick's attempts in
+ * seconds, and a daily run would be lost silently.
  */
 async function untilTaken(
   { clock, stopping, onError }: TickContext,
@@ -113,18 +113,18 @@ async function untilTaken(
         () => true,
         () => false,
       );
-      // The next worker takes the tick up.
+      // The next worker retries the tick.
       if (!isOver) throw error;
     }
   }
 }
 
-/** When the scheduler meant it: it makes each job ahead, delayed until then. A retry changes the job's delay, not its options. */
+/** The scheduler adds each job ahead of time, delayed until the due time. A retry changes the job's delay, not its options. */
 function dueTime(job: Job): number {
   return job.timestamp + (job.opts.delay ?? 0);
 }
 
-/** The part of [0, jitterMs) by which this connector starts after its due time: always the same for the same name. */
+/** How long after its due time this connector starts, within [0, jitterMs): derived from its name, so always the same. */
 export function jitterOffset(connector: ConnectorName, jitterMs: number): number {
   const share = createHash('sha256').update(connector).digest().readUInt32BE(0) / 2 ** 32;
   return Math.floor(share * jitterMs);

@@ -1,14 +1,14 @@
 import type { ConnectorName } from '../core/names.ts';
 
-/** The one queue that schedulers produce into. Its name is part of Redis keys, as all names here are. */
+/** The queue of the schedulers' jobs. All names in this file are part of Redis keys. */
 export const ticksQueue = 'ticks';
 
-/** A queue for each sink: a file belongs to one machine, so its jobs may only reach workers that can open it. */
+/** One queue per sink: a file is on one machine, so only workers that can open it may take its jobs. */
 export function syncsQueue(sinkId: string): string {
   return `syncs-${sinkId}`;
 }
 
-/** Scheduler ids carry the sink: a worker writes and removes the schedulers of its own sinks only. */
+/** The id contains the sink, because a worker writes and removes only the schedulers of its own sinks. */
 export function schedulerId(sinkId: string, connector: string): string {
   return `${sinkId}:${connector}`;
 }
@@ -18,17 +18,17 @@ export function scheduledConnector(id: string, sinkId: string): string | null {
   return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
 }
 
-/** Hash from a sink's name to where its file is. */
+/** Hash from a sink's name to the host and path of its file. */
 export function sinksKey(prefix: string): string {
   return `${prefix}:sinks`;
 }
 
-/** Hash from a sink's id to when the config began whose schedules it has, and that config's fingerprint. */
+/** Hash from a sink's id to the start time and fingerprint of the config whose schedules are in force. */
 export function schedulesKey(prefix: string): string {
   return `${prefix}:schedules`;
 }
 
-/** At most one sync and one backfill of a connector wait or run at a time. */
+/** Deduplication key: at most one sync and one backfill of a connector wait or run at a time. */
 export function backfillKey(connector: ConnectorName): string {
   return `backfill:${connector}`;
 }

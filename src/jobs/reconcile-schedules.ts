@@ -17,9 +17,9 @@ export interface ReconciledSchedules {
   readonly written: readonly string[];
   readonly kept: readonly string[];
   readonly removed: readonly string[];
-  /** Another than the settings say: left alone, because a process whose config began later has put them in place. */
+  /** Differ from the settings, but are left unchanged because a process with a newer config wrote them. */
   readonly foreign: readonly string[];
-  /** Names of the sinks whose schedules are that process's. */
+  /** Names of the sinks whose schedules belong to that process. */
   readonly outdated: readonly string[];
 }
 
@@ -30,10 +30,10 @@ export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & 
 export interface ReconcileOptions {
   readonly queues: QueueSet;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  /** Only schedulers of these sinks are looked at; all others belong to somebody else. */
+  /** Only schedulers of these sinks are changed; all others belong to other workers. */
   readonly sinks: readonly ServedSink[];
   readonly paused: WorkerLedger['paused'];
-  /** Asked for cron schedules that were not there: a slot that passed without a run is made up for. */
+  /** Read for cron schedules that Redis did not have: a slot that passed without a run gets a catch-up run. */
   readonly lastRun: WorkerLedger['lastRun'];
   readonly claim: ScheduleClaim;
   readonly clock: Clock;
@@ -41,10 +41,10 @@ export interface ReconcileOptions {
 }
 
 /**
- * Makes Redis hold exactly the schedules of the settings for the sinks given. One that is already right is left alone:
- * writing a cron schedule again drops a run that is overdue, so a daily sync missed during a restart would wait another
- * day. Safe to repeat, also from several processes at once, and beside processes with an older or a newer config: nothing is
- * written or removed where a newer one holds the sink's schedules.
+ * Makes Redis hold exactly the schedules of the settings for the given sinks. A schedule that is already correct is not
+ * written: rewriting a cron schedule drops its overdue run, so a daily sync missed during a restart would wait another day.
+ * Idempotent, also for concurrent processes and beside processes with an older or newer config: if a newer config holds a
+ * sink's schedules, nothing is written or removed.
  */
 export async function reconcileSchedules(options: ReconcileOptions): Promise<ReconciledSchedules> {
   const { ticks } = options.queues;
@@ -74,7 +74,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       const repeat = { ...repeatOf(schedule), ...(await firstTime(options, connector, schedule)) };
       await ticks.upsertJobScheduler(id, repeat, templateOf(sink, connector, schedule));
       written.push(connector);
-      await makeUp(options, sink, { connector, schedule, stored });
+      await catchUp(options, sink, { connector, schedule, stored });
     }
     for (const id of existing.keys()) {
       const connector = scheduledConnector(id, sink.id);
@@ -91,7 +91,7 @@ interface WantedSchedule {
   readonly schedule: Schedule;
 }
 
-/** What of a sink's schedules the settings decide: not what is paused now, which the ledger says to all. */
+/** Claims with the schedules of the settings alone: paused connectors are in the ledger, which all processes read. */
 async function isInForce(
   { queues, connectors, claim }: ReconcileOptions,
   sink: ServedSink,
@@ -103,7 +103,7 @@ async function isInForce(
   return await claimSchedules(queues.redis, queues.prefix, { ...claim, sink, schedules });
 }
 
-/** Connectors that the settings and Redis do not agree about. */
+/** Connectors whose schedules differ between the settings and Redis. */
 function differences(
   { connectors }: ReconcileOptions,
   {
@@ -131,8 +131,8 @@ function differences(
 }
 
 /**
- * An interval's first run comes at once, but for a connector that has run already: then when the interval since that run is over.
- * Otherwise a Redis that has forgotten everything would have every connector run at the same moment.
+ * The first run of an interval starts at once or, if the connector has run before, one interval after that run started.
+ * Otherwise every connector would run at the same moment after Redis lost its data.
  */
 async function firstTime(
   { lastRun, clock }: ReconcileOptions,
@@ -150,17 +150,17 @@ async function wantedSchedules(
   { connectors, paused }: ReconcileOptions,
   sink: ServedSink,
 ): Promise<readonly WantedSchedule[]> {
-  const left = await paused(sink.name);
+  const isPaused = await paused(sink.name);
   return [...connectors.values()].flatMap(({ name, schedule, sink: own }) =>
-    schedule === null || own.name !== sink.name || left.has(name) ? [] : [{ connector: name, schedule }],
+    schedule === null || own.name !== sink.name || isPaused.has(name) ? [] : [{ connector: name, schedule }],
   );
 }
 
 /**
- * A cron schedule that Redis forgot comes back with its next slot, and so does one that is written anew: a daily sync whose
- * slot passed meanwhile would wait a day more. Intervals need no such thing: `firstTime`.
+ * Adds a catch-up run if needed: a cron schedule that Redis lost, or that is rewritten, starts with its next slot, so a
+ * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals.
  */
-async function makeUp(
+async function catchUp(
   options: ReconcileOptions,
   sink: ServedSink,
   { connector, schedule, stored }: WrittenSchedule,
@@ -168,7 +168,7 @@ async function makeUp(
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
   const { queues, lastRun, clock, retryDelayMs } = options;
   const last = await lastRun(connector);
-  const due = stored === undefined ? forgottenSlot(schedule, last, clock) : overdueSlot(stored, clock);
+  const due = stored === undefined ? missedSlot(schedule, last, clock) : overdueSlot(stored, clock);
   if (due === null || isMadeUpFor(due, last)) return;
   await addSync(
     queues.syncs(sink.id),
@@ -182,8 +182,8 @@ interface WrittenSchedule extends WantedSchedule {
   readonly stored: JobSchedulerJson | undefined;
 }
 
-/** A connector that never ran may be a new one: its first slot is still to come. */
-function forgottenSlot(
+/** Null for a connector that never ran: it may be new, with its first slot ahead. */
+function missedSlot(
   schedule: Extract<Schedule, { kind: 'cron' }>,
   last: LastRun | null,
   clock: Clock,
@@ -191,12 +191,12 @@ function forgottenSlot(
   return last === null ? null : previousSlot(schedule, clock.now());
 }
 
-/** A tick that was due and not taken is dropped with the schedule that made it. */
+/** Rewriting a schedule drops its tick that was due and not taken. */
 function overdueSlot({ next }: JobSchedulerJson, clock: Clock): number | null {
   return next !== undefined && next < clock.now() ? next : null;
 }
 
-/** The stored job's name holds the schedule's fingerprint: what was asked for, not how the queue wrote it down. */
+/** The stored job's name contains a fingerprint of the schedule in the settings, whatever form BullMQ stores it in. */
 function isCurrent(
   stored: JobSchedulerJson | undefined,
   sink: ServedSink,
@@ -209,7 +209,7 @@ function isCurrent(
     : stored.every === schedule.everyMs;
 }
 
-/** Jitter and what to do about a missed tick are decided when the tick comes: they are no part of the schedule here. */
+/** Jitter and the missed-run rule are applied when the tick fires, so the fingerprint does not include them. */
 function templateOf(
   sink: ServedSink,
   connector: ConnectorName,

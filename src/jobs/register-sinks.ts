@@ -5,9 +5,9 @@ import type { ServedSink } from './served-sink.ts';
 import { registerSink } from './sink-registry.ts';
 
 /**
- * Registers every sink. What Redis held for a file that one of them replaced is removed: its schedules would produce
- * jobs that nobody can take. Returns the names of the sinks that took another's place.
- * Throws `SyncError` SINK_INCOMPATIBLE for another file under a name, unless `takeOver` has the name.
+ * Registers every sink. If a sink's file was replaced, removes the queued jobs and schedules of the old file, which no worker
+ * could run. Returns the names of those sinks. Throws `SyncError` SINK_INCOMPATIBLE if a name is registered for another
+ * file, unless `takeOver` has the name.
  */
 export async function registerSinks(
   queues: QueueSet,

@@ -3,9 +3,9 @@ import * as z from 'zod';
 import { instant, type Clock } from '../core/clock.ts';
 import type { OnRunEvent, RunEvent } from '../core/events.ts';
 
-/** How far a job has come, for whoever looks at the queue: numbers and names, never what a record or a service said. */
+/** A job's progress as the board shows it: numbers and names only, never data of records or API responses. */
 export interface JobProgress {
-  /** Starts in a row that stored no page and did not come to an end: what a crash leaves behind. */
+  /** Consecutive starts that neither stored a page nor ended, as after a crash. */
   readonly starts: number;
   readonly pages: number;
   readonly records: number;
@@ -15,34 +15,34 @@ export interface JobProgress {
 }
 
 export interface ProgressReport {
-  /** Counts this start; resolves when Redis has it, or could not take it. */
+  /** Counts this start; resolves when the write to Redis has succeeded or failed. */
   begin(): Promise<void>;
   readonly onEvent: OnRunEvent;
-  /** The run came to an end of its own: the starts count no more. Resolves when everything is written. */
+  /** Resets the starts, because the run ended without a crash. Resolves when all writes are done. */
   end(): Promise<void>;
 }
 
 export interface ProgressOptions {
-  /** Over a connection that fails soon: a run is never held up for its progress. */
+  /** Over a connection that fails fast, so that reporting never delays a run. */
   readonly queue: Queue;
   readonly clock: Clock;
   readonly onError: (error: Error) => void;
 }
 
 const writeEveryMs = 1000;
-/** A Redis that hangs must not make a run's log lines pile up in memory. */
+/** Bounds the memory for log lines while Redis hangs. */
 const maxPendingLines = 50;
 const keptLines = 200;
 
 const stored = z.object({ starts: z.number().int().min(0) });
 
-/** Starts of this job in a row that ended with their process before a page was stored. */
+/** Consecutive starts of this job whose process crashed before a page was stored. */
 export function startsInARow(job: Job): number {
   const parsed = stored.safeParse(job.progress);
   return parsed.success ? parsed.data.starts : 0;
 }
 
-/** Writes a run's progress to its job at most once a second, and a line for each thing worth a line. */
+/** Writes a run's progress to its job at most once a second, and log lines for its main events. */
 export function reportProgress(job: Job, options: ProgressOptions): ProgressReport {
   const { queue, clock, onError } = options;
   const jobId = job.id ?? '';
@@ -91,13 +91,13 @@ export function reportProgress(job: Job, options: ProgressOptions): ProgressRepo
   };
 }
 
-/** Names, codes and numbers only: parameters and messages may quote what lies behind the API. */
+/** Names, codes and numbers only: parameters and messages may contain data of the API. */
 function lineOf(event: RunEvent): string | null {
   switch (event.kind) {
     case 'run-started':
       return event.continues === null
         ? `run ${event.run} started`
-        : `run ${event.run} started, goes on where ${event.continues} stopped`;
+        : `run ${event.run} started, resumes ${event.continues}`;
     case 'walk-set-aside':
       return `${event.entity}: a partition was set aside (${event.code})`;
     case 'throttled':

@@ -9,10 +9,10 @@ import { reportProgress } from './report-progress.ts';
 import type { RunRequest } from './worker-context.ts';
 import { settleRun, type Ending, type Settlement } from './settle-run.ts';
 
-/** What a job's signal is aborted with when the queue has given the job to somebody else. */
+/** The abort reason of a job's signal when the job lost its lock and another worker may take it. */
 export const lockLost = 'lock lost';
 
-/** Makes the run that a job asks for, and says what its end means for the job. Never rejects. */
+/** Runs a job and resolves with its settlement. Never rejects. */
 export async function runJob(
   context: JobContext,
   job: Job,
@@ -37,7 +37,7 @@ export async function runJob(
   const request = { signal: interruptible(signal), onEvent };
   const ending = await runToItsEnd(context, job, work, request);
   const isLockLost = signal.aborted && signal.reason === lockLost;
-  // The job may be another worker's by now, with starts of its own.
+  // Another worker may have the job by now and count its own starts.
   if (!isLockLost) await progress.end();
   const settlement = settleRun(ending, {
     isLockLost,
@@ -48,12 +48,12 @@ export async function runJob(
     heldDelayMs: heldDelay(busyDelayMs, clock.now() - askedMs),
   });
   if (ending.kind === 'thrown' && settlement.kind === 'fail') {
-    context.log.error({ connector: work.connector, err: ending.error }, 'the run could not be made');
+    context.log.error({ connector: work.connector, err: ending.error }, 'the run failed to start');
   }
   return settlement;
 }
 
-/** What has taken long may take as long again: a tenth of it, twelve times the shortest delay at most. */
+/** A tenth of the time waited so far, between the shortest delay and twelve times that. */
 function heldDelay(shortestMs: number, waitedMs: number): number {
   return Math.min(12 * shortestMs, Math.max(shortestMs, waitedMs / 10));
 }
@@ -80,19 +80,19 @@ async function runToItsEnd(
   }
 }
 
-/** A sync that waits, or was put off, holds the connector's place in the queue. */
+/** A waiting or delayed sync has the connector's deduplication key. */
 function isSyncWaiting({ queue, onError }: JobContext, connector: ConnectorName): Promise<boolean> {
   return queue.getDeduplicationJobId(connector).then((id) => id !== null, unknownIs(false, onError));
 }
 
-/** A backfill is wanted as long as its place in the queue is its own. */
+/** A backfill is cancelled when it no longer has its deduplication key. */
 function isWithdrawn({ queue, onError }: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
   return queue
     .getDeduplicationJobId(backfillKey(connector))
     .then((id) => id !== job.id, unknownIs(false, onError));
 }
 
-/** Without an answer from Redis the work goes on. */
+/** If Redis does not answer, the run continues. */
 function unknownIs(answer: boolean, onError: (error: Error) => void): (error: Error) => boolean {
   return (error) => {
     onError(error);
@@ -100,7 +100,7 @@ function unknownIs(answer: boolean, onError: (error: Error) => void): (error: Er
   };
 }
 
-/** The queue aborts with a word; whoever rejects with a signal's reason expects an error. */
+/** BullMQ aborts with a string; code that rejects with a signal's reason needs an Error. */
 function interruptible(signal: AbortSignal): AbortSignal {
   const run = new AbortController();
   const interrupt = (): void =>

@@ -1,21 +1,21 @@
 import PQueue from 'p-queue';
 
-/** What a run must hold while it goes on. */
+/** Limits the concurrent runs of this process. */
 export interface RunSlots {
   /**
-   * A slot; of several that wait, the one with the lowest `priority` is next. Null when none came free within `patienceMs` or
-   * before the signal was aborted. The caller disposes it.
+   * Resolves with a slot, which the caller disposes; waiting requests are served by lowest `priority`. Null if no slot became
+   * free within `patienceMs`, or the signal was aborted.
    */
   take(request: {
     readonly priority: number;
     readonly patienceMs: number;
     readonly signal: AbortSignal;
   }): Promise<Disposable | null>;
-  /** True while every slot is taken; `onFree` follows then. */
+  /** True while every slot is taken; then `onFree` is called later. */
   isFull(): boolean;
 }
 
-/** At most `limit` runs of this process at a time, over all sinks. `onFree` is called when a slot is given back for which no run waits. */
+/** At most `limit` runs of this process at a time, over all sinks. Calls `onFree` when a slot is released and no run waits for it. */
 export function openRunSlots(limit: number, onFree: () => void): RunSlots {
   const queue = new PQueue({ concurrency: limit });
   queue.on('next', () => {
@@ -25,8 +25,8 @@ export function openRunSlots(limit: number, onFree: () => void): RunSlots {
     isFull: () => queue.pending >= limit,
     take: ({ priority, patienceMs, signal }) =>
       new Promise((resolve) => {
-        const givenUp = new AbortController();
-        const giveUp = (): void => givenUp.abort();
+        const waiting = new AbortController();
+        const giveUp = (): void => waiting.abort();
         const timer = setTimeout(giveUp, patienceMs);
         signal.addEventListener('abort', giveUp, { once: true });
         if (signal.aborted) giveUp();
@@ -35,12 +35,12 @@ export function openRunSlots(limit: number, onFree: () => void): RunSlots {
           signal.removeEventListener('abort', giveUp);
         };
         const hold = (): Promise<void> =>
-          new Promise((giveBack) => {
+          new Promise((release) => {
             stopWaiting();
-            resolve({ [Symbol.dispose]: giveBack });
+            resolve({ [Symbol.dispose]: release });
           });
-        // The library puts the highest priority first.
-        queue.add(hold, { priority: -priority, signal: givenUp.signal }).catch(() => {
+        // p-queue runs the highest priority first.
+        queue.add(hold, { priority: -priority, signal: waiting.signal }).catch(() => {
           stopWaiting();
           resolve(null);
         });

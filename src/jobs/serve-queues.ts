@@ -12,12 +12,12 @@ import type { WorkerTimings } from './worker-timings.ts';
 export interface ServedQueue {
   readonly worker: Worker;
   readonly watched: WatchedQueue;
-  /** Held, it takes no more jobs; what runs goes on. */
+  /** While held, it takes no new jobs; active jobs continue. */
   hold(isHeld: boolean): Promise<void>;
   readonly isHeld: () => boolean;
 }
 
-/** The ticks, then the jobs of each sink. `redis` waits for an answer as long as it takes. */
+/** The queue of ticks, then the queue of each sink. Commands on `redis` have no timeout. */
 export function serveQueues(
   context: WorkerContext,
   { redis, onLockLost }: { readonly redis: Redis; readonly onLockLost: () => void },
@@ -30,7 +30,7 @@ export function serveQueues(
     serveQueue(queues.ticks, createTickProcessor({ ...context, retryDelayMs }), {
       ...shared,
       concurrency: 1,
-      // Schedulers go on producing whatever becomes of their jobs, so the limit on crashes has to be one on starts.
+      // A scheduler adds a new job even after a crash, so the crash limit must count starts.
       maxStartedAttempts: 3,
     }),
     ...context.sinks.map((sink) => {
@@ -46,14 +46,14 @@ export function serveQueues(
   ];
 }
 
-/** Takes no more jobs of a sink that cannot be served now: a newer config holds it, its file is not there, or every slot is taken. */
+/** Holds the queue of each sink that cannot be served now: a newer config has it, its file is missing, or every slot is taken. */
 export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],
   isServed: (sink: string) => Promise<boolean>,
   easeOff: EaseOff,
 ): Promise<void> {
-  // While Redis is left alone all rest, and begin again by themselves.
+  // During backoff all queues are paused; `easeOff` resumes them.
   if (easeOff.why() !== null) return;
   for (const sink of sinks) {
     const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
@@ -62,12 +62,12 @@ export async function holdUnserved(
 }
 
 interface ServeOptions {
-  /** Waits for Redis as long as it takes. */
+  /** Without a command timeout. */
   readonly redis: Redis;
   readonly prefix: string;
   readonly timings: WorkerTimings;
   readonly concurrency: number;
-  /** A job that ended its process so often is failed unseen; null: the processor sees to that. */
+  /** BullMQ fails a job after that many starts that crashed the process; null: the processor counts them. */
   readonly maxStartedAttempts: number | null;
   readonly onError: (error: Error) => void;
   readonly onLockLost: () => void;
@@ -83,7 +83,7 @@ function serveQueue(
   let taken = 0;
   let isHeld = false;
   let active = 0;
-  // Three parameters, declared: the queue passes a signal only to a function of that length.
+  // Must declare three parameters: BullMQ passes a signal only to a function with that `length`.
   const counted = async (
     job: Job,
     token: string | undefined,
@@ -105,12 +105,12 @@ function serveQueue(
     lockDuration: timings.lockMs,
     stalledInterval: timings.stalledMs,
     drainDelay: timings.drainDelayS,
-    // A job that met several deploys or crashes while it made progress is no poison; what is, is counted by starts.
+    // A job that stalled in several deploys or crashes but made progress is not poison; the processor counts starts instead.
     maxStalledCount: 1000,
     ...(maxStartedAttempts === null ? {} : { maxStartedAttempts }),
   });
   worker.on('error', onError);
-  // Without its lock another worker may start the same run: this one must stop writing soon.
+  // Without the lock another worker may start the same run, so this one must stop writing soon.
   worker.on('lockRenewalFailed', (jobIds) => {
     for (const id of jobIds) worker.cancelJob(id, lockLost);
     onLockLost();

@@ -1,8 +1,8 @@
 /** A sink whose file this machine can open. */
 export interface ServedSink {
-  /** As the config file names it. */
+  /** The name in the config. */
   readonly name: string;
-  /** Random, made with the file and kept in it. */
+  /** Random; created with the file and stored in it. */
   readonly id: string;
   /** Absolute path of the file or folder. */
   readonly place: string;

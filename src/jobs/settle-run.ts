@@ -1,36 +1,36 @@
 import { SyncError, ThrottledError, type ErrorCode } from '../core/errors.ts';
 import type { RunEnd } from './worker-context.ts';
 
-/** What becomes of a job. */
+/** What to do with a job after its run. */
 export type Settlement =
   | { readonly kind: 'complete'; readonly outcome: string }
   /** Back to the front of the queue, for the next worker. */
   | { readonly kind: 'give-back' }
-  /** Not before then; no attempt is used. */
+  /** Retry at `untilMs`; uses no attempt. */
   | { readonly kind: 'delay'; readonly untilMs: number; readonly end: 'delayed' | 'busy' }
-  /** An attempt is used; another one comes unless it is the last or `isFinal`. */
+  /** Uses an attempt; retried unless it was the last one or `isFinal`. */
   | { readonly kind: 'fail'; readonly code: ErrorCode; readonly isFinal: boolean }
-  /** The queue has given the job to somebody else already. */
+  /** Another worker has the job. */
   | { readonly kind: 'lost' };
 
-/** How a run went: it ended with a report, or none could begin. */
+/** How a run ended: with a report, or with an error because it could not start. */
 export type Ending =
   | { readonly kind: 'ended'; readonly end: RunEnd; readonly isDone: boolean }
   | { readonly kind: 'thrown'; readonly error: unknown };
 
 export interface Circumstances {
-  /** The queue says that the job is no longer ours. */
+  /** This worker lost the job's lock. */
   readonly isLockLost: boolean;
   readonly isStopping: boolean;
-  /** Of a backfill: nobody wants it any more. */
+  /** The backfill was cancelled. */
   readonly isWithdrawn: boolean;
   readonly nowMs: number;
   readonly busyDelayMs: number;
-  /** The same where another process holds the connector: asking costs calls of the API. */
+  /** The delay if another process has the connector's lock. Longer, because each try costs API calls. */
   readonly heldDelayMs: number;
 }
 
-/** What a run's end means for its job. */
+/** Decides what to do with a job from how its run ended. */
 export function settleRun(ending: Ending, circumstances: Circumstances): Settlement {
   return ending.kind === 'ended'
     ? settleEnd(ending.end, ending.isDone, circumstances)
@@ -56,7 +56,7 @@ function settleError(error: unknown, circumstances: Circumstances): Settlement {
     return { kind: 'delay', untilMs: nowMs + error.retryAfterMs, end: 'delayed' };
   }
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
-  // The queue of that sink is held until its file is back, and the run is resumed then.
+  // The sink's queue is held until its file is back; then the run resumes.
   if (error.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
   if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + heldDelayMs, end: 'busy' };
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return settleInterruption(circumstances);
@@ -66,6 +66,6 @@ function settleError(error: unknown, circumstances: Circumstances): Settlement {
 function settleInterruption({ isLockLost, isStopping }: Circumstances): Settlement {
   if (isLockLost) return { kind: 'lost' };
   if (isStopping) return { kind: 'give-back' };
-  // Nobody here ended it, so somebody asked for it: it shall not come back by itself.
+  // Neither this worker nor the queue ended the run, so a person cancelled it: do not retry.
   return { kind: 'complete', outcome: 'cancelled' };
 }

@@ -7,7 +7,7 @@ import { SyncError } from '../core/errors.ts';
 import { sinksKey } from './queue-names.ts';
 import type { ServedSink } from './served-sink.ts';
 
-/** Where the file of a sink's name is, as the first worker that served it said. */
+/** The file that a sink's name stands for, as its first worker registered it. */
 export interface RegisteredSink {
   readonly id: string;
   readonly host: string;
@@ -15,16 +15,16 @@ export interface RegisteredSink {
 }
 
 export interface Registration {
-  /** The id that stood under this name before, when it was another. */
+  /** The id that was registered under this name before, if it differs. */
   readonly replaced: string | null;
 }
 
 const entry = z.object({ id: z.string().min(1), host: z.string(), place: z.string() });
 
 /**
- * Writes down which file a sink's name stands for. Another file at the same place of the same host has replaced the one
- * before; anywhere else, two machines would take turns at two files that know nothing of each other.
- * Throws `SyncError` SINK_INCOMPATIBLE then, unless `mayTakeOver`.
+ * Registers the file of a sink's name. A new file at the same path of the same host replaces the old one. A file anywhere
+ * else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two unrelated files
+ * in turn.
  */
 export async function registerSink(
   redis: Redis,
@@ -58,7 +58,7 @@ export async function registeredSink(
     return entry.parse(JSON.parse(text));
   } catch (error) {
     throw new SyncError(
-      `Field ${name} of Redis hash ${sinksKey(prefix)} should say where that sink's file is; something foreign was found. Remove it.`,
+      `Expected the location of sink ${name} in field ${name} of Redis hash ${sinksKey(prefix)}; found an unknown value. Remove the field.`,
       { code: 'INTERNAL', recovery: 'stop', context: { sink: name }, cause: error },
     );
   }
@@ -70,9 +70,9 @@ function isSamePlace(left: RegisteredSink, right: RegisteredSink): boolean {
 
 function incompatible(sink: string, known: RegisteredSink, own: RegisteredSink): SyncError {
   return new SyncError(
-    `Sink ${sink} should be the one file that workers of this Redis know by that name, ${known.place} on ${known.host}; here it is another one, ${own.place} on ${own.host}. ` +
-      `Run this worker where that file is, or leave the sink's connectors out with --connectors; ` +
-      `if that file is gone for good, run \`connector-sync schedule apply --take-over ${sink}\`.`,
+    `Sink ${sink} is registered in this Redis as ${known.place} on ${known.host}; here it is another file, ${own.place} on ${own.host}. ` +
+      `Run this worker where that file is, or exclude the sink's connectors with --connectors; ` +
+      `if that file is permanently lost, run \`connector-sync schedule apply --take-over ${sink}\`.`,
     {
       code: 'SINK_INCOMPATIBLE',
       recovery: 'stop',

@@ -25,44 +25,44 @@ import { defaultTimings, type WorkerTimings } from './worker-timings.ts';
 
 export interface WorkerOptions {
   readonly settings: Pick<Settings, 'redis' | 'connectors'>;
-  /** Connectors that this worker runs; it leaves the jobs of the rest to other workers. */
+  /** Connectors that this worker runs; the jobs of others wait for other workers. */
   readonly serves: (connector: ConnectorName) => boolean;
-  /** Sinks whose files are here. */
+  /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
-  /** Without it backfills wait for a worker that has one. */
+  /** Without it, backfills wait for a worker that has it. */
   readonly runBackfill?: RunBackfill;
   readonly log: JobLog;
   readonly clock?: Clock;
-  /** Runs at a time of each sink, every one of another connector. Default 2. */
+  /** Concurrent runs of each sink, each of a different connector. Default 2. */
   readonly concurrency?: number;
-  /** Runs at a time of this process, over all sinks: what bounds its memory. Default 32, or `concurrency` where that is more. */
+  /** Concurrent runs of this process, over all sinks; bounds its memory. Default 32, or `concurrency` if that is more. */
   readonly maxRuns?: number;
-  /** How long the end may take; what is not finished then is taken over by the next worker. Default 25 s. */
+  /** How long stopping may take; the next worker then takes over the runs that have not ended. Default 25 s. */
   readonly graceMs?: number;
-  /** Awaited when everything is open and before the first job is taken; where it throws, the worker ends without taking one. */
+  /** Awaited after everything is open and before the first job is taken; if it throws, the worker ends without taking a job. */
   readonly beforeJobs?: (opened: Pick<RunningWorker, 'queues' | 'state'>) => Promise<void>;
   readonly observe?: (event: WorkerEvent) => void;
-  /** Where errors of Redis are told; by default in the log, each kind now and then. */
+  /** Called for each Redis error; by default they are logged, each kind at most once in 30 s. */
   readonly tellError?: (error: Error) => void;
   readonly timings?: Partial<WorkerTimings>;
 }
 
 export interface RunningWorker {
-  /** The ticks first, then the jobs of each sink: for whoever shows them. */
+  /** The queue of ticks first, then the queue of each sink. */
   readonly queues: readonly Queue[];
-  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK when the process had better end. */
+  /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
   readonly ended: Promise<void>;
   state(): Promise<WorkerState>;
-  /** Runs finish their page and their jobs go back. Within `graceMs`, whether Redis answers or not. Idempotent. */
+  /** Runs finish their page and their jobs go back to the queue. Takes `graceMs` at most, even if Redis does not answer. Idempotent. */
   stop(): Promise<void>;
 }
 
 /**
- * Keeps the schedules of the settings in Redis and runs connectors when their time comes, until it is stopped. Resolves
- * when it takes jobs. Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer, and
- * SINK_INCOMPATIBLE when the workers of this Redis know another file under a sink's name.
+ * Keeps the schedules of the settings in Redis and runs connectors when they are due, until it is stopped. Resolves when it
+ * takes jobs. Throws `SyncError` QUEUE_UNAVAILABLE within two seconds if Redis does not answer, and SINK_INCOMPATIBLE if a
+ * sink's name is registered in Redis for another file.
  */
 export async function startWorker(options: WorkerOptions): Promise<RunningWorker> {
   const connections = await openWorkerConnections(options.settings.redis);
@@ -97,7 +97,7 @@ async function work(
   const isServed = async (sink: string): Promise<boolean> =>
     (await context.ledger.lost(sink)) === null && !outdated.has(sink) && !full.has(sink);
   let holding: Promise<void> = Promise.resolve();
-  // One after the other: the last one decides, by what is known last.
+  // One call at a time, so that the last call decides from the latest state.
   const holdQueues = (): Promise<void> =>
     (holding = holding.catch(() => undefined).then(() => holdUnserved(context, served, isServed, easeOff)));
   const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
@@ -111,7 +111,7 @@ async function work(
     runBackfill: options.runBackfill ?? null,
     concurrency,
     slots,
-    tellFull: async (sink) => {
+    onFull: async (sink) => {
       full.add(sink);
       await holdQueues();
     },
@@ -125,7 +125,7 @@ async function work(
   };
 
   for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
-    log.warn({ sink }, 'the file of this sink was replaced; what was queued for the old one is gone');
+    log.warn({ sink }, 'the file of this sink was replaced; the queued jobs of the old file were removed');
   }
   const claim = await beginClaim(forQueues.redis);
   const reconcile = openReconcile(context, claim, async (sinks) => {
@@ -166,17 +166,17 @@ async function work(
   });
 
   const end = async (): Promise<void> => {
-    log.info({}, 'worker stops: runs finish their page');
+    log.info({}, 'worker is stopping: runs finish their page');
     stopping.abort();
     const hasClosed = await closeWorkers(workers, {
       graceMs,
       clock,
-      isRunInHand: () => context.running.size > 0,
+      isRunActive: () => context.running.size > 0,
     });
     if (!hasClosed) {
       log.warn(
         { graceMs },
-        'worker stopped without signing off from Redis: Redis did not answer, or a run took longer than the grace period',
+        'worker stopped without returning its jobs: Redis did not answer, or a run took longer than the grace period',
       );
     }
     connections.disconnect();
@@ -211,8 +211,8 @@ function problemsOf(
   outdated: ReadonlySet<string>,
 ): readonly string[] {
   return [
-    ...(stopping.aborted ? ['the worker stops'] : []),
-    ...(refusal === null ? [] : [`Redis refuses to work (${refusal}); the worker waits`]),
+    ...(stopping.aborted ? ['the worker is stopping'] : []),
+    ...(refusal === null ? [] : [`Redis rejects commands (${refusal}); the worker waits`]),
     ...(stuck === null ? [] : [stuck.message]),
     ...[...outdated].map(
       (sink) => `another worker has a newer config for sink ${sink}; this one takes no more of its jobs`,

@@ -5,16 +5,16 @@ import { SyncError } from '../core/errors.ts';
 
 export interface WatchedQueue {
   readonly queue: Queue;
-  /** True when this process could take another job of it. */
+  /** True if this process could take another job of it. */
   isFree(): boolean;
-  /** Jobs taken here since the start. */
+  /** Jobs that this process has taken since it started. */
   taken(): number;
 }
 
 /**
- * Looks every `everyMs` whether jobs wait that this process could take and does not: a connection that died without a
- * word leaves a worker waiting for ever. Resolves when the signal is aborted.
- * Throws `SyncError` WORKER_STUCK: the process should end, so that its supervisor starts a new one.
+ * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without an
+ * error leaves a worker waiting forever. Resolves when the signal is aborted. Throws `SyncError` WORKER_STUCK: the process
+ * should exit, so that its supervisor restarts it.
  */
 export async function watchProgress(options: {
   readonly redis: Redis;
@@ -25,7 +25,7 @@ export async function watchProgress(options: {
   readonly signal: AbortSignal;
 }): Promise<void> {
   const { redis, queues, everyMs, isEasedOff, clock, signal } = options;
-  /** By queue: what was taken when jobs were first seen waiting. */
+  /** By queue: the count of taken jobs when waiting jobs were first seen. */
   const takenBefore = new Map<WatchedQueue, number>();
   while (await slept(clock, everyMs, signal)) {
     for (const watched of queues) {
@@ -38,11 +38,11 @@ export async function watchProgress(options: {
   }
 }
 
-/** Jobs that a worker could take now; 0 where Redis does not answer, since then nobody is to blame here. */
+/** Jobs that a worker could take now; 0 if Redis does not answer, because then the worker is not stuck. */
 async function overdueJobs(redis: Redis, queue: Queue): Promise<number> {
   try {
     const counts = await queue.getJobCounts('waiting', 'prioritized');
-    // Put-off jobs wait in a set of their own until a worker looks. Its scores are milliseconds, times 4096.
+    // Delayed jobs stay in a separate set until a worker promotes them. Its scores are milliseconds times 4096.
     const delayed = await redis.zcount(queue.toKey('delayed'), '-inf', Date.now() * 4096);
     return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) + delayed;
   } catch {
@@ -59,8 +59,8 @@ function slept(clock: Clock, ms: number, signal: AbortSignal): Promise<boolean> 
 
 function stuck(jobs: number, everyMs: number): SyncError {
   return new SyncError(
-    `A worker should take the jobs that wait; ${jobs} wait and none was taken for ${everyMs / 1000} s, though Redis answers. ` +
-      'The process ends so that its supervisor starts a new one.',
+    `The worker is stuck: Redis answers and jobs wait (${jobs}), but it took none for ${everyMs / 1000} s. ` +
+      'The process exits so that its supervisor restarts it.',
     { code: 'WORKER_STUCK', recovery: 'retry', context: { jobs, everyMs } },
   );
 }

@@ -4,8 +4,8 @@ import type { ServedSink } from './served-sink.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
 
 /**
- * Looks every `everyMs` whether the file of each sink is still at its place, and says once in the log when it is not and when it is
- * back. `holdQueues` hears of every look. Resolves when the signal is aborted.
+ * Checks every `everyMs` whether the file of each sink is still in place, and logs once when it disappears and when it is
+ * back. Calls `holdQueues` after every check. Resolves when the signal is aborted.
  */
 export async function watchSinks(options: {
   readonly sinks: readonly ServedSink[];
@@ -17,25 +17,25 @@ export async function watchSinks(options: {
   readonly signal: AbortSignal;
 }): Promise<void> {
   const { sinks, ledger, holdQueues, everyMs, log, clock, signal } = options;
-  const told = new Set<string>();
+  const logged = new Set<string>();
   while (await slept(clock, everyMs, signal)) {
     for (const { name: sink } of sinks) {
       const found = await ledger.lost(sink);
-      if (found === null && told.delete(sink)) {
-        log.info({ sink }, 'the file of this sink is back at its place');
+      if (found === null && logged.delete(sink)) {
+        log.info({ sink }, 'the file of this sink is back in place');
       }
-      if (found === null || told.has(sink)) continue;
-      told.add(sink);
+      if (found === null || logged.has(sink)) continue;
+      logged.add(sink);
       log.error(
         { sink, found },
-        'the file of this sink was moved or replaced: no more jobs of it are taken. Put the file back, or restart the worker to serve what is there now',
+        'the file of this sink was moved or replaced: its jobs wait. Put the file back, or restart the worker to use the new file',
       );
     }
     await holdQueues();
   }
 }
 
-/** For people, without a path: which sinks are not served because their file is not at its place. */
+/** For people, without paths: a problem for each sink that is not served because its file is missing. */
 export async function lostSinks(
   sinks: readonly ServedSink[],
   ledger: WorkerLedger,

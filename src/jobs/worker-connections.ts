@@ -2,9 +2,9 @@ import type { RedisSettings } from '../settings/settings.ts';
 import { connectRedis, type RedisConnection } from './connect-redis.ts';
 
 export interface WorkerConnections {
-  /** Fails soon, so that nothing that can wait for the next turn ever hangs. */
+  /** Commands fail fast, so that work that can be retried at the next interval never hangs. */
   readonly forQueues: RedisConnection;
-  /** Waits as long as it takes. */
+  /** Commands have no timeout. */
   readonly forWorkers: RedisConnection;
   disconnect(): void;
 }
@@ -14,7 +14,7 @@ export async function openWorkerConnections(
   settings: Pick<RedisSettings, 'url' | 'prefix'>,
 ): Promise<WorkerConnections> {
   const opened = await Promise.allSettled([
-    // Nor does it wait for what was on its way when the connection broke.
+    // maxRetriesPerRequest 0: commands in flight fail when the connection breaks.
     connectRedis(settings, { enableOfflineQueue: false, commandTimeout: 2000, maxRetriesPerRequest: 0 }),
     connectRedis(settings, { maxRetriesPerRequest: null }),
   ]);

@@ -12,13 +12,13 @@ import type { WorkerEvent } from './worker-event.ts';
 import type { WorkerLedger } from './worker-ledger.ts';
 import type { WorkerTimings } from './worker-timings.ts';
 
-/** How a run ended, as far as its job is concerned. */
+/** What a job needs to know of how its run ended. */
 export interface RunEnd {
-  /** A run's outcome as reports name it: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
+  /** The outcome in the run's report: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
   readonly outcome: string;
   readonly run: RunId | null;
   readonly error: { readonly code: ErrorCode; readonly recovery: Recovery } | null;
-  /** The service asked for a pause until then; the run ended early and is resumed afterwards. */
+  /** The service asked for a pause until then; the run ended early and resumes afterwards. */
   readonly resumeAt: Instant | null;
 }
 
@@ -28,22 +28,22 @@ export interface RunRequest {
   readonly onEvent: OnRunEvent;
 }
 
-/** Runs one connector to its end; `src/app/worker-runs.ts` makes it. Rejects where no run could begin. */
+/** Runs one connector to its end; implemented in `src/app/worker-runs.ts`. Rejects if no run could start. */
 export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunEnd>;
 
 export interface BackfillRequest extends RunRequest {
-  /** Asked between windows: true when something else should run first, or the backfill was withdrawn. */
+  /** Called between windows: true if another job should run first, or the backfill was cancelled. */
   readonly shouldYield: () => Promise<boolean>;
 }
 
-/** Resumes a backfill until it is done or should yield; made there too. Rejects where no run could begin. */
+/** Resumes a backfill until it is done or should yield; implemented there too. Rejects if no run could start. */
 export type RunBackfill = (
   backfill: string,
   connector: ConnectorName,
   request: BackfillRequest,
 ) => Promise<RunEnd & { readonly isDone: boolean }>;
 
-/** What the parts of one worker share: its options, everything decided, and what was opened for it. */
+/** What the parts of one worker share: its options with their defaults, and what it opened. */
 export interface WorkerContext {
   readonly connectors: Settings['connectors'];
   readonly serves: (connector: ConnectorName) => boolean;
@@ -53,7 +53,7 @@ export interface WorkerContext {
   readonly runBackfill: RunBackfill | null;
   readonly concurrency: number;
   readonly timings: WorkerTimings;
-  /** Runs of this process, over all sinks. */
+  /** Limits the runs of this process, over all sinks. */
   readonly slots: RunSlots;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
@@ -61,19 +61,19 @@ export interface WorkerContext {
   readonly log: JobLog;
   readonly observe: (event: WorkerEvent) => void;
   readonly onError: (error: Error) => void;
-  /** Called when no run of a sink's waiting job can begin here; `holdQueues` follows. */
-  readonly tellFull: (sink: string) => Promise<void>;
-  /** Over a connection that fails soon. */
+  /** Called when a job of the sink found no free slot; holds the sink's queue. */
+  readonly onFull: (sink: string) => Promise<void>;
+  /** Over a connection that fails fast. */
   readonly queues: QueueSet;
-  /** Aborted when the worker is told to stop. */
+  /** Aborted when the worker stops. */
   readonly stopping: AbortSignal;
 }
 
-/** What the jobs of one sink's queue need besides. */
+/** What the jobs of one sink's queue need in addition. */
 export interface JobContext extends WorkerContext {
   readonly sinkName: string;
-  /** The sink's queue, over a connection that fails soon. */
+  /** The sink's queue, over a connection that fails fast. */
   readonly queue: Queue;
-  /** Running connectors that took their process with them the last time and have stored no page since. */
+  /** Running connectors whose last start crashed the process and that have stored no page since. */
   readonly suspects: Set<ConnectorName>;
 }

@@ -1,15 +1,15 @@
 import type { ConnectorName } from '../core/names.ts';
 
-/** What a worker says about itself. Nobody may throw from where it is told. */
+/** What a worker reports to its observer, which must not throw. */
 export type WorkerEvent =
-  /** A run begins; `lagMs` is how long after its due time, or after it was put into the queue where there is none. */
+  /** A run starts; `lagMs` is the time since it was due or, without a due time, since it was queued. */
   | {
       readonly kind: 'job-started';
       readonly connector: ConnectorName;
       readonly reason: 'schedule' | 'manual' | 'catch-up' | 'backfill';
       readonly lagMs: number;
     }
-  /** A job has been dealt with, also one that led to no run. */
+  /** A job has been processed, even if it started no run. */
   | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: JobEnd }
   | { readonly kind: 'redis-error'; readonly code: string }
   | { readonly kind: 'tick'; readonly connector: ConnectorName };

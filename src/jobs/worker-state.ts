@@ -17,11 +17,11 @@ export interface SinkDepth {
   readonly delayed: number;
   readonly active: number;
   readonly failed: number;
-  /** Milliseconds until nothing waits, at the present rates; Infinity: never. */
+  /** Milliseconds until the queue is empty at the current rates; Infinity: never. */
   readonly endsInMs: number;
 }
 
-/** Asks Redis for the depth of each queue, which is also how it is known to answer. */
+/** Reads the depth of each queue, which also checks that Redis answers. */
 export async function readWorkerState(
   context: Pick<WorkerContext, 'queues' | 'sinks' | 'connectors' | 'clock'>,
   problems: readonly string[],
@@ -33,7 +33,7 @@ export async function readWorkerState(
     );
     return { isReady: problems.length === 0, problems, depth };
   } catch {
-    // Why it does not answer is in the log: the connection reports its errors itself.
+    // The connection logs why Redis does not answer.
     return { isReady: false, problems: ['Redis does not answer', ...problems], depth: [] };
   }
 }

@@ -1,16 +1,16 @@
 /** Milliseconds unless the name says otherwise. */
 export interface WorkerTimings {
-  /** How long a worker that says nothing keeps its jobs. An event loop busy for half of it would lose them. */
+  /** How long a job's lock lives without renewal. An event loop blocked for half of it would lose its locks. */
   readonly lockMs: number;
-  /** How often lost jobs are looked for: a killed worker's run is taken over after at most a lock and two of these. */
+  /** Interval of the check for stalled jobs: a killed worker's run is taken over after at most `lockMs` and two intervals. */
   readonly stalledMs: number;
   readonly reconcileMs: number;
   readonly watchdogMs: number;
-  /** How often the files of the sinks are looked for at their places. */
+  /** How often to check that the files of the sinks are in place. */
   readonly sinkWatchMs: number;
-  /** The first pause before a failed run is tried again; each further one is twice as long, each less up to a half. */
+  /** The first backoff of a failed run; each further one doubles, with a jitter of up to minus a half. */
   readonly retryDelayMs: number;
-  /** When a job that cannot run yet is looked at again. */
+  /** Delay until a job that cannot run yet is checked again. */
   readonly busyDelayMs: number;
   /** How long a job waits for a slot before it goes back to the queue. */
   readonly slotPatienceMs: number;

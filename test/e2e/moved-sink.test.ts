@@ -21,7 +21,7 @@ const isOf =
   (line: LogLine): boolean =>
     line['connector'] === connector;
 const isLost = ({ msg }: LogLine): boolean => msg.startsWith('the file of this sink was moved or replaced');
-const isBack = ({ msg }: LogLine): boolean => msg === 'the file of this sink is back at its place';
+const isBack = ({ msg }: LogLine): boolean => msg === 'the file of this sink is back in place';
 
 let world: ScheduledWorld;
 let worker: WorkerProcess;

@@ -23,7 +23,7 @@ beforeEach(async () => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-/** Windows until somebody asks for a rest, or `windows` are done in all. */
+/** Runs windows until it should yield, or `windows` are done in total. */
 function inWindows(windows: number, onWindow: (done: number) => void): RunBackfill {
   let done = 0;
   return async (_, __, { shouldYield, signal }) => {
@@ -38,7 +38,7 @@ function inWindows(windows: number, onWindow: (done: number) => void): RunBackfi
   };
 }
 
-it('lets a sync of its connector in between windows, and goes on afterwards without using an attempt', async () => {
+it('yields to a sync of its connector between windows, then resumes without using an attempt', async () => {
   const order: string[] = [];
   const enqueued = collect<boolean>();
   await bench.start(
@@ -73,7 +73,7 @@ it('lets a sync of its connector in between windows, and goes on afterwards with
   ]);
 });
 
-it('comes after syncs that wait', async () => {
+it('runs after waiting syncs', async () => {
   const order = collect<string>();
   await addBackfill(bench.syncs, newsletter, 'b1', { retryDelayMs: 100 });
   await addSync(bench.syncs, { connector: wiki, reason: 'manual', due: null }, { retryDelayMs: 100 });
@@ -94,7 +94,7 @@ it('comes after syncs that wait', async () => {
   expect(await order.until(2)).toEqual(['sync', 'backfill']);
 });
 
-it('ends after its window when it is cancelled, and does not come back', async () => {
+it('ends after its current window when cancelled, and is not retried', async () => {
   let windows = 0;
   const cancelled = collect<boolean>();
   await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
@@ -112,14 +112,14 @@ it('ends after its window when it is cancelled, and does not come back', async (
   expect(await bench.queues.cancelBackfill(warehouse.id, newsletter)).toBe(false);
 });
 
-it('is removed when it is cancelled before it began', async () => {
+it('is removed when cancelled before it started', async () => {
   await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
   expect(await bench.queues.cancelBackfill(warehouse.id, newsletter)).toBe(true);
   expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized', 'delayed')).toBe(0);
   expect(await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b2')).toMatchObject({ isNew: true });
 });
 
-it('goes back when the worker stops, and keeps its place', async () => {
+it('goes back to the queue when the worker stops, and keeps its deduplication key', async () => {
   const begun = collect<string>();
   const run = untilAborted(() => begun.add('backfill'));
   const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
@@ -133,12 +133,12 @@ it('goes back when the worker stops, and keeps its place', async () => {
   expect(job).toMatchObject({ attemptsMade: 0, data: { backfill: 'b1' } });
 });
 
-it('waits for another worker where this one makes none', async () => {
+it('waits for another worker if this one does not support backfills', async () => {
   await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
   await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
   await bench.untilEvents(isEnd('busy'));
   expect(bench.lines.filter(({ level }) => level === 'warn')).toMatchObject([
-    { message: 'a backfill waits for a worker that can make one' },
+    { message: 'a backfill waits for a worker that supports backfills' },
   ]);
   await eventually(async () => (await bench.syncs.getDelayedCount()) === 1);
 });

@@ -4,7 +4,7 @@ import { repeats } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 3, full: 20 });
 
-it(`makes up once for several ticks that passed without a worker (${trials} trials)`, async () => {
+it(`runs once to catch up on several ticks missed without a worker (${trials} trials)`, async () => {
   await using bench = await openWorkerBench();
   for (let trial = 0; trial < trials; trial += 1) {
     const before = collect<number>();
@@ -14,7 +14,7 @@ it(`makes up once for several ticks that passed without a worker (${trials} tria
     });
     await before.until(1);
     await first.stop();
-    // Time itself is what is tested here: more than three ticks pass.
+    // Real time on purpose: more than three ticks pass.
     await pause(3400);
     const runs = collect<number>();
     const back = Date.now();
@@ -24,7 +24,7 @@ it(`makes up once for several ticks that passed without a worker (${trials} tria
     });
     await runs.until(3);
     await second.stop();
-    // The first makes up for all that was missed, every further one has a second of its own.
+    // The first run catches up on all missed ticks; each further run has its own second.
     const [caughtUp = 0, ...further] = runs.values;
     expect({ trial, late: caughtUp - back > 1000 }).toEqual({ trial, late: false });
     const seconds = further.map((at) => Math.floor(at / 1000));

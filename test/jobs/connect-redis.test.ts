@@ -7,16 +7,16 @@ import { freePort, startRedis } from '../support/redis.ts';
 
 const prefix = 'test';
 
-it('says why there is no Redis, in whole sentences', async () => {
+it('names the cause and the fix when Redis does not answer', async () => {
   const port = await freePort();
   const url = new Secret(`redis://127.0.0.1:${port}`);
   await expect(connectRedis({ url, prefix }, {})).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',
-    message: `Redis at 127.0.0.1:${port} does not answer: it refused the connection (ECONNREFUSED). Start it, or set redis.url to where it runs.`,
+    message: `Redis at 127.0.0.1:${port} does not answer: it refused the connection (ECONNREFUSED). Start it, or correct redis.url.`,
   });
 });
 
-it('gives up on a server that takes the connection and says nothing', async () => {
+it('gives up on a server that accepts the connection but does not answer', async () => {
   const server = createServer(() => undefined).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
@@ -33,9 +33,9 @@ it('gives up on a server that takes the connection and says nothing', async () =
 });
 
 it.each([
-  ['another password', ':another-password@', 'WRONGPASS'],
-  ['none', '', 'NOAUTH'],
-])('does not say that a Redis should be started which refuses %s', async (_, userinfo, code) => {
+  ['a wrong password', ':another-password@', 'WRONGPASS'],
+  ['a missing password', '', 'NOAUTH'],
+])('reports rejected credentials, not an outage, for %s', async (_, userinfo, code) => {
   await using redis = await startRedis({ password: 'the-password' });
   const { host } = new URL(redis.url);
   await expect(
@@ -43,12 +43,14 @@ it.each([
   ).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',
     message: expect.stringMatching(
-      new RegExp(`^Redis at ${host} refuses the user name or password of redis.url: ${code} [^]*right ones`),
+      new RegExp(
+        `^Redis at ${host} rejects the user name or password of redis.url: ${code} [^]*Correct them`,
+      ),
     ) as string,
   });
 });
 
-it('tells another program from a Redis', async () => {
+it('detects a server that is not Redis', async () => {
   const server = createServer((socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')).listen(
     0,
     '127.0.0.1',
@@ -59,12 +61,12 @@ it('tells another program from a Redis', async () => {
   await expect(
     connectRedis({ url: new Secret(`redis://127.0.0.1:${port}`), prefix }, {}),
   ).rejects.toMatchObject({
-    message: `Redis at 127.0.0.1:${port} is no Redis: another program answers there. Set redis.url to where Redis runs.`,
+    message: `Redis at 127.0.0.1:${port} is not a Redis server: another program answers there. Set redis.url to the address of Redis.`,
   });
   server.close();
 });
 
-it('does not take another database for the one that was chosen', async () => {
+it('fails if the chosen database does not exist, instead of using database 0', async () => {
   await using redis = await startRedis();
   const url = (database: number): Secret => new Secret(`${redis.url}/${database}`);
   (await connectRedis({ url: url(3), prefix }, {})).disconnect();

@@ -5,7 +5,7 @@ import { examineRedis } from '../../src/jobs/examine-redis.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 
-it('finds nothing wrong with a Redis as it should be', async () => {
+it('reports no problem for a correctly configured Redis', async () => {
   await using redis = await startRedis({ password: 'the-password', appendOnly: true });
   const findings = await examineRedis({ url: new Secret(redis.url), prefix: 'test' }, systemClock);
   expect(findings.map(({ what, state }) => [what, state])).toEqual([
@@ -17,7 +17,7 @@ it('finds nothing wrong with a Redis as it should be', async () => {
   expect(findings[0]?.detail).toMatch(/^version \d+\.\d+/);
 });
 
-it('warns of what may lose jobs', async () => {
+it('warns of settings that may lose jobs', async () => {
   await using redis = await startRedis({ config: { 'maxmemory-policy': 'allkeys-lru' } });
   const findings = await examineRedis({ url: new Secret(redis.url), prefix: 'test' }, systemClock);
   expect(findings.filter(({ state }) => state !== 'ok')).toMatchObject([
@@ -41,7 +41,7 @@ it.each([
   expect(findings.at(-1)?.detail).toContain(word);
 });
 
-it('says that a password is wrong, without it', async () => {
+it('reports a wrong password without showing it', async () => {
   await using redis = await startRedis({ password: 'the-password' });
   const url = `redis://:wrong-one@127.0.0.1:${redis.port}`;
   const [finding, ...others] = await examineRedis({ url: new Secret(url), prefix: 'test' }, systemClock);
@@ -51,7 +51,7 @@ it('says that a password is wrong, without it', async () => {
   expect(others).toEqual([]);
 });
 
-it('says that nobody answers', async () => {
+it('reports a refused connection', async () => {
   const url = new Secret(`redis://127.0.0.1:${await freePort()}`);
   expect(await examineRedis({ url: url, prefix: 'test' }, systemClock)).toMatchObject([
     { what: 'redis', state: 'failed', detail: expect.stringContaining('ECONNREFUSED') as string },

@@ -3,7 +3,7 @@ import { errorKind, gateErrors } from '../../src/jobs/gate-errors.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { logInto, type BenchLine } from './worker-bench.ts';
 
-it('logs a kind of error once in 30 s and then says how many it held back', () => {
+it('logs a kind of error once in 30 s, then with the number of suppressed ones', () => {
   const lines: BenchLine[] = [];
   const clock = instantClock();
   const gate = gateErrors(logInto(lines), clock);
@@ -15,7 +15,7 @@ it('logs a kind of error once in 30 s and then says how many it held back', () =
   expect(lines[2]?.facts).toMatchObject({ kind: 'OOM', repeated: 999 });
 });
 
-it('says nothing of commands that failed for want of the connection whose failure it has just told', () => {
+it('does not log commands that failed because of a connection failure logged before', () => {
   const lines: BenchLine[] = [];
   const clock = instantClock();
   const gate = gateErrors(logInto(lines), clock);
@@ -40,6 +40,6 @@ it.each([
     'READONLY',
   ],
   ['ERR unknown command', 'ERR'],
-])('knows what Redis refused, whichever version says it: %s', (message, kind) => {
+])('finds the error code in the messages of every Redis version: %s', (message, kind) => {
   expect(errorKind(new Error(message))).toBe(kind);
 });

@@ -32,8 +32,8 @@ beforeEach(async () => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe('a worker that is stopped', () => {
-  it('gives its runs back without using an attempt, so that the next worker takes them up at once', async () => {
+describe('a worker that stops', () => {
+  it('returns its jobs without using an attempt, so that the next worker resumes them at once', async () => {
     const schedules = { newsletter: yearly, wiki: yearly };
     const begun = collect<string>();
     const first = await bench.start(
@@ -60,9 +60,9 @@ describe('a worker that is stopped', () => {
     expect([...(await taken.until(2))].sort()).toEqual([newsletter, wiki]);
   });
 
-  it('does not take up again what it has just given back', async () => {
+  it('does not take a job again that it has just returned', async () => {
     const begun = collect<string>();
-    // A place that is free waits for jobs, and hears of the one that comes back.
+    // A free slot waits for jobs and would see the returned one.
     const worker = await bench.start(
       { newsletter: yearly },
       untilAborted(() => begun.add('run')),
@@ -79,7 +79,7 @@ describe('a worker that is stopped', () => {
     });
   });
 
-  it('gives back over several sinks', async () => {
+  it('returns the jobs of several sinks', async () => {
     const lake = { name: 'lake', id: 'l1', place: '/data/lake' };
     const connectors = new Map([
       ...connectorsOf({ newsletter: yearly }),
@@ -100,7 +100,7 @@ describe('a worker that is stopped', () => {
     expect(worker.queues.map(({ name }) => name)).toEqual(['ticks', 'syncs-w1', 'syncs-l1']);
     await worker.stop();
     for (const sink of [warehouse, lake]) {
-      // Enqueuing finds the job that waits there already.
+      // Enqueuing finds the waiting job.
       const connector = sink === lake ? wiki : newsletter;
       expect(await bench.queues.enqueue(sink.id, connector, 'manual')).toEqual({
         isNew: false,
@@ -109,7 +109,7 @@ describe('a worker that is stopped', () => {
     }
   });
 
-  it('takes no job any more and may be stopped twice', async () => {
+  it('takes no more jobs and may be stopped twice', async () => {
     const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
     await Promise.all([worker.stop(), worker.stop()]);
     await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
@@ -117,7 +117,7 @@ describe('a worker that is stopped', () => {
     expect(await worker.state()).toMatchObject({ isReady: false });
   });
 
-  it('ends within its grace time when Redis has gone', async () => {
+  it('ends within its grace period during a Redis outage', async () => {
     const begun = collect<string>();
     const worker = await bench.start(
       { newsletter: every(60_000) },
@@ -132,7 +132,7 @@ describe('a worker that is stopped', () => {
     await worker.ended;
   });
 
-  it('gives a run that is in hand its grace time when Redis has gone, and takes no more of it once that ended', async () => {
+  it('gives an active run its grace period during a Redis outage, and ends soon after that run', async () => {
     const begun = collect<() => void>();
     const worker = await bench.start(
       { newsletter: yearly },
@@ -154,7 +154,7 @@ describe('a worker that is stopped', () => {
   });
 });
 
-it('runs as many connectors of a sink at a time as it is told', async () => {
+it('runs up to `concurrency` connectors of a sink at a time', async () => {
   const names = ['one', 'two', 'three', 'four', 'five'];
   let parallel = 0;
   let most = 0;
@@ -180,7 +180,7 @@ it('runs as many connectors of a sink at a time as it is told', async () => {
   expect(most).toBe(3);
 });
 
-it('tells how many jobs wait in each sink', async () => {
+it('reports the number of waiting jobs of each sink', async () => {
   const begun = collect<string>();
   const worker = await bench.start(
     { newsletter: yearly, wiki: yearly },
@@ -197,7 +197,7 @@ it('tells how many jobs wait in each sink', async () => {
   });
 });
 
-it('says within two seconds that there is no Redis, without its password', async () => {
+it('fails within two seconds if Redis does not answer, without showing its password', async () => {
   const port = await freePort();
   const began = Date.now();
   const starting = startWorker({
@@ -219,7 +219,7 @@ it('says within two seconds that there is no Redis, without its password', async
   expect(Date.now() - began).toBeLessThan(2500);
 });
 
-it('keeps no secret in Redis: a job is names', async () => {
+it('stores no secret in Redis: a job holds only names', async () => {
   await bench.start({ newsletter: every(60_000) }, () => Promise.resolve(ok));
   await bench.untilEvents(isEnd('done'));
   await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);

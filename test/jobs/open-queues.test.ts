@@ -14,7 +14,7 @@ import {
   yearly,
 } from './worker-bench.ts';
 
-it('puts a connector into the queue once, and says where its job is', async () => {
+it('enqueues a connector once, and returns the state of its job', async () => {
   await using bench = await openWorkerBench();
   const enqueue = (): Promise<unknown> => bench.queues.enqueue(warehouse.id, newsletter, 'manual');
   expect(await enqueue()).toEqual({ isNew: true, state: 'waiting' });
@@ -28,7 +28,7 @@ it('puts a connector into the queue once, and says where its job is', async () =
   expect(await enqueue()).toEqual({ isNew: false, state: 'active' });
 });
 
-it('answers within two seconds that there is no Redis', async () => {
+it('throws within two seconds if Redis does not answer', async () => {
   const began = Date.now();
   const url = new Secret(`redis://127.0.0.1:${await freePort()}`);
   await expect(openQueues({ redis: { url, isConfigured: true, prefix } })).rejects.toMatchObject({
@@ -37,7 +37,7 @@ it('answers within two seconds that there is no Redis', async () => {
   expect(Date.now() - began).toBeLessThan(2500);
 });
 
-it('answers within about two seconds when Redis has gone in between, or hangs', async () => {
+it('throws within about two seconds if Redis goes down later, or hangs', async () => {
   await using bench = await openWorkerBench();
   const calls: readonly (() => Promise<unknown>)[] = [
     () => bench.queues.enqueue(warehouse.id, newsletter, 'manual'),

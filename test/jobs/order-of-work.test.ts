@@ -28,15 +28,15 @@ beforeEach(async () => {
 });
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe('with more due than can run', () => {
-  it('what runs out of freshness first goes first, and what a person asked for before all of it', async () => {
+describe('with more due jobs than free slots', () => {
+  it('runs manual jobs first, then the data that becomes stale first', async () => {
     const now = Date.now();
     const freshUntil: Readonly<Record<string, number | null>> = {
       late: now + 5 * hourMs,
       stale: now - hourMs / 2,
       soon: now + hourMs,
       never: 0,
-      // Without a limit: an interval after it was due.
+      // Without a limit, its deadline is one interval after its due time.
       free: null,
     };
     const names = Object.keys(freshUntil);
@@ -67,7 +67,7 @@ describe('with more due than can run', () => {
         },
       },
     );
-    // Each schedule has fired while the only place was taken.
+    // Each schedule has fired while the only slot was taken.
     await bench.untilEvents(({ kind }) => kind === 'tick', names.length);
     await addBackfill(bench.syncs, nameOf('history'), 'b1', { retryDelayMs: 100 });
     await expect.poll(() => bench.syncs.getJobCountByTypes('prioritized')).toBe(names.length + 1);
@@ -80,7 +80,7 @@ describe('with more due than can run', () => {
 
 describe('the backlog of a sink', () => {
   const minute = 60_000;
-  /** As many jobs ended as that, one each `everyMs`, the last one just now. */
+  /** Records that many completed jobs, one each `everyMs`, the last one just now. */
   async function ended(count: number, everyMs: number): Promise<void> {
     const now = Date.now();
     for (let at = 0; at < count; at += 1) {
@@ -95,11 +95,11 @@ describe('the backlog of a sink', () => {
   const backlog = (schedules: readonly Schedule[]): Promise<Backlog> =>
     bench.queues.backlog(warehouse.id, schedules);
 
-  it('is nothing where nothing waits', async () => {
+  it('is empty if no job waits', async () => {
     expect(await backlog([every(minute)])).toMatchObject({ waiting: 0, endsInMs: 0 });
   });
 
-  it('ends when what is done outruns what becomes due, and else never', async () => {
+  it('ends if more jobs are done than become due, else never', async () => {
     await wait(20);
     await ended(100, minute / 20);
     const { doneAMinute, dueAMinute, endsInMs } = await backlog(
@@ -111,21 +111,21 @@ describe('the backlog of a sink', () => {
     expect(await backlog(tooMany)).toMatchObject({ waiting: 20, dueAMinute: 30, endsInMs: Infinity });
   });
 
-  it('never ends where nothing was done for ten minutes', async () => {
+  it('never ends if no job was done for ten minutes', async () => {
     await wait(1);
     await bench.client.zadd(bench.syncs.toKey('completed'), Date.now() - 11 * minute, 'long-ago');
     expect(await backlog([])).toMatchObject({ waiting: 1, doneAMinute: 0, endsInMs: Infinity });
   });
 
-  it('counts cron patterns by when they fire', () => {
+  it('counts cron patterns by their slots', () => {
     const now = Date.UTC(2026, 10, 22);
     expect(firesAMinute(cron('*/5 * * * *'), now)).toBeCloseTo(0.2);
     expect(firesAMinute(cron('0 3 * * *'), now) * 24 * 60).toBeCloseTo(1, 0);
   });
 });
 
-describe('connectors that are never read, because their runs fail', () => {
-  it('come before others by an hour at most, so that these have their turn', async () => {
+describe('connectors that are never read because their runs fail', () => {
+  it('go ahead of others by an hour at most, so that they do not starve them', async () => {
     const due = Date.now() - 2 * hourMs;
     await bench.queues.enqueue(warehouse.id, nameOf('blocker'), 'manual');
     const tick = (name: string, at: number, freshUntil: number | null): Promise<void> =>
@@ -142,14 +142,14 @@ describe('connectors that are never read, because their runs fail', () => {
         observe: () => undefined,
       })({ data: { sink: warehouse.id, connector: name }, timestamp: at, opts: {} } as Job);
     await tick('waits', due, null);
-    // It comes again and again, each time as if it had never been read.
+    // It is queued repeatedly, each time as never read.
     for (let round = 0; round < 3; round += 1) await tick(`fails-${round}`, due + round * hourMs, 0);
     const waiting = await bench.syncs.getJobs(['prioritized'], 0, -1, true);
     const byPriority = waiting.toSorted((left, right) => left.priority - right.priority);
     expect(byPriority.map(({ data }) => data.connector)).toEqual(['fails-0', 'fails-1', 'waits', 'fails-2']);
   });
 
-  it('cost no run where the ledger cannot say how fresh they are', async () => {
+  it('still run if the ledger cannot be read', async () => {
     const runs: string[] = [];
     const freshUntil = (): Promise<never> => Promise.reject(new Error('the database is locked'));
     await bench.start(
@@ -165,7 +165,7 @@ describe('connectors that are never read, because their runs fail', () => {
 });
 
 describe('the priority of a deadline', () => {
-  it('is the higher the earlier it is, within what the queue can count', () => {
+  it('is higher for an earlier deadline, within the limits of the queue', () => {
     const at = Date.UTC(2026, 10, 22);
     const deadlines = [0, at - hourMs, at, at + hourMs, at + 365 * 24 * hourMs, Date.UTC(2060, 0, 1)];
     const priorities = deadlines.map(priorityOf);

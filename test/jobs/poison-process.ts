@@ -11,7 +11,7 @@ import {
   yearly,
 } from './worker-bench.ts';
 
-/** A worker whose run of `poison` ends the process at once; every other connector's runs are well. */
+/** A worker whose run of `poison` exits the process at once; the runs of other connectors succeed. */
 const [url = ''] = process.argv.slice(2);
 await startWorker({
   settings: {

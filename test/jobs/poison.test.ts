@@ -18,7 +18,7 @@ import {
 const script = fileURLToPath(new URL('./poison-process.ts', import.meta.url));
 const poison = nameOf('poison');
 
-it('gives up a job that ended its process three times, while other connectors go on', async () => {
+it('fails a job that crashed its process three times, while other connectors continue', async () => {
   await using bench = await openWorkerBench();
   await add(bench, poison);
   await add(bench, newsletter);
@@ -27,7 +27,7 @@ it('gives up a job that ended its process three times, while other connectors go
     const { failed = 0, completed = 0 } = await bench.syncs.getJobCounts('failed', 'completed');
     return failed + completed === 2;
   }).then(() => true);
-  // A supervisor starts it again and again.
+  // A supervisor restarts it.
   for (let isOver = false; !isOver;) {
     const { child, result } = startScript([script, bench.redis.url], process.cwd());
     isOver = await Promise.race([result.then(() => false), over]);
@@ -41,7 +41,7 @@ it('gives up a job that ended its process three times, while other connectors go
   expect(await bench.syncs.getCompletedCount()).toBe(1);
 }, 60_000);
 
-it('counts no start after which a page was stored, and none that came to an end', async () => {
+it('does not count starts that stored a page or ended without a crash', async () => {
   await using bench = await openWorkerBench();
   const page: RunEvent = {
     kind: 'page-committed',

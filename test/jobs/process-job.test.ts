@@ -36,11 +36,11 @@ beforeEach(async () => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-it('declares three parameters, because only then the queue passes a signal', () => {
+it('declares three parameters, because BullMQ otherwise passes no signal', () => {
   expect(createJobProcessor({} as JobContext).length).toBe(3);
 });
 
-it('gives a job back unstarted when the queue hands one out to a worker that stops', async () => {
+it('returns a job unstarted if the worker is stopping', async () => {
   const context = { stopping: AbortSignal.abort(), log: logInto([]), observe: () => undefined };
   const process = createJobProcessor(context as unknown as JobContext);
   const givenBack = collect<string | undefined>();
@@ -53,7 +53,7 @@ it('gives a job back unstarted when the queue hands one out to a worker that sto
 });
 
 describe('a run that fails', () => {
-  it('is tried five times, with growing pauses, where it may pass', async () => {
+  it('is tried five times with growing backoff if the error may be temporary', async () => {
     const at = collect<number>();
     await runOnce(() => {
       at.add(Date.now());
@@ -61,7 +61,7 @@ describe('a run that fails', () => {
     });
     await bench.untilEvents(isEnd('failed'));
     const gaps = at.values.slice(1).map((value, index) => value - (at.values[index] ?? 0));
-    // Of 100, 200, 400 and 800 ms, each less up to a half.
+    // 100, 200, 400 and 800 ms, each minus a jitter of up to a half.
     expect(gaps).toHaveLength(4);
     for (const [index, gap] of gaps.entries()) expect(gap).toBeGreaterThanOrEqual(50 * 2 ** index);
     expect(bench.events.filter(isEnd('retry'))).toHaveLength(4);
@@ -70,7 +70,7 @@ describe('a run that fails', () => {
     expect(job?.failedReason).toBe('newsletter: NETWORK');
   });
 
-  it('is not tried again where a person must mend something', async () => {
+  it('is not retried if a person must fix the cause', async () => {
     await runOnce(() => Promise.resolve({ ...failed, error: { code: 'AUTH_FAILED', recovery: 'stop' } }));
     await bench.untilEvents(isEnd('failed'));
     expect(bench.events.filter(({ kind }) => kind === 'job-started')).toHaveLength(1);
@@ -79,19 +79,22 @@ describe('a run that fails', () => {
   it.each([
     ['stop', 'failed'],
     ['retry', 'retry'],
-  ] as const)('without a report is judged by its error: %s', async (recovery, end) => {
-    await runOnce(() => Promise.reject(new SyncError(secretText, { code: 'UPSTREAM', recovery })));
-    await bench.untilEvents(isEnd(end));
-  });
+  ] as const)(
+    'without a report is retried or not by the recovery of its error: %s',
+    async (recovery, end) => {
+      await runOnce(() => Promise.reject(new SyncError(secretText, { code: 'UPSTREAM', recovery })));
+      await bench.untilEvents(isEnd(end));
+    },
+  );
 
-  it('lets the next tick in once it is given up', async () => {
+  it('releases its deduplication key after the last attempt', async () => {
     await runOnce(() => Promise.resolve({ ...failed, error: { code: 'AUTH_FAILED', recovery: 'stop' } }));
     await bench.untilEvents(isEnd('failed'));
     await eventually(async () => (await bench.syncs.getFailedCount()) === 1);
     expect(await bench.queues.enqueue(warehouse.id, newsletter, 'manual')).toMatchObject({ isNew: true });
   });
 
-  it('gives only the code of an error to Redis', async () => {
+  it('stores only the code of an error in Redis', async () => {
     await runOnce(() => Promise.reject(new SyncError(secretText, { code: 'UPSTREAM', recovery: 'stop' })));
     await eventually(async () => (await bench.syncs.getFailedCount()) === 1);
     const [job] = await bench.syncs.getFailed();
@@ -100,11 +103,11 @@ describe('a run that fails', () => {
   });
 });
 
-describe('a job that cannot go on now', () => {
+describe('a job that cannot continue now', () => {
   it.each<[string, () => ReturnType<RunConnector>]>([
     ['ends early', () => Promise.resolve({ ...ok, outcome: 'partial', resumeAt: soon() })],
-    ['cannot begin', () => Promise.reject(new ThrottledError('come back later', 600))],
-  ])('waits as long as the service asked for where the run %s, and uses no attempt', async (_, first) => {
+    ['cannot start', () => Promise.reject(new ThrottledError('come back later', 600))],
+  ])('waits as long as the service asked for if the run %s, and uses no attempt', async (_, first) => {
     const at = collect<number>();
     await runOnce(() => {
       at.add(Date.now());
@@ -117,7 +120,7 @@ describe('a job that cannot go on now', () => {
     expect(await attemptsOfTheOneCompleted()).toBe(1);
   });
 
-  it('comes again where another process holds the connector', async () => {
+  it('is retried if another process has the connector locked', async () => {
     const calls = collect<string>();
     await runOnce((name) => {
       calls.add(name);
@@ -131,7 +134,7 @@ describe('a job that cannot go on now', () => {
     expect(bench.lines.filter(({ level }) => level === 'error')).toEqual([]);
   });
 
-  it('is left to another worker where this one does not serve the connector', async () => {
+  it('waits for another worker if this one does not serve the connector', async () => {
     await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), { serves: (name) => name === wiki });
     await bench.queues.enqueue(warehouse.id, newsletter, 'manual');
     await bench.untilEvents(isEnd('busy'), 2);
@@ -140,8 +143,8 @@ describe('a job that cannot go on now', () => {
   });
 });
 
-describe('a job that leads to no run', () => {
-  it('completes where its connector is paused', async () => {
+describe('a job that starts no run', () => {
+  it('completes if its connector is paused', async () => {
     const pause = { since: '2026-01-01T00:00:00.000Z', reason: 'moving' };
     const ledger = {
       ...emptyLedger,
@@ -154,14 +157,14 @@ describe('a job that leads to no run', () => {
     expect(await bench.ticks.getJobSchedulersCount()).toBe(0);
   });
 
-  it('completes where its connector is no longer configured', async () => {
+  it('completes if its connector is no longer configured', async () => {
     const clock = { ...systemClock, now: () => Date.now() + 16 * 60_000 };
     await bench.start({ newsletter: yearly }, neverCalled, { clock });
     await bench.queues.enqueue(warehouse.id, wiki, 'manual');
     await bench.untilEvents(isEnd('unknown'));
   });
 
-  it('waits, during a deploy, for a worker that knows its connector, and says so in one line', async () => {
+  it('waits during a deploy for a worker that knows its connector, and logs that once', async () => {
     await bench.start({ newsletter: yearly }, neverCalled);
     await bench.queues.enqueue(warehouse.id, wiki, 'manual');
     await bench.untilEvents(isEnd('busy'), 5);
@@ -170,15 +173,15 @@ describe('a job that leads to no run', () => {
     await bench.untilEvents(isEnd('done'));
   });
 
-  it('fails for good where somebody else put it there', async () => {
+  it('fails without a retry if its payload is unknown', async () => {
     await bench.start({ newsletter: yearly }, neverCalled);
     await bench.syncs.add('sync', { connector: 'newsletter', kind: 'sync', clientSecret: 'x' });
     await eventually(async () => (await bench.syncs.getFailedCount()) === 1);
     const [job] = await bench.syncs.getFailed();
-    expect(job?.failedReason).toMatch(/something foreign was found/);
+    expect(job?.failedReason).toMatch(/found an unknown payload/);
   });
 
-  it('is tried again, without a word of why in Redis, where the ledger cannot be read', async () => {
+  it('is retried if the ledger cannot be read, with no details of the error in Redis', async () => {
     const ledger = {
       ...emptyLedger,
       pause: () =>
@@ -195,14 +198,14 @@ describe('a job that leads to no run', () => {
   });
 });
 
-it('completes a run that somebody cancelled, and does not bring it back', async () => {
+it('completes a cancelled run, and does not retry it', async () => {
   await runOnce(() => Promise.resolve({ ...ok, outcome: 'interrupted' }));
   await bench.untilEvents(isEnd('done'));
   await eventually(async () => (await bench.syncs.getCompletedCount()) === 1);
   expect((await bench.syncs.getCompleted())[0]?.returnvalue).toEqual({ outcome: 'cancelled' });
 });
 
-it('shows how far a run is, with names, codes and numbers only', async () => {
+it('shows the progress of a run, with names, codes and numbers only', async () => {
   const secretParams = { listId: 'secret-list' };
   const events: readonly RunEvent[] = [
     { kind: 'run-started', connector: newsletter, run: someRun, continues: null, due: 1 },

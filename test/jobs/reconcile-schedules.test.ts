@@ -41,9 +41,9 @@ beforeEach(async () => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe('reconciling schedules', () => {
-  it('leaves a schedule alone that is already right, so that an overdue run stays overdue', async () => {
+  it('does not rewrite a correct schedule, so that an overdue run stays overdue', async () => {
     await reconcile({ newsletter: daily });
-    // Overdue: the queue was not worked off when its time came.
+    // Overdue: no worker took the tick at its due time.
     await bench.client.zadd(`${prefix}:ticks:repeat`, '1000', id);
     expect(await reconcile({ newsletter: daily })).toEqual({
       written: [],
@@ -59,15 +59,15 @@ describe('reconciling schedules', () => {
     ['pattern', { ...daily, pattern: '30 4 * * *' }],
     ['time zone', { ...daily, timezone: 'Europe/Berlin' }],
     ['kind', every(60_000)],
-  ])('writes it again when its %s has changed', async (_, changed) => {
+  ])('rewrites a schedule when its %s has changed', async (_, changed) => {
     await reconcile({ newsletter: daily });
     expect((await reconcile({ newsletter: changed })).written).toEqual(['newsletter']);
     expect(await bench.ticks.getJobSchedulersCount()).toBe(1);
   });
 
   it.each<[string, Schedule, number]>([
-    ['makes up for a run that was overdue', cron('30 4 * * *'), 1],
-    ['leaves it out where missed runs are to be skipped', cron('30 4 * * *', { missed: 'skip' }), 0],
+    ['adds a catch-up run for an overdue tick', cron('30 4 * * *'), 1],
+    ['adds no catch-up run with `missed: skip`', cron('30 4 * * *', { missed: 'skip' }), 0],
   ])('%s when it writes a changed schedule', async (_, changed, jobs) => {
     await reconcile({ newsletter: daily });
     await bench.client.zadd(`${prefix}:ticks:repeat`, String(Date.now() - 60_000), id);
@@ -76,21 +76,21 @@ describe('reconciling schedules', () => {
     expect(added.map(({ data }) => data.reason)).toEqual(jobs === 1 ? ['catch-up'] : []);
   });
 
-  it('takes no turns with a worker that has other settings, and says so once', async () => {
+  it('does not fight a worker with other settings, and logs the conflict once', async () => {
     const older = { timings: { reconcileMs: 100 } };
     await bench.start({ newsletter: every(3_600_000) }, () => Promise.resolve(ok), older);
     await bench.start({ newsletter: every(7_200_000) }, () => Promise.resolve(ok), older);
     const isWarning = ({ message }: BenchLine): boolean =>
       message.startsWith('another worker has a newer config');
     await eventually(() => Promise.resolve(bench.lines.some(isWarning)));
-    // Several turns of both.
+    // Several intervals of both.
     await pause(1000);
     expect((await bench.ticks.getJobScheduler(id))?.every).toBe(7_200_000);
     expect(bench.events.filter(({ kind }) => kind === 'tick')).toHaveLength(2);
     expect(bench.lines.filter(isWarning)).toHaveLength(1);
   });
 
-  it('leaves a sink to the workers with the newest config, drains the others, and takes them back when they agree', async () => {
+  it('gives a sink to the workers with the newest config, holds the others, and resumes them when the configs agree', async () => {
     const often = { timings: { reconcileMs: 100 } };
     const runs = collect<string>();
     const by =
@@ -110,7 +110,7 @@ describe('reconciling schedules', () => {
       expect.stringContaining('newer config for sink warehouse') as string,
     ]);
     for (let job = 0; job < 5; job += 1) {
-      // The one before may still hold the connector's place for a moment.
+      // The previous job may still have the connector's deduplication key for a moment.
       await eventually(
         async () => (await bench.queues.enqueue(warehouse.id, nameOf('bulletin'), 'manual')).isNew,
       );
@@ -129,7 +129,7 @@ describe('reconciling schedules', () => {
     expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
   });
 
-  it('keeps the newest config in force when Redis has forgotten which one that is', async () => {
+  it('keeps the newest config in force after Redis loses its data', async () => {
     const [first, second] = [await beginClaim(bench.client), { sinceMs: Number.MAX_SAFE_INTEGER }];
     await reconcile({ bulletin: daily }, { claim: second });
     await bench.client.flushall();
@@ -149,7 +149,7 @@ describe('reconciling schedules', () => {
     });
   });
 
-  it('removes the schedules of connectors that are gone, paused or without one, and of no other sink', async () => {
+  it('removes the schedules of connectors that were removed, paused or unscheduled, and of no other sink', async () => {
     await bench.ticks.upsertJobScheduler('w2:newsletter', { every: 60_000 }, { name: 'theirs', data: {} });
     await reconcile({ newsletter: daily, wiki: daily, tracker: daily, stays: daily });
     const result = await reconcile({ wiki: null, tracker: daily, stays: daily }, { paused: ['tracker'] });
@@ -164,7 +164,7 @@ describe('reconciling schedules', () => {
     expect(left.sort()).toEqual(['w1:stays', 'w2:newsletter']);
   });
 
-  it('leaves one scheduler with one job when eight processes do it again and again at the same time', async () => {
+  it('leaves one scheduler with one job when eight processes reconcile repeatedly at the same time', async () => {
     const connectors = connectorsOf({ newsletter: daily });
     const openers = await Promise.all(Array.from({ length: 8 }, () => openQueues(bench.settings({}))));
     for (let round = 0; round < 25; round += 1) {
@@ -179,7 +179,7 @@ describe('reconciling schedules', () => {
     expect(await bench.ticks.getDelayedCount()).toBe(1);
   });
 
-  it('tells when each connector is due next', async () => {
+  it('reports when each connector is due next', async () => {
     await reconcile({ newsletter: daily });
     const next = (await bench.queues.schedules([warehouse.id])).get(id)?.next;
     expect(new Date(next ?? 0).toISOString()).toMatch(/T03:30:00.000Z$/);
@@ -188,7 +188,7 @@ describe('reconciling schedules', () => {
     expect((await bench.queues.schedules([warehouse.id])).size).toBe(0);
   });
 
-  it('is repeated by a worker, so that schedules come back after Redis has lost its memory', async () => {
+  it('is repeated by a worker, so that schedules are restored after Redis loses its data', async () => {
     const runs = collect<string>();
     const worker = await bench.start(
       { newsletter: cron('* * * * * *') },
@@ -205,7 +205,7 @@ describe('reconciling schedules', () => {
     expect((await worker.state()).isReady).toBe(true);
   });
 
-  it('comes at once when Redis is back without its memory', async () => {
+  it('runs at once when Redis restarts without its data', async () => {
     await bench.start({ newsletter: daily }, () => Promise.resolve(ok));
     await bench.redis.restart();
     await eventually(async () => (await bench.ticks.getJobSchedulersCount()) === 1);
@@ -219,15 +219,15 @@ describe('the first run of an interval', () => {
 
   it.each<[string, LastRun | null, number]>([
     ['at once for a connector that has never run', null, 0],
-    ['when the interval since its last run is over', { startedAt: anHourAgo, state: 'ok' }, 9],
-    ['likewise after a run that failed', { startedAt: anHourAgo, state: 'failed' }, 9],
-    ['at once where that is over', { startedAt: longAgo, state: 'ok' }, 0],
-    ['at once after a run that was cut short', { startedAt: anHourAgo, state: 'interrupted' }, 0],
-  ])('comes %s', async (_, last, hours) => {
+    ['one interval after its last run', { startedAt: anHourAgo, state: 'ok' }, 9],
+    ['one interval after a failed run', { startedAt: anHourAgo, state: 'failed' }, 9],
+    ['at once if that time has passed', { startedAt: longAgo, state: 'ok' }, 0],
+    ['at once after an interrupted run', { startedAt: anHourAgo, state: 'interrupted' }, 0],
+  ])('starts %s', async (_, last, hours) => {
     await reconcile({ newsletter: tenHours }, { last });
     const next = (await bench.ticks.getJobScheduler(id))?.next ?? Number.NaN;
     expect(Math.abs((next - Date.now()) / 3_600_000 - hours)).toBeLessThan(0.1);
-    // As Redis without its memory gets it again.
+    // Redis lost its data and gets the schedule again.
     await bench.client.flushall();
     await reconcile({ newsletter: tenHours }, { last });
     expect(Math.round(((await bench.ticks.getJobScheduler(id))?.next ?? 0) / 60_000)).toBe(
@@ -237,7 +237,7 @@ describe('the first run of an interval', () => {
   });
 });
 
-describe('a cron schedule that Redis had forgotten', () => {
+describe('a cron schedule that Redis lost', () => {
   const yesterday = new Date(Date.now() - 30 * 60 * 60 * 1000).toISOString();
   const justNow = new Date(Date.now() - 1000).toISOString();
   // Its last slot lies between the two, whatever the time of day.
@@ -247,10 +247,10 @@ describe('a cron schedule that Redis had forgotten', () => {
     ['no run since its last slot', { startedAt: yesterday, state: 'ok' }, 1],
     ['a run that was interrupted', { startedAt: justNow, state: 'interrupted' }, 1],
     ['a run that failed', { startedAt: justNow, state: 'failed' }, 1],
-    ['a run of a process that is gone', { startedAt: justNow, state: 'running' }, 1],
-    ['a good run since its last slot', { startedAt: justNow, state: 'degraded' }, 0],
+    ['a run of a dead process', { startedAt: justNow, state: 'running' }, 1],
+    ['a complete run since its last slot', { startedAt: justNow, state: 'degraded' }, 0],
     ['never run', null, 0],
-  ])('is made up for once where the connector has %s: %#', async (_, last, jobs) => {
+  ])('gets at most one catch-up run; the connector has %s: %#', async (_, last, jobs) => {
     await reconcile({ newsletter: halfDaily }, { last });
     await reconcile({ newsletter: halfDaily }, { last });
     const added = await bench.syncs.getJobs(['waiting', 'prioritized']);
@@ -258,14 +258,14 @@ describe('a cron schedule that Redis had forgotten', () => {
     for (const { data } of added) expect(data.due).toBeGreaterThan(Date.now() - 25 * 60 * 60 * 1000);
   });
 
-  it('is not made up for where missed runs are to be skipped, nor when it only changed', async () => {
+  it('gets no catch-up run with `missed: skip`, nor when only the schedule changed', async () => {
     const last = { startedAt: yesterday, state: 'ok' };
     await reconcile({ newsletter: { ...halfDaily, missed: 'skip' } }, { last });
     await reconcile({ newsletter: { ...halfDaily, timezone: 'Europe/Berlin' } }, { last });
     expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized')).toBe(0);
   });
 
-  it('runs no second time when another run was made before the job came', async () => {
+  it('skips the catch-up run if another run has started meanwhile', async () => {
     let last: LastRun = { startedAt: yesterday, state: 'ok' };
     await reconcile({ newsletter: halfDaily }, { last });
     last = { startedAt: justNow, state: 'ok' };

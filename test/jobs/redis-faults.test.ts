@@ -18,7 +18,7 @@ import {
 } from './worker-bench.ts';
 
 describe('a worker whose Redis', () => {
-  it('is killed and comes back goes on by itself, and a job in hand is not lost', async () => {
+  it('is killed and restarts continues, and loses no active job', async () => {
     await using bench = await openWorkerBench({ appendOnly: true });
     const begun = collect<string>();
     let release: () => void = () => undefined;
@@ -36,7 +36,7 @@ describe('a worker whose Redis', () => {
       problems: ['Redis does not answer'],
       depth: [],
     });
-    // An outage has a length: longer than a lock lives, which is the harder case.
+    // Longer than the lock duration, which is the harder case.
     await pause(3000);
     await bench.redis.restart();
     const back = Date.now();
@@ -49,7 +49,7 @@ describe('a worker whose Redis', () => {
     ).toBeLessThan(10);
   }, 60_000);
 
-  it('loses its memory during a run interrupts the run, which then goes on', async () => {
+  it('loses its data during a run interrupts the run, then resumes it', async () => {
     await using bench = await openWorkerBench();
     let last: LastRun | null = null;
     const begun = collect<string>();
@@ -87,7 +87,7 @@ describe('a worker whose Redis', () => {
     ],
     ['READONLY', (client) => client.replicaof('127.0.0.1', 1), (client) => client.replicaof('NO', 'ONE')],
   ])(
-    'refuses to work (%s) rests, says so once, and goes on afterwards',
+    'rejects commands (%s) backs off, logs it once, and resumes afterwards',
     async (kind, spoil, mend) => {
       await using bench = await openWorkerBench();
       const runs = collect<string>();
@@ -99,7 +99,7 @@ describe('a worker whose Redis', () => {
       await spoil(bench.client);
       await eventually(async () => (await worker.state()).problems.length > 0);
       const said = (): number => bench.lines.filter(({ facts }) => facts['kind'] === kind).length;
-      // A worker that does not rest meets some ten thousand errors in this time.
+      // Without backoff a worker gets some ten thousand errors in this time.
       await pause(3000);
       expect(said()).toBe(1);
       expect(bench.events.filter((event) => event.kind === 'redis-error').length).toBeLessThan(100);
@@ -112,7 +112,7 @@ describe('a worker whose Redis', () => {
   );
 });
 
-it('a run that lost its lock is not given back: another worker goes on with it', async () => {
+it('does not return a job whose lock was lost: another worker resumes the run', async () => {
   await using bench = await openWorkerBench();
   const begun = collect<string>();
   await bench.start({ newsletter: yearly }, (_, { signal }) => {

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).toReversed()) await close();
 });
 
-/** What a person is told of the Redis at `url`; null where it can be used. */
+/** The error message for the Redis at `url`; null if it can be used. */
 async function toldOf(url: string): Promise<string | null> {
   const printed = vi.spyOn(console, 'warn');
   try {
@@ -24,13 +24,13 @@ async function toldOf(url: string): Promise<string | null> {
     expect(error).toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
     return (error as Error).message.replace(/127\.0\.0\.1:\d+/, 'HOST');
   } finally {
-    // The client prints by itself where it may not ask for INFO.
+    // The client prints to the console if INFO is denied.
     expect(printed).not.toHaveBeenCalled();
     printed.mockRestore();
   }
 }
 
-/** A Redis with a user `w` of these rights, and its address for that user. */
+/** A Redis with a user `w` that has these rights, and its URL for that user. */
 async function withUser(rights: string): Promise<{ readonly url: string; readonly admin: Redis }> {
   const redis = await startRedis();
   opened.push(() => redis.stop());
@@ -61,14 +61,14 @@ it.each([
   ['~* &* +@all -@write', 'and \\d+ more\\. Allow them'],
   ['~other:* &* +@all', 'use keys that begin with "connector-sync:". Allow them'],
   ['%R~* &* +@all', 'use keys that begin with "connector-sync:". Allow them'],
-])('names what a user with the rights %s may not do', async (rights, told) => {
+])('names the missing rights of a user with %s', async (rights, told) => {
   const { url, admin } = await withUser(rights);
   const pattern = new RegExp(`^Redis at HOST does not let its user "w" .*${told}`);
   expect(await toldOf(url)).toMatch(pattern);
   expect(await admin.keys('*')).toEqual([]);
 });
 
-it('needs no more than the rights that are documented, and leaves no key behind', async () => {
+it('needs only the documented rights, and leaves no keys', async () => {
   const [, rights = ''] =
     /ACL SETUSER connector-sync on >\S+ (?<rights>.+)$/m.exec(readFileSync('docs/operations.md', 'utf8')) ??
     [];
@@ -77,7 +77,7 @@ it('needs no more than the rights that are documented, and leaves no key behind'
   expect(await admin.keys('*')).toEqual([]);
 });
 
-it('tells a replica, one that loads, and one that has no room', async () => {
+it('reports a replica, a loading server, and one at maxclients', async () => {
   const replica = await startRedis({ config: { replicaof: '127.0.0.1 1' } });
   opened.push(() => replica.stop());
   expect(await toldOf(replica.url)).toBe(
@@ -109,16 +109,14 @@ it('tells a replica, one that loads, and one that has no room', async () => {
     await other.ping();
     opened.push(() => other.disconnect());
   }
-  expect(await toldOf(full.url)).toMatch(
-    /^Redis at HOST has no room for another connection \(maxclients\)\./,
-  );
+  expect(await toldOf(full.url)).toMatch(/^Redis at HOST accepts no more connections \(maxclients\)\./);
 });
 
-it('tells TLS from none, both ways, and a certificate that is not trusted', async () => {
+it('reports missing TLS on either side, and an untrusted certificate', async () => {
   const plain = await startRedis();
   opened.push(() => plain.stop());
   expect(await toldOf(plain.url.replace('redis:', 'rediss:'))).toMatch(
-    /^Redis at HOST does not answer by TLS: .* begin redis\.url with redis:\/\/ instead of rediss:\/\/\.$/,
+    /^Redis at HOST does not answer over TLS: .* begin redis\.url with redis:\/\/ instead of rediss:\/\/\.$/,
   );
   const [key, cert] = ['key', 'cert'].map((name) => readFileSync(`test/fixtures/tls/${name}.pem`));
   const tls = await listening(createTlsServer({ key, cert }));

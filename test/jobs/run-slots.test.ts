@@ -16,7 +16,7 @@ import {
 const never = new AbortController().signal;
 
 describe('run slots', () => {
-  it('go to the run with the lowest priority first, as many at a time as there are', async () => {
+  it('go to the run with the lowest priority first, up to the limit', async () => {
     const slots = openRunSlots(1, () => undefined);
     const order: string[] = [];
     const first = await slots.take({ priority: 5, patienceMs: 60_000, signal: never });
@@ -30,7 +30,7 @@ describe('run slots', () => {
     expect(order).toEqual(['priority 0', 'priority 3', 'priority 9']);
   });
 
-  it('are not waited for longer than asked, nor after an abort, and are told to be free once no run waits', async () => {
+  it('end a wait after its patience or an abort, and call onFree when no run waits', async () => {
     let freed = 0;
     const slots = openRunSlots(1, () => (freed += 1));
     const held = await slots.take({ priority: 0, patienceMs: 1, signal: never });
@@ -72,7 +72,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
     }
   };
 
-  it('makes so many runs at a time, and in the end all of them', async () => {
+  it('runs up to the limit at a time, and in the end all of them', async () => {
     let [running, most] = [0, 0];
     const ended = collect<string>();
     await bench.start(
@@ -80,7 +80,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
       async (name) => {
         running += 1;
         most = Math.max(most, running);
-        // Long enough for a job of the other sink to be taken and to wait.
+        // Long enough that a job of the other sink is taken and waits for a slot.
         await eventually(async () => (await bench.syncs.getJobCounts('waiting'))['waiting'] === 0);
         running -= 1;
         ended.add(name);
@@ -92,7 +92,7 @@ describe('a worker with fewer slots than its sinks could use', () => {
     expect(most).toBe(1);
   });
 
-  it('gives jobs that it cannot start back to another worker, and takes jobs again when a slot is free', async () => {
+  it('returns jobs that it cannot start to another worker, and takes jobs again when a slot is free', async () => {
     const lakeJobs = new Queue(`syncs-${lake.id}`, { connection: bench.client, prefix });
     let release = (): void => undefined;
     const released = new Promise<void>((resolve) => (release = resolve));

@@ -17,9 +17,14 @@ const thrown = (error: unknown): Ending => ({ kind: 'thrown', error });
 const resumeAt = '2026-01-01T01:00:00.000Z';
 
 it.each<[string, Ending, Partial<Circumstances>, object]>([
-  ['a good run', ended(ok), {}, { kind: 'complete', outcome: 'ok' }],
-  ['a good run of a stopping worker', ended(ok), { isStopping: true }, { kind: 'complete' }],
-  ['a run that ended early for quiet', ended({ ...ok, resumeAt }), {}, { untilMs: Date.parse(resumeAt) }],
+  ['an ok run', ended(ok), {}, { kind: 'complete', outcome: 'ok' }],
+  ['an ok run of a stopping worker', ended(ok), { isStopping: true }, { kind: 'complete' }],
+  [
+    'a run that ended early because the service asked for a pause',
+    ended({ ...ok, resumeAt }),
+    {},
+    { untilMs: Date.parse(resumeAt) },
+  ],
   [
     'an interrupted run of a stopping worker',
     ended(interrupted),
@@ -40,21 +45,21 @@ it.each<[string, Ending, Partial<Circumstances>, object]>([
     {},
     { kind: 'fail', code: 'INTERNAL', isFinal: false },
   ],
-  ['a backfill with more to do', ended(ok, false), {}, { kind: 'delay', untilMs: 1_005_000, end: 'delayed' }],
+  ['an unfinished backfill', ended(ok, false), {}, { kind: 'delay', untilMs: 1_005_000, end: 'delayed' }],
   [
-    'a withdrawn backfill',
+    'a cancelled backfill',
     ended(ok, false),
     { isWithdrawn: true },
     { kind: 'complete', outcome: 'cancelled' },
   ],
   [
-    'a withdrawn backfill that is done',
+    'a cancelled backfill that is done',
     ended(ok),
     { isWithdrawn: true },
     { kind: 'complete', outcome: 'ok' },
   ],
   [
-    'a connector that another process holds',
+    'a connector that another process has locked',
     thrown(new SyncError('x', { code: 'CONNECTOR_BUSY', recovery: 'stop' })),
     {},
     { kind: 'delay', untilMs: 1_008_000, end: 'busy' },

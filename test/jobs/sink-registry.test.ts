@@ -25,7 +25,7 @@ beforeEach(async () => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe('the registry of sinks', () => {
-  it('learns a sink from the first worker that serves it', async () => {
+  it('registers a sink when the first worker serves it', async () => {
     expect(await bench.queues.registeredSink('warehouse')).toBeNull();
     await start();
     expect(await bench.queues.registeredSink('warehouse')).toEqual({
@@ -36,7 +36,7 @@ describe('the registry of sinks', () => {
     await start();
   });
 
-  it('refuses a worker with another file of that name, and names both', async () => {
+  it('rejects a worker with another file under the same name, and names both files', async () => {
     await register(elsewhere);
     const starting = start();
     await expect(starting).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE', recovery: 'stop' });
@@ -45,13 +45,13 @@ describe('the registry of sinks', () => {
     expect(await bench.ticks.getJobSchedulersCount()).toBe(0);
   });
 
-  it('follows a file that moved', async () => {
+  it('updates the place of a file that moved', async () => {
     await register({ ...elsewhere, id: 'w1' });
     await start();
     expect(await bench.queues.registeredSink('warehouse')).toMatchObject({ place: '/data/warehouse.db' });
   });
 
-  it('lets a new file at the same place take over, and forgets what was queued for the old one', async () => {
+  it('lets a new file at the same place take over, and removes the queued jobs of the old one', async () => {
     const old = { ...warehouse, id: 'w0' };
     const connectors = connectorsOf({ newsletter: daily });
     await bench.queues.apply({ connectors, sinks: [old], paused: emptyLedger.paused, takeOver: [] });
@@ -62,7 +62,7 @@ describe('the registry of sinks', () => {
     expect(bench.lines.find(({ level }) => level === 'warn')).toMatchObject({ facts: { sink: 'warehouse' } });
   });
 
-  it('takes over from a file that is gone for good when it is told to', async () => {
+  it('takes over from a permanently lost file with --take-over', async () => {
     await register(elsewhere);
     const options = { connectors: connectorsOf({ newsletter: daily }), sinks: [warehouse] };
     const apply = (takeOver: readonly string[]): Promise<unknown> =>
@@ -72,9 +72,9 @@ describe('the registry of sinks', () => {
     await start();
   });
 
-  it('says so when something foreign is in its place', async () => {
+  it('rejects an unknown value in the registry', async () => {
     await bench.client.hset(sinksKey(prefix), 'warehouse', 'not ours');
-    await expect(start()).rejects.toThrow(/something foreign was found/);
+    await expect(start()).rejects.toThrow(/found an unknown value/);
   });
 });
 

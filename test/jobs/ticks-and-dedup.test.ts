@@ -39,7 +39,7 @@ describe('ticks', () => {
   it.each([
     ['interval', every(200)],
     ['cron pattern', everySecond],
-  ])('run a connector again and again by its %s', async (_, schedule) => {
+  ])('run a connector repeatedly by its %s', async (_, schedule) => {
     const runs = collect<string>();
     await bench.start({ newsletter: schedule }, (name) => {
       runs.add(name);
@@ -50,7 +50,7 @@ describe('ticks', () => {
     expect(started).toMatchObject({ connector: newsletter, reason: 'schedule' });
   });
 
-  it('never run one connector twice at a time, however long a run takes', async () => {
+  it('never run one connector twice at the same time, however long a run takes', async () => {
     const started = collect<string>();
     let parallel = 0;
     let most = 0;
@@ -73,7 +73,7 @@ describe('ticks', () => {
     finish.shift()?.();
   });
 
-  it('lead to a job in the queue of their sink, also one that this worker does not serve', async () => {
+  it('add a job to the queue of their sink, even if this worker does not serve it', async () => {
     const { process } = ticksOf({});
     await process(tick({ sink: 'another-sink', connector: 'elsewhere' }, Date.now()));
     const queues = openQueueSet(bench.client, prefix, () => undefined);
@@ -81,32 +81,32 @@ describe('ticks', () => {
     expect(job?.data).toMatchObject({ connector: 'elsewhere', kind: 'sync', reason: 'schedule' });
   });
 
-  it('carry when they were meant, however late they come', async () => {
+  it('keep their due time, however late they are processed', async () => {
     await bench.ticks.upsertJobScheduler(
       `${warehouse.id}:newsletter`,
       { pattern: everySecond.kind === 'cron' ? everySecond.pattern : '', tz: 'UTC' },
       { name: 'tick', data: { sink: warehouse.id, connector: 'newsletter' } },
     );
     const next = (await bench.ticks.getJobScheduler(`${warehouse.id}:newsletter`))?.next ?? 0;
-    // Lateness itself is what is tested here.
+    // Real time on purpose: the tick must be late.
     await pause(next + 1500 - Date.now());
     const due = collect<unknown>();
     const { process } = ticksOf({});
     const [job] = await bench.ticks.getJobs(['delayed', 'waiting']);
-    if (job === undefined) throw new Error('a scheduler should have made a job');
+    if (job === undefined) throw new Error('the scheduler added no job');
     await process(job);
     for (const sync of await bench.syncs.getJobs(['waiting', 'prioritized'])) due.add(sync.data.due);
     expect(due.values).toEqual([next]);
   });
 
-  it('of another deployment follow no schedule of this one', async () => {
+  it('of another deployment ignore the schedules of this one', async () => {
     const { process, now } = ticksOf({ newsletter: cron('0 3 * * *', { missed: 'skip' }) });
     await process(tick({ sink: 'another-sink', connector: newsletter }, now() - 61_000));
     const queues = openQueueSet(bench.client, prefix, () => undefined);
     expect(await queues.syncs('another-sink').getJobCountByTypes('waiting', 'prioritized')).toBe(1);
   });
 
-  it('that come more than a minute late are left out where missed runs are to be skipped', async () => {
+  it('more than a minute late are skipped with `missed: skip`', async () => {
     const { process, lines, now } = ticksOf({
       newsletter: cron('0 3 * * *', { missed: 'skip' }),
       wiki: cron('0 3 * * *'),
@@ -122,10 +122,10 @@ describe('ticks', () => {
   });
 });
 
-describe('ticks while Redis refuses to work', () => {
+describe('ticks while Redis rejects commands', () => {
   const refuse = (): Promise<unknown> => bench.client.config('SET', 'maxmemory', '1');
 
-  it('wait until it does, however long that takes', async () => {
+  it('wait until it accepts them, however long that takes', async () => {
     const { process, errors, now } = ticksOf({ newsletter: cron('0 3 * * *') });
     await refuse();
     const processed = process(tick({ sink: warehouse.id, connector: newsletter }, now()));
@@ -135,7 +135,7 @@ describe('ticks while Redis refuses to work', () => {
     expect(await bench.syncs.getJobCountByTypes('waiting', 'prioritized')).toBe(1);
   });
 
-  it('go back when the worker stops', async () => {
+  it('go back to the queue when the worker stops', async () => {
     const { process, errors, stop, now } = ticksOf({ newsletter: cron('0 3 * * *') });
     await refuse();
     const processed = process(tick({ sink: warehouse.id, connector: newsletter }, now()));
@@ -145,13 +145,13 @@ describe('ticks while Redis refuses to work', () => {
   });
 });
 
-describe('the place of a connector in its queue', () => {
+describe('the deduplication key of a connector', () => {
   const put = (): Promise<AddedJob> =>
     addSync(bench.syncs, { connector: newsletter, reason: 'schedule', due: null }, { retryDelayMs: 100 });
 
   it.each<[string, (id: string) => Promise<unknown>]>([
     [
-      'has failed without leaving it',
+      'has failed without releasing it',
       async (id) => {
         await bench.client.hdel(bench.syncs.toKey(id), 'deid');
         const worker = new Worker(bench.syncs.name, () => Promise.reject(new UnrecoverableError('no')), {
@@ -162,8 +162,8 @@ describe('the place of a connector in its queue', () => {
         await worker.close();
       },
     ],
-    ['lies in no list any more', (id) => bench.client.lrem(bench.syncs.toKey('wait'), 1, id)],
-    ['is gone', (id) => bench.client.del(bench.syncs.toKey(id))],
+    ['is in no list', (id) => bench.client.lrem(bench.syncs.toKey('wait'), 1, id)],
+    ['no longer exists', (id) => bench.client.del(bench.syncs.toKey(id))],
   ])('is taken from a job that %s', async (_, spoil) => {
     const first = await put();
     await spoil(first.id);
@@ -174,7 +174,7 @@ describe('the place of a connector in its queue', () => {
 });
 
 describe('jitter', () => {
-  it('puts each connector off by a fixed time of its own below the limit', async () => {
+  it('delays each connector by a fixed time below the limit', async () => {
     const jitterMs = 600_000;
     const { process, now } = ticksOf({ newsletter: cron('0 3 * * *', { jitterMs }) });
     await process(tick({ sink: warehouse.id, connector: newsletter }, now()));
@@ -185,7 +185,7 @@ describe('jitter', () => {
     const names = Array.from({ length: 200 }, (_, index) => `connector-${index}`);
     const offsets = names.map((name) => jitterOffset(name as typeof newsletter, jitterMs));
     expect(Math.max(...offsets)).toBeLessThan(jitterMs);
-    // Spread over the whole time: each tenth of it has some.
+    // Spread over the whole range: each tenth has some.
     const tenths = new Set(offsets.map((one) => Math.floor(one / (jitterMs / 10))));
     expect([...tenths].sort((left, right) => left - right)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
@@ -217,7 +217,7 @@ function ticksOf(schedules: Schedules): {
   return { process, lines, errors, stop: () => stopping.abort(), now: () => clock.now() };
 }
 
-/** A tick as a scheduler makes it: ahead of its time, delayed until then. */
+/** A tick as a scheduler adds it: ahead of time, delayed until its due time. */
 function tick(data: object, dueMs: number): Job {
   return { data, timestamp: dueMs - 5000, opts: { delay: 5000 } } as Job;
 }

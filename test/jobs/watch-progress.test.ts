@@ -18,20 +18,20 @@ import {
 } from './worker-bench.ts';
 
 let bench: WorkerBench;
-let road: Road;
+let proxy: RedisProxy;
 
 beforeEach(async () => {
   bench = await openWorkerBench();
-  road = await openRoad(bench.redis.port);
+  proxy = await openRedisProxy(bench.redis.port);
 });
 
 afterEach(async () => {
-  road.close();
+  proxy.close();
   await bench[Symbol.asyncDispose]();
 });
 
 describe('the watchdog', () => {
-  it('ends a worker whose connections died without a word while jobs wait', async () => {
+  it('ends a worker whose connections broke without an error while jobs wait', async () => {
     const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
       settings: overRoad({ newsletter: yearly }),
       timings: { watchdogMs: 500 },
@@ -39,20 +39,20 @@ describe('the watchdog', () => {
     });
     await addNow(newsletter);
     await bench.untilEvents(isEnd('done'));
-    // Only the connection that answers questions stays: Redis is there, and nothing is taken.
-    road.freezeTakers();
+    // Only the connection for queries stays open: Redis answers, but no job is taken.
+    proxy.freezeWorkers();
     await addNow(wiki);
     await expect(worker.ended).rejects.toMatchObject({
       code: 'WORKER_STUCK',
       message: expect.stringMatching(
-        /^A worker should take the jobs that wait; 1 wait and none was taken/,
+        /^The worker is stuck: Redis answers and jobs wait \(1\), but it took none for /,
       ) as string,
     });
-    expect((await worker.state()).problems).toEqual([expect.stringContaining('none was taken') as string]);
+    expect((await worker.state()).problems).toEqual([expect.stringContaining('it took none') as string]);
     await worker.stop();
   });
 
-  it('says nothing while all places are taken, nor while nothing waits', async () => {
+  it('does not act while all slots are taken, nor while no job waits', async () => {
     const begun = collect<string>();
     const ends: string[] = [];
     const worker = await bench.start(
@@ -67,7 +67,7 @@ describe('the watchdog', () => {
     await addNow(newsletter);
     await begun.until(1);
     await addNow(wiki);
-    // Long enough for the watchdog to look several times: that is what is tested.
+    // Long enough for several checks of the watchdog.
     await pause(700);
     expect(ends).toEqual([]);
     await worker.stop();
@@ -75,7 +75,7 @@ describe('the watchdog', () => {
     expect(ends).toEqual(['stopped']);
   });
 
-  it('says nothing while Redis is away', async () => {
+  it('does not act while Redis is down', async () => {
     const worker = await bench.start({ newsletter: yearly }, () => Promise.resolve(ok), {
       timings: { watchdogMs: 100 },
       graceMs: 300,
@@ -93,7 +93,7 @@ describe('the watchdog', () => {
 
 function overRoad(schedules: Parameters<WorkerBench['settings']>[0]): ReturnType<WorkerBench['settings']> {
   const settings = bench.settings(schedules);
-  const url = new Secret(`redis://:${password}@127.0.0.1:${road.port}`);
+  const url = new Secret(`redis://:${password}@127.0.0.1:${proxy.port}`);
   return { ...settings, redis: { ...settings.redis, url } };
 }
 
@@ -101,17 +101,17 @@ async function addNow(connector: typeof newsletter): Promise<void> {
   await addSync(bench.syncs, { connector, reason: 'manual', due: null }, { retryDelayMs: 100 });
 }
 
-/** The way to Redis, on which connections can go quiet without being closed, as behind a firewall that forgot them. */
-interface Road {
+/** A proxy to Redis that can silence connections without closing them, like a firewall that dropped their state. */
+interface RedisProxy {
   readonly port: number;
-  /** Nothing passes any more on connections that ever took a job or waited for one, and on new ones. */
-  freezeTakers(): void;
+  /** Drops all traffic of connections that ever took a job or waited for one, and of new connections. */
+  freezeWorkers(): void;
   close(): void;
 }
 
-async function openRoad(redisPort: number): Promise<Road> {
+async function openRedisProxy(redisPort: number): Promise<RedisProxy> {
   const sockets = new Set<Socket>();
-  const takers = new Set<Socket>();
+  const workers = new Set<Socket>();
   let isFrozen = false;
   const server: Server = createServer((inner) => {
     const outer = connect(redisPort, '127.0.0.1');
@@ -120,25 +120,25 @@ async function openRoad(redisPort: number): Promise<Road> {
       socket.on('error', () => undefined);
       socket.on('close', () => socket === inner && outer.destroy());
     }
-    if (isFrozen) takers.add(inner);
+    if (isFrozen) workers.add(inner);
     inner.on('data', (data) => {
-      // A script that is given a lock's length, or a wait for a marker: both are a taker's.
-      // Not every connection that has tried the command at its start.
+      // A connection that takes jobs runs a script with a lock duration, or waits for a marker. BZPOPMIN alone proves
+      // nothing: every connection tries it once when the rights are checked.
       if (/bzpopmin\r\n\$\d+\r\n[^{\r]+:marker|lockDuration/i.test(data.toString('latin1'))) {
-        takers.add(inner);
+        workers.add(inner);
       }
-      if (!(isFrozen && takers.has(inner))) outer.write(data);
+      if (!(isFrozen && workers.has(inner))) outer.write(data);
     });
     outer.on('data', (data) => {
-      if (!(isFrozen && takers.has(inner))) inner.write(data);
+      if (!(isFrozen && workers.has(inner))) inner.write(data);
     });
   }).listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('a TCP server should have a port');
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP port');
   return {
     port: address.port,
-    freezeTakers: () => {
+    freezeWorkers: () => {
       isFrozen = true;
     },
     close: () => {

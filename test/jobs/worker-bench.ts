@@ -21,7 +21,7 @@ export const wiki = nameOf('wiki');
 type ScheduleOptions = Partial<Pick<Schedule, 'jitterMs' | 'missed'>>;
 type CronSchedule = Extract<Schedule, { kind: 'cron' }>;
 
-/** Never by itself: for connectors whose jobs the test adds. */
+/** A schedule that never fires, for connectors whose jobs the test adds. */
 export const yearly = cron('0 0 1 1 *');
 export const everySecond = cron('* * * * * *');
 
@@ -49,10 +49,10 @@ export interface BenchLine {
   readonly message: string;
 }
 
-/** A private Redis, and workers over it whose runs are whatever a test says. */
+/** A private Redis with workers whose runs the test defines. */
 export interface WorkerBench extends AsyncDisposable {
   readonly redis: PrivateRedis;
-  /** A client of the test's own. */
+  /** A separate client for the test. */
   readonly client: Redis;
   readonly syncs: Queue;
   readonly ticks: Queue;
@@ -65,13 +65,13 @@ export interface WorkerBench extends AsyncDisposable {
     runConnector: RunConnector,
     more?: Partial<WorkerOptions>,
   ): Promise<RunningWorker>;
-  /** Resolves when as many events as that, past or to come, are of that kind. */
+  /** Resolves when that many matching events, past or future, have been observed. */
   untilEvents(matches: (event: WorkerEvent) => boolean, count?: number): Promise<readonly WorkerEvent[]>;
 }
 
 export type Schedules = Readonly<Record<string, Schedule | null>>;
 
-/** A lock of 2 s, so that a test of a crash does not take as long as one does in earnest. */
+/** A lock of 2 s, so that crash tests are shorter than with the default timings. */
 export const shortTimings = {
   lockMs: 2000,
   stalledMs: 500,
@@ -161,7 +161,7 @@ export const emptyLedger = {
   lost: () => Promise.resolve(null),
 };
 
-/** A ledger that knows one last run. */
+/** A ledger with one last run. */
 export function ledgerWith(last: () => LastRun | null): WorkerOptions['ledger'] {
   return { ...emptyLedger, lastRun: () => Promise.resolve(last()) };
 }
@@ -181,7 +181,7 @@ export function isEnd(
   return (event) => event.kind === 'job-ended' && event.end === end;
 }
 
-/** Runs until it is aborted, as a long one does. */
+/** A long run, which ends when it is aborted. */
 export function untilAborted(begun: () => void = () => undefined): RunConnector {
   return (_, { signal }) =>
     new Promise((resolve) => {
@@ -193,11 +193,11 @@ export function untilAborted(begun: () => void = () => undefined): RunConnector 
 export interface Collected<Value> {
   readonly values: readonly Value[];
   readonly add: (value: Value) => void;
-  /** Resolves when there are so many, with all of them. */
+  /** Resolves with all values when there are that many. */
   until(count: number): Promise<readonly Value[]>;
 }
 
-/** Values that come one by one, for tests that wait for some of them. */
+/** Collects values, and lets tests wait for a number of them. */
 export function collect<Value>(): Collected<Value> {
   const values: Value[] = [];
   const waiting = new Set<() => void>();
@@ -220,7 +220,7 @@ export function collect<Value>(): Collected<Value> {
   };
 }
 
-/** Resolves when it is true, asked every few milliseconds: for what Redis does without telling. */
+/** Polls every few milliseconds until the condition is true, for changes in Redis that emit no event. */
 export async function eventually(isTrue: () => Promise<boolean>): Promise<void> {
   while (!(await isTrue())) await pause(20);
 }

@@ -4,50 +4,50 @@ import { systemClock, type Clock } from '../../core/clock.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { RedisSettings } from '../../settings/settings.ts';
 import { connectRedis } from '../connect-redis.ts';
-import { openRedisPatience, type AskRedis } from './redis-patience.ts';
+import { openRedisBackoff, type AskRedis } from './redis-backoff.ts';
 import { openSharedPace } from './shared-pace.ts';
 import { openSharedSlots } from './shared-slots.ts';
 
-/** Rate and concurrency per account, kept in Redis. Disposing it releases what all its budgets hold and closes the connection. */
+/** Rate and concurrency per account, kept in Redis. Disposing it releases the slots of all its budgets and closes the connection. */
 export interface SharedBudgets extends AsyncDisposable {
-  /** Sends nothing yet. The caller may dispose the budget by itself, which releases what it holds. */
+  /** Sends no command yet. The caller may dispose a single budget, which releases its slots. */
   open(limits: AccountLimits): SharedBudget;
 }
 
 export interface AccountLimits {
-  /** Whatever tells accounts apart; only its hash reaches Redis. */
+  /** Identifies the account; only its hash reaches Redis. */
   readonly account: string;
   readonly requestsPerSecond: number;
-  /** Calls on their way at a time. */
+  /** Concurrent calls. */
   readonly concurrency: number;
-  /** A longer pause is not waited for: `ThrottledError`. */
+  /** A longer pause throws `ThrottledError` instead of waiting. */
   readonly maxWaitMs: number;
 }
 
 export interface BudgetTimings {
-  /** A killed process's calls count for this long. */
+  /** The slots of a killed process stay locked for this long. */
   readonly lockMs: number;
-  /** After a throttle, the rate doubles back each time this has passed. */
+  /** After a throttle, the rate doubles each time this interval passes, up to the full rate. */
   readonly recoverEveryMs: number;
 }
 
 export interface SharedBudgetsOptions {
   readonly redis: Pick<RedisSettings, 'url' | 'prefix'>;
-  /** Hears each failure of Redis, which is no failure of a call; there may be many. */
+  /** Called for each Redis error, of which there may be many. Calls do not fail because of them. */
   readonly onError: (error: Error) => void;
   readonly clock?: Clock;
-  /** Tests shorten what they would wait for. */
+  /** Tests shorten these. */
   readonly timings?: Partial<BudgetTimings>;
 }
 
 const defaultTimings: BudgetTimings = { lockMs: 15_000, recoverEveryMs: 10_000 };
 const answerWithinMs = 2_000;
 
-/** Throws `SyncError` QUEUE_UNAVAILABLE where no Redis answers within 2 s. One that goes away later holds nobody up. */
+/** Throws `SyncError` QUEUE_UNAVAILABLE if Redis does not answer within 2 s. A later outage does not block calls. */
 export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<SharedBudgets> {
   const { clock = systemClock } = options;
   const settings = {
-    // Nothing waits for a connection that is gone: neither what is asked then nor what was on its way.
+    // Commands fail at once while the connection is down, both new ones and those in flight.
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     commandTimeout: answerWithinMs,
@@ -56,11 +56,11 @@ export async function openSharedBudgets(options: SharedBudgetsOptions): Promise<
   const connection = await connectRedis(options.redis, settings);
   let isClosed = false;
   const onError = (error: Error): void => {
-    // A call that was broken off may still be asking; that it gets no answer then is no failure of Redis.
+    // After closing, a command of a cancelled call may still be in flight; its failure is not a Redis error.
     if (!isClosed) options.onError(error);
   };
   connection.redis.on('error', onError);
-  const shared = { redis: connection.redis, ask: openRedisPatience(clock, onError), clock };
+  const shared = { redis: connection.redis, ask: openRedisBackoff(clock, onError), clock };
   const timings = { ...defaultTimings, ...options.timings };
   const opened = new Set<SharedBudget>();
 
@@ -94,7 +94,7 @@ function openSharedBudget(
   const pace = openSharedPace({ ...shared, ...timings, ...limits, key });
   return {
     async enter(signal) {
-      // The slot first: a turn of the pace is for this moment, and would pile up with others while waiting for a slot.
+      // The slot first: a turn of the pace is valid now, and turns would accumulate while callers wait for slots.
       const turn = await slots.take(signal);
       try {
         await pace.turn(signal);

@@ -2,46 +2,46 @@ import type { Redis } from 'ioredis';
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible';
 import type { Clock } from '../../core/clock.ts';
 import { ThrottledError } from '../../core/errors.ts';
-import type { AskRedis } from './redis-patience.ts';
+import type { AskRedis } from './redis-backoff.ts';
 
-/** When the next call of any process may start: a rate, that a throttle pauses and slows. */
+/** A rate limit shared by all processes. A throttle pauses it, then slows it down. */
 export interface SharedPace {
-  /** Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's reason. */
+  /** Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's reason if aborted. */
   turn(signal: AbortSignal): Promise<void>;
-  /** Nobody starts for `waitMs`, and then at half the rate (a quarter, an eighth, ...) for a while. Never rejects. */
+  /** No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never rejects. */
   slowDown(waitMs: number): Promise<void>;
 }
 
 export interface SharedPaceOptions {
   readonly redis: Redis;
   readonly ask: AskRedis;
-  /** Begins the account's keys. */
+  /** Prefix of the account's keys. */
   readonly key: string;
   readonly requestsPerSecond: number;
   readonly maxWaitMs: number;
-  /** Without a throttle, the rate doubles back after this long. */
+  /** The rate doubles after each interval of this length without a throttle, up to the full rate. */
   readonly recoverEveryMs: number;
   readonly clock: Clock;
 }
 
 const leastWindowMs = 20;
-/** 1/16 of the rate is the slowest. */
+/** The lowest rate is 1/16 of the full rate. */
 const mostHalvings = 4;
-/** Answers to calls that were already on their way are one throttle, not many. */
+/** Throttle responses to calls that were already in flight count as one throttle. */
 const halveAtMostEveryMs = 1_000;
 
 /**
- * The limiter's own script counts whole seconds, and a call at the end of one and at the start of the next lets twice
- * the rate through. This one counts milliseconds, and a window begins with the call that opens it: with one call a
- * window no two calls are closer than 1000/rate ms, and no second sees more than the rate.
+ * The limiter's default script counts whole seconds: calls at the end of one second and the start of the next reach twice
+ * the rate. This script counts milliseconds, and a window starts with its first call: with one call per window, two calls
+ * are at least 1000/rate ms apart, and no second exceeds the rate.
  */
 const countInWindow = `
 redis.call('set', KEYS[1], 0, 'PX', ARGV[2], 'NX')
 return {redis.call('incrby', KEYS[1], ARGV[1]), redis.call('pttl', KEYS[1])}`;
 
 /**
- * Times are the remaining lives of keys, so that no machine's clock matters. Slowness lasts from the end of the pause
- * on; each throttle adds one step to it.
+ * Times are the TTLs of keys, so that the clocks of the machines do not matter. The slowdown starts at the end of the pause;
+ * each throttle extends it by one step.
  */
 const pauseAndSlow = `
 local paused = math.max(redis.call('pttl', KEYS[1]), 0)
@@ -54,8 +54,8 @@ if pause > 0 then redis.call('set', KEYS[1], 1, 'PX', pause) end
 if pause + slow > 0 then redis.call('set', KEYS[2], 1, 'PX', pause + slow) end`;
 
 /**
- * Above 50 a second a window holds several calls, so that it lasts 20 ms: a second may then see that many, less one,
- * above the rate.
+ * Above 50 calls a second a window holds several calls, so that it lasts at least 20 ms: a second may then exceed the rate
+ * by the calls of one window, minus one.
  */
 export function openSharedPace(options: SharedPaceOptions): SharedPace {
   const { redis, ask, key, maxWaitMs, recoverEveryMs, clock } = options;
@@ -66,12 +66,12 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
     storeClient: redis,
     keyPrefix: key,
     points: callsPerWindow,
-    // The limiter says seconds, and hands the figure to the script as it is: here it means milliseconds.
+    // Documented as seconds, but the limiter passes the number to the script unchanged; our script reads milliseconds.
     duration: windowMs,
     customIncrTtlLuaScript: countInWindow,
   });
 
-  /** How long to wait before asking again; 0: the call may start. */
+  /** `waitMs`: how long to wait before the next try; 0: the call may start. */
   const tryToStart = async (): Promise<{ pausedMs: number; waitMs: number }> => {
     const [pausedMs, slowMs] = await Promise.all([redis.pttl(keys.pause), redis.pttl(keys.slow)]);
     if (pausedMs > 0) return { pausedMs, waitMs: pausedMs };
@@ -94,7 +94,7 @@ export function openSharedPace(options: SharedPaceOptions): SharedPace {
         if (answer === null || answer.waitMs === 0) break;
         if (answer.pausedMs > maxWaitMs) {
           throw new ThrottledError(
-            'the service asked for a long pause, here or in another process; it is not over',
+            'the service asked this or another process for a long pause, which is not over yet',
             answer.pausedMs,
           );
         }

@@ -3,11 +3,11 @@ import type { Redis } from 'ioredis';
 import { Semaphore } from 'redis-semaphore';
 import type { Clock } from '../../core/clock.ts';
 import type { SharedTurn } from '../../core/shared-budget.ts';
-import type { AskRedis } from './redis-patience.ts';
+import type { AskRedis } from './redis-backoff.ts';
 
-/** The calls on their way at a time, over all processes. */
+/** Limits concurrent calls across all processes. */
 export interface SharedSlots extends AsyncDisposable {
-  /** Resolves when there is room. Rejects with the signal's reason alone; while Redis is away there is always room. */
+  /** Resolves when a slot is free, at once during a Redis outage. Rejects only with the signal's reason. */
   take(signal: AbortSignal): Promise<SharedTurn>;
 }
 
@@ -16,7 +16,7 @@ export interface SharedSlotsOptions {
   readonly ask: AskRedis;
   readonly key: string;
   readonly concurrency: number;
-  /** A killed process's slots are free after this long. */
+  /** The slots of a killed process become free after this long. */
   readonly lockMs: number;
   readonly clock: Clock;
 }
@@ -24,15 +24,15 @@ export interface SharedSlotsOptions {
 const askAgainMs = 50;
 
 /**
- * The semaphore compares the holders' own clocks. A slot is renewed every third of its life, so clocks may differ by the
- * other two thirds before one machine takes another's slots for dead.
+ * The semaphore compares the clocks of the holders. A slot is renewed after each third of its lock time, so clocks may
+ * differ by the other two thirds before one machine considers the slots of another expired.
  */
 export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
   const { redis, ask, key, concurrency, lockMs, clock } = options;
   const held = new Set<SharedTurn>();
   const waitingKey = `${key}:waiting`;
 
-  // One attempt at a time: waiting in between is ours. Renewing too: the semaphore's own lets an error of Redis end the process.
+  // We retry and renew ourselves: the semaphore's own renewal lets a Redis error crash the process.
   const limits = { lockTimeout: lockMs, acquireAttemptsLimit: 1, retryInterval: 0, refreshInterval: 0 };
   const asNew = (identifier: string): Semaphore =>
     new Semaphore(redis, key, concurrency, { ...limits, identifier });
@@ -41,11 +41,11 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
 
   const keep = async (identifier: string, released: AbortSignal): Promise<void> => {
     while (!released.aborted) {
-      // Rejects for the release alone, which the loop sees by itself.
+      // Rejects only on release, which the loop checks.
       await clock.sleep(lockMs / 3, released).catch(() => undefined);
       if (released.aborted) return;
       const isHeld = await ask(() => asHeld(identifier).tryAcquire());
-      // Redis has lost it, or was away when the call began: from now on the call counts, if there is room.
+      // Redis lost the slot or was down when the call started: take a slot now if one is free, so that the call counts.
       if (isHeld === false && !released.aborted) await ask(() => asNew(identifier).tryAcquire());
     }
   };
@@ -58,7 +58,7 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
         if (!held.delete(turn)) return;
         releasing.abort();
         await keeping;
-        // What cannot be given back, because Redis is away, is free after lockMs.
+        // If Redis is down, the slot expires after lockMs.
         await ask(() => asHeld(identifier).release());
       },
     };
@@ -70,7 +70,7 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
     async take(signal) {
       const identifier = randomUUID();
       signal.throwIfAborted();
-      // Whoever has just given a slot back would take it again before those who wait have asked: it goes in line with them.
+      // Without this delay a caller that has just released a slot would take it again before the waiting callers retry.
       if ((await ask(() => redis.exists(waitingKey))) === 1) {
         await clock.sleep(Math.random() * 2 * askAgainMs, signal);
       }

@@ -23,13 +23,13 @@ const servers: RecordingServer[] = [];
 afterEach(async () => {
   for (const { child } of running) child.kill('SIGKILL');
   const ended = await Promise.all(running.splice(0).map(({ result }) => result));
-  // Only now: a process that still runs would see its connections cut, and complain.
+  // Last: processes that still run would report closed connections.
   await Promise.all(servers.splice(0).map((server) => server[Symbol.asyncDispose]()));
   expect(ended.map(({ stderr }) => stderr).filter((text) => text !== '')).toEqual([]);
 });
 
 describe('processes that share an account', () => {
-  it('keep one rate together: four at 10 a second', async () => {
+  it('share one rate limit: four processes at 10 calls a second', async () => {
     const server = await startServer({ processes: 4 });
     for (const name of ['a', 'b', 'c', 'd']) fire(server, name, { requestsPerSecond: 10 });
     await server.until((arrivals) => arrivals.length > 48);
@@ -42,7 +42,7 @@ describe('processes that share an account', () => {
     expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(4);
   });
 
-  it('are all quiet when one is throttled, then slower, then as fast as before', async () => {
+  it('all pause when one is throttled, then slow down, then return to the full rate', async () => {
     let throttledAt = Number.POSITIVE_INFINITY;
     const server = await startServer({
       processes: 4,
@@ -61,7 +61,7 @@ describe('processes that share an account', () => {
     const between = (from: number, to: number): number =>
       countBetween(server.arrivals, throttledAt + from, throttledAt + to);
     const figures = {
-      // Calls that were on their way when the service said so.
+      // Calls in flight when the service throttled.
       underWay: between(1, 150),
       quiet: between(150, 1_000),
       slower: between(1_000, 3_000) / 2,
@@ -79,17 +79,17 @@ describe('processes that share an account', () => {
     expect(mostInASecond(server.arrivals)).toBeLessThanOrEqual(11);
   });
 
-  it('have no more calls on their way together than one may', async () => {
+  it('share one concurrency limit', async () => {
     const server = await startServer({
       processes: 3,
       answer: async (response) => {
-        // Longer than it takes to ask for a place again: so that the places are all taken now and then.
+        // Longer than the retry interval for a slot, so that at times all slots are taken.
         await systemClock.sleep(120);
         response.end();
       },
     });
     for (const name of ['a', 'b', 'c']) fire(server, name, { requestsPerSecond: 1_000, concurrency: 3 });
-    // Who has just given a place back does not keep the others from it: each has its turn again and again.
+    // A process that releases a slot does not starve the others: each gets slots repeatedly.
     const callsOf = (arrivals: RecordingServer['arrivals'], name: string): number =>
       arrivals.filter(({ from }) => from === name).length;
     await server.until(
@@ -98,7 +98,7 @@ describe('processes that share an account', () => {
     expect(server.most()).toBe(3);
   });
 
-  it('get the places of one that was killed, and not those of one that is merely slow', async () => {
+  it('take over the slots of a killed process, but not those of a slow one', async () => {
     const lockMs = 1_500;
     const limits = { requestsPerSecond: 1_000, concurrency: 3, lockMs };
     const server = await startServer({
@@ -109,7 +109,7 @@ describe('processes that share an account', () => {
     const slow = fire(server, 'slow', limits);
     await server.until((arrivals) => arrivals.length === 3);
     fire(server, 'next', limits);
-    // Time is what this is about: a place is renewed for as long as its call lasts.
+    // Real time on purpose: a slot is renewed for as long as its call lasts.
     await systemClock.sleep(2.5 * lockMs);
     expect(server.arrivals.map(({ from }) => from)).toEqual(['slow', 'slow', 'slow']);
     slow.child.kill('SIGKILL');
@@ -127,7 +127,7 @@ async function startServer(options: Parameters<typeof startRecordingServer>[0]):
   return server;
 }
 
-/** All that fire at one server share an account. */
+/** Processes that call the same server share an account. */
 function fire(
   server: RecordingServer,
   name: string,

@@ -2,25 +2,25 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 
 export interface Arrival {
-  /** Milliseconds since the server was started, by a clock that never jumps. */
+  /** Milliseconds since the server started, by a monotonic clock. */
   readonly at: number;
-  /** Which process sent it. */
+  /** The process that sent it. */
   readonly from: string;
 }
 
 export interface RecordingServer extends AsyncDisposable {
   readonly url: string;
   readonly arrivals: readonly Arrival[];
-  /** The most calls that were on their way at once. */
+  /** The highest number of concurrent calls. */
   readonly most: () => number;
-  /** Resolves when what has arrived is enough. */
+  /** Resolves when the recorded calls satisfy the condition. */
   until(isEnough: (arrivals: readonly Arrival[]) => boolean): Promise<void>;
   readonly now: () => number;
 }
 
 /**
- * A service behind a budget, that writes down what arrives and when. `GET /start` is answered to all at once, when
- * `processes` of them have asked: then none has fired before the others are there.
+ * A service behind a budget that records every call and its time. `GET /start` is answered when `processes` processes have
+ * asked, so that all start together.
  */
 export async function startRecordingServer(options: {
   readonly processes?: number;
@@ -53,7 +53,7 @@ export async function startRecordingServer(options: {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('a TCP server should have a port');
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP port');
 
   return {
     url: `http://127.0.0.1:${address.port}`,
@@ -79,7 +79,7 @@ export async function startRecordingServer(options: {
   };
 }
 
-/** Of every stretch of 1000 ms: the most arrivals that one holds. */
+/** The highest number of arrivals within any 1000 ms. */
 export function mostInASecond(arrivals: readonly Arrival[]): number {
   const times = arrivals.map(({ at }) => at).sort((a, b) => a - b);
   return Math.max(0, ...times.map((end) => times.filter((at) => at > end - 1_000 && at <= end).length));

@@ -52,7 +52,7 @@ const open = async (
 };
 
 describe('the keys of an account', () => {
-  it('all begin with the prefix, tell nothing of the account and expire', async () => {
+  it('start with the prefix, do not reveal the account and expire', async () => {
     const budget = await open({ requestsPerSecond: 0.1 });
     const turn = await budget.enter(never);
     await budget.slowDown(20_000);
@@ -72,7 +72,7 @@ describe('the keys of an account', () => {
     expect(await inspector.keys('*slots')).toEqual([]);
   });
 
-  it('belong to one account each', async () => {
+  it('are separate for each account', async () => {
     const [one, another] = [
       await open({ concurrency: 1 }),
       await open({ concurrency: 1, account: 'another' }),
@@ -84,7 +84,7 @@ describe('the keys of an account', () => {
 });
 
 describe('a high rate', () => {
-  it('is kept by several calls at a time: at most three above 200 in any second', async () => {
+  it('allows several calls per window: at most three above 200 in any second', async () => {
     const budgets = [
       await open({ requestsPerSecond: 200, concurrency: 40 }),
       await open({ requestsPerSecond: 200, concurrency: 40 }),
@@ -107,14 +107,14 @@ describe('a high rate', () => {
 });
 
 describe('a throttle', () => {
-  it('halves the rate once for all the calls that were on their way', async () => {
+  it('halves the rate once for all calls in flight', async () => {
     const budgets = [await open(), await open()];
     await Promise.all([...budgets, ...budgets].map((budget) => budget.slowDown(500)));
     expect(await remainingMs('slow')).toBeGreaterThan(9_000);
     expect(await remainingMs('slow')).toBeLessThanOrEqual(10_500);
   });
 
-  it('halves the rate again a second later, down to a sixteenth', async () => {
+  it('halves the rate again after a second, down to a sixteenth', async () => {
     const budget = await open({}, { recoverEveryMs: 60_000 });
     for (let halvings = 1; halvings <= 6; halvings += 1) {
       await budget.slowDown(0);
@@ -124,7 +124,7 @@ describe('a throttle', () => {
     }
   });
 
-  it('makes a pause longer, never shorter, and slowness begins when it is over', async () => {
+  it('extends a pause but never shortens it; the slowdown starts at its end', async () => {
     const budget = await open();
     await budget.slowDown(20_000);
     await budget.slowDown(5_000);
@@ -136,7 +136,7 @@ describe('a throttle', () => {
     expect(await remainingMs('slow')).toBeLessThanOrEqual(50_000);
   });
 
-  it('that asks for a long pause is told to every process, with what remains of it', async () => {
+  it('with a long pause throws in every process, with the remaining time', async () => {
     const [told, another] = [await open(), await open({ concurrency: 1 })];
     await told.slowDown(90_000);
     for (let attempt = 0; attempt < 2; attempt += 1) {
@@ -145,7 +145,7 @@ describe('a throttle', () => {
       expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle' });
       expect(error).toHaveProperty('retryAfterMs', expect.closeTo(89_000, -4));
     }
-    // Its place is free again, though it never started.
+    // Its slot is released, though its call never started.
     expect(await inspector.keys('*slots')).toEqual([]);
   });
 });
@@ -153,30 +153,27 @@ describe('a throttle', () => {
 describe('a wait', () => {
   const reason = new Error('stopped by test');
   it.each<[string, Partial<AccountLimits>, (budget: SharedBudget) => Promise<unknown>]>([
-    ['a place', { concurrency: 1 }, (budget) => budget.enter(never)],
+    ['a slot', { concurrency: 1 }, (budget) => budget.enter(never)],
     ['the rate', { requestsPerSecond: 0.001 }, (budget) => budget.enter(never)],
     ['the end of a pause', {}, (budget) => budget.slowDown(20_000)],
-  ])(
-    'for %s is given up when the signal is aborted, and leaves nothing taken',
-    async (_for, limits, first) => {
-      const budget = await open(limits);
-      await first(budget);
-      const taken = await placesTaken();
-      const controller = new AbortController();
-      const call = budget.enter(controller.signal).then(
-        () => 'started',
-        (error: unknown) => error,
-      );
-      // Whether it asks or sleeps by then: it waits, and would for much longer.
-      const waiting = systemClock.sleep(100).then(() => 'waiting');
-      expect(await Promise.race([call, waiting])).toBe('waiting');
-      controller.abort(reason);
-      expect(await call).toBe(reason);
-      expect(await placesTaken()).toBe(taken);
-    },
-  );
+  ])('for %s ends when the signal is aborted, and leaves no slot taken', async (_for, limits, first) => {
+    const budget = await open(limits);
+    await first(budget);
+    const taken = await placesTaken();
+    const controller = new AbortController();
+    const call = budget.enter(controller.signal).then(
+      () => 'started',
+      (error: unknown) => error,
+    );
+    // It may be asking or sleeping now; either way it waits, and would for much longer.
+    const waiting = systemClock.sleep(100).then(() => 'waiting');
+    expect(await Promise.race([call, waiting])).toBe('waiting');
+    controller.abort(reason);
+    expect(await call).toBe(reason);
+    expect(await placesTaken()).toBe(taken);
+  });
 
-  it('does not begin when the signal was aborted before', async () => {
+  it('does not start if the signal is already aborted', async () => {
     const budget = await open();
     await expect(budget.enter(AbortSignal.abort(reason))).rejects.toBe(reason);
     expect(await inspector.keys('*')).toEqual([]);
@@ -184,7 +181,7 @@ describe('a wait', () => {
 });
 
 describe('a budget that is disposed', () => {
-  it('releases the places it holds', async () => {
+  it('releases its slots', async () => {
     const budget = await open({ concurrency: 2 });
     await budget.enter(never);
     await budget.enter(never);
@@ -195,7 +192,7 @@ describe('a budget that is disposed', () => {
 });
 
 describe('budgets that are disposed', () => {
-  it('close the connection, and report nothing of a call that was still asking', async () => {
+  it('close the connection, and report no error for a command in flight', async () => {
     const budget = await open({ concurrency: 1 });
     await budget.enter(never);
     const controller = new AbortController();
@@ -213,8 +210,8 @@ describe('budgets that are disposed', () => {
   });
 });
 
-describe('a Redis that goes away', () => {
-  it('holds nobody up, is reported, and holds the limits again when it is back', async () => {
+describe('a Redis outage', () => {
+  it('does not block calls, is reported, and the limits apply again when it ends', async () => {
     const budget = await open({ requestsPerSecond: 20 });
     await (await budget.enter(never)).release();
     const underWay = await budget.enter(never);
@@ -223,7 +220,7 @@ describe('a Redis that goes away', () => {
     for (let call = 0; call < 200; call += 1) await (await budget.enter(never)).release();
     await budget.slowDown(1_000);
     await underWay.release();
-    // At 20 a second 200 calls take 10 s; one question to a Redis that hangs may take 2 s.
+    // At 20 a second 200 calls take 10 s; one command to a hanging Redis may take 2 s.
     expect(Date.now() - startedAt).toBeLessThan(5_000);
     expect(errors.length).toBeGreaterThan(0);
     for (const error of errors) expect(JSON.stringify(error) + error.message).not.toContain(password);
@@ -240,7 +237,7 @@ describe('a Redis that goes away', () => {
     expect(Date.now() - backAt).toBeGreaterThan(900);
   });
 
-  it('counts a long call again that began before it was lost', async () => {
+  it('counts a long call that started before Redis lost its data', async () => {
     const budget = await open({ concurrency: 1 }, { lockMs: 600 });
     const turn = await budget.enter(never);
     await inspector.flushall();
@@ -249,7 +246,7 @@ describe('a Redis that goes away', () => {
     expect(await placesTaken()).toBe(0);
   });
 
-  it('that hangs makes one call wait, not each', async () => {
+  it('in which Redis hangs delays one call, not every call', async () => {
     const budget = await open({ requestsPerSecond: 1_000 });
     await (await budget.enter(never)).release();
     await inspector.client('PAUSE', 8_000, 'ALL');
@@ -259,7 +256,7 @@ describe('a Redis that goes away', () => {
     expect(errors.length).toBeGreaterThan(0);
   });
 
-  it('or was never there is said at the start', async () => {
+  it('at the start throws', async () => {
     await redis.stop();
     await expect(open()).rejects.toMatchObject({ code: 'QUEUE_UNAVAILABLE' });
   });

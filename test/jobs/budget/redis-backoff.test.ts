@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
-import { openRedisPatience } from '../../../src/jobs/budget/redis-patience.ts';
+import { openRedisBackoff } from '../../../src/jobs/budget/redis-backoff.ts';
 import { instantClock } from '../../support/instant-clock.ts';
 
 const gone = (): Promise<never> => Promise.reject(new Error('ECONNREFUSED'));
 const there = (): Promise<string> => Promise.resolve('PONG');
 
-it('asks again after 1 s, then 2, 4 and up to 30', async () => {
+it('retries after 1 s, then 2, 4 and up to 30 s', async () => {
   const clock = instantClock();
-  const ask = openRedisPatience(clock, () => undefined);
+  const ask = openRedisBackoff(clock, () => undefined);
   const askedAt: number[] = [];
   for (let moment = 0; moment < 200; moment += 1) {
     await ask(() => {
@@ -20,9 +20,9 @@ it('asks again after 1 s, then 2, 4 and up to 30', async () => {
   expect(pauses).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
 });
 
-it('lets one ask for all after a pause', async () => {
+it('sends a single trial command after a pause', async () => {
   const clock = instantClock();
-  const ask = openRedisPatience(clock, () => undefined);
+  const ask = openRedisBackoff(clock, () => undefined);
   await ask(gone);
   clock.advance(1_000);
   const answers = await Promise.all([ask(there), ask(there), ask(there)]);
@@ -30,19 +30,19 @@ it('lets one ask for all after a pause', async () => {
   expect(await Promise.all([ask(there), ask(there)])).toEqual(['PONG', 'PONG']);
 });
 
-it('takes failures of commands that were on their way together for one', async () => {
+it('counts failures of concurrent commands as one', async () => {
   const clock = instantClock();
   const errors: Error[] = [];
-  const ask = openRedisPatience(clock, (error) => errors.push(error));
+  const ask = openRedisBackoff(clock, (error) => errors.push(error));
   await Promise.all(Array.from({ length: 10 }, () => ask(gone)));
   expect(errors).toHaveLength(10);
   clock.advance(1_000);
   expect(await ask(there)).toBe('PONG');
 });
 
-it('begins with a short pause again after an answer', async () => {
+it('starts with the short pause again after a success', async () => {
   const clock = instantClock();
-  const ask = openRedisPatience(clock, () => undefined);
+  const ask = openRedisBackoff(clock, () => undefined);
   for (let failure = 0; failure < 5; failure += 1) {
     await ask(gone);
     clock.advance(30_000);

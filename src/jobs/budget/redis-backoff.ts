@@ -1,17 +1,17 @@
 import type { Clock } from '../../core/clock.ts';
 
-/** Runs one command against Redis, or none while it is away. Null: it did not answer, or was not asked. Never rejects. */
+/** Sends one command to Redis, or skips it during a backoff. Null: the command failed or was skipped. Never rejects. */
 export type AskRedis = <T>(command: () => Promise<T>) => Promise<T | null>;
 
 const firstPauseMs = 1_000;
 const longestPauseMs = 30_000;
 
 /**
- * Each question to a Redis that hangs costs the whole command timeout, and calls must not be held up for that: after a
- * failure nobody asks for 1 s, then one asks for all, and each further failure doubles the pause up to 30 s.
- * Any error counts: a Redis out of memory, or with another's rights on our keys, holds no limits either.
+ * A circuit breaker: each command to a hanging Redis costs the whole command timeout, which must not delay calls. After a
+ * failure all commands are skipped for 1 s; then a single one is sent as a trial, and each failed trial doubles the pause,
+ * up to 30 s. Any error counts: a Redis that is out of memory or denies access to the keys cannot enforce limits either.
  */
-export function openRedisPatience(clock: Clock, onError: (error: Error) => void): AskRedis {
+export function openRedisBackoff(clock: Clock, onError: (error: Error) => void): AskRedis {
   let pauseMs = 0;
   let askAgainAt = 0;
   let isTrying = false;
@@ -26,7 +26,7 @@ export function openRedisPatience(clock: Clock, onError: (error: Error) => void)
       return answer;
     } catch (error) {
       onError(error instanceof Error ? error : new Error(String(error)));
-      // Commands that were on their way together fail together, which is one failure: only a trial doubles the pause.
+      // Concurrent commands fail together, which counts as one failure: only a trial doubles the pause.
       pauseMs = isTrial ? Math.min(pauseMs * 2, longestPauseMs) : firstPauseMs;
       askAgainAt = clock.now() + pauseMs;
       return null;
