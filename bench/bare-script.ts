@@ -3,8 +3,8 @@ import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import type { EntityName } from '../src/core/names.ts';
 
 /**
- * What somebody writes in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints, no
- * account of anything. `node bare-script.js <base url> <database> <synchronous>`; prints what it did as JSON.
+ * The baseline, as written in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints, no
+ * reports. `node bare-script.js <base url> <database> <synchronous>`; prints its result as JSON.
  */
 const [baseUrl = '', path = '', synchronous = 'NORMAL'] = process.argv.slice(2);
 const members = loadDefinitions(['config/definitions'])

@@ -7,8 +7,8 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
 /**
- * First load and unchanged re-sync of list members over HTTP, beside a bare script, all in turn within each round, so
- * that a machine that grows slower is slower for all. `npm run bench -- [members] [rounds]`.
+ * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them in
+ * turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds]`.
  */
 const members = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 3);

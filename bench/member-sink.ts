@@ -10,7 +10,7 @@ import type { Source } from '../src/source/source.ts';
 
 export const benchConnector = 'bench' as ConnectorName;
 
-/** A sync of a sample account's list members into a new SQLite sink, without the network. */
+/** Syncs the list members of a sample account into a new SQLite sink, without the network. */
 export async function fillMemberSink(file: string, definition: Definition, members: number): Promise<void> {
   const account = createSampleAccount({ definitionName: definition.name, seed: 7, size: { members } });
   const everything = { variants: [{}], fullEveryMs: 0, onSchemaChange: 'keepExtra' } as const;
@@ -39,7 +39,7 @@ export async function fillMemberSink(file: string, definition: Definition, membe
   if (report.outcome !== 'ok') throw new Error(`${report.outcome}: ${JSON.stringify(report.failures)}`);
 }
 
-/** Records as a service would send them: as JSON. */
+/** Records after a JSON round trip, as a service would send them. */
 function sourceOf(account: SampleAccount): Source {
   return {
     connect: () => Promise.resolve(),

@@ -14,7 +14,7 @@ import { searchTarget } from '../src/search/search-target.ts';
 import { benchConnector, fillMemberSink } from './member-sink.ts';
 
 /**
- * The search index of one table of list members, and searches of it in a search process, as the service does them.
+ * Builds the search index of one table of list members, and searches it in a search process, as the service does.
  * `npm run bench:search -- [members] [rounds]`. Times are medians.
  */
 const members = Number(process.argv[2] ?? 1_000_000);
@@ -98,7 +98,7 @@ async function searches(): Promise<void> {
   await measure('fuzzy, two words of an address', {
     query: { filter: { fuzzy: { email_address: `${slip} office` } } },
   });
-  await measure('fuzzy that nobody has', { query: { filter: { fuzzy: { full_name: 'zyxwvutsr' } } } });
+  await measure('fuzzy without a match', { query: { filter: { fuzzy: { full_name: 'zyxwvutsr' } } } });
   await measure('eq and keyword, sorted', {
     query: {
       filter: { and: [{ eq: { status: 'subscribed' } }, { keyword: { full_name: name } }] },
@@ -112,7 +112,7 @@ async function middleRecord(ask: (params: JsonObject) => Promise<SearchAnswer>):
   const after = 546_000_000 + Math.floor(members / 2);
   const { data } = await ask({ query: { filter: { gte: { web_id: after } } }, limit: 100 });
   const one = data.find((record) => /^[A-Z][a-z]{5,}/.test(textOf(record, 'full_name')));
-  if (one === undefined) throw new Error('no member in the middle');
+  if (one === undefined) throw new Error('no member with a suitable name');
   return one;
 }
 

@@ -9,7 +9,7 @@ import type { SinkOptions } from '../src/sinks/sink-access.ts';
 import { openApiClient } from '../src/source/api/open-api-client.ts';
 import { openApiSource } from '../src/source/api/open-api-source.ts';
 
-/** One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints what it did as JSON. */
+/** One sync of lists and list_members with all promises. `node sync-once.js <base url> <sink options as JSON>`; prints its result as JSON. */
 const [baseUrl = '', sinkOptions = '{}'] = process.argv.slice(2);
 const definition = loadDefinitions(['config/definitions']).get('email-marketing');
 if (definition === undefined) throw new Error('no definition email-marketing');
@@ -38,7 +38,7 @@ await using sink = await openSink(JSON.parse(sinkOptions) as SinkOptions, { cloc
 const report = await syncConnector({
   identity: {
     connector: 'bench' as ConnectorName,
-    // The server takes another port each time; for the ledger it is the same service.
+    // The port of the server changes; the ledger must see the same address each time.
     baseUrl: 'http://bench',
     connectorId: 'bench' as ConnectorId,
     definition: definition.name,

@@ -5,8 +5,8 @@ import { openScheduledWorld } from '../test/support/scheduled-world.ts';
 import { isRunStarted, startWorkerProcess, type WorkerProcess } from '../test/support/worker-process.ts';
 
 /**
- * How long a killed worker's run lies still: two workers with the program's own times, the one that has the run is killed
- * with SIGKILL, and the other one's log says when it goes on. `npm run bench:recovery -- [trials]`.
+ * How long it takes to resume a killed worker's run: two workers with default timings; the one with the run is killed with
+ * SIGKILL, and the log of the other shows when it resumes. `npm run bench:recovery -- [trials]`.
  */
 const trials = Number(process.argv[2] ?? 12);
 const lockMs = 15_000;
@@ -29,7 +29,7 @@ const took: number[] = [];
 for (let trial = 1; trial <= trials; trial += 1) {
   const other = startWorkerProcess(world);
   await syncsQueue(other);
-  // The kill comes at another moment of the lock's renewal each time.
+  // Each kill hits a different moment between lock renewals.
   await new Promise((resolve) => {
     setTimeout(resolve, Math.random() * stalledMs);
   });
@@ -38,7 +38,7 @@ for (let trial = 1; trial <= trials; trial += 1) {
   await holder.ended;
   const line = await other.until(isRunStarted);
   took.push(Date.parse(line.time) - killedMs);
-  process.stdout.write(`trial ${trial}: ${took.at(-1)} ms, goes on with ${String(line['continues'])}\n`);
+  process.stdout.write(`trial ${trial}: ${took.at(-1)} ms, resumes ${String(line['continues'])}\n`);
   holder = other;
 }
 holder.child.kill('SIGKILL');
@@ -53,6 +53,6 @@ process.stdout.write(
 async function syncsQueue(worker: WorkerProcess): Promise<string> {
   const { queues } = await worker.until((line) => line.msg === 'worker started');
   const name = Array.isArray(queues) ? queues.map(String).find((one) => one.startsWith('syncs-')) : undefined;
-  if (name === undefined) throw new Error('the worker should say which queues it serves');
+  if (name === undefined) throw new Error('the worker logged no syncs queue');
   return name;
 }

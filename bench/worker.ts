@@ -11,9 +11,9 @@ import { measureCommand, startMeasuredWorker, type MeasuredWorker } from './work
 import { connectorName, sinkName, writeConfig, type BenchConfig } from './worker/write-config.ts';
 
 /**
- * A worker of so many connectors over so many sinks: start, idling, a run of each, metrics, commands, a Redis that lost its
- * memory, and how late scheduled runs start. `npm run bench:worker -- <connectors> <sinks>`. Linux alone. A private Redis, and
- * a service of its own process that answers after 20 ms.
+ * A worker with many connectors and sinks: start, idle cost, a run of each connector, metrics, commands, recovery after Redis
+ * loses its data, and the delay of scheduled runs. `npm run bench:worker -- <connectors> <sinks>`. Linux only. Uses a private
+ * Redis, and a service in a separate process that answers after 20 ms.
  */
 const connectors = Number(process.argv[2] ?? 1000);
 const sinks = Number(process.argv[3] ?? 10);
@@ -107,7 +107,7 @@ async function closeAll(queues: readonly Queue[]): Promise<void> {
   for (const queue of queues) await queue.close();
 }
 
-/** As `schedule run` asks for them. */
+/** Adds the same jobs as `schedule run`. */
 async function runEach(queues: readonly Queue[], worker: MeasuredWorker, what: string): Promise<void> {
   const startedMs = Date.now();
   const before = worker.figures().cpuS;
@@ -140,7 +140,7 @@ async function runEach(queues: readonly Queue[], worker: MeasuredWorker, what: s
     what,
     `${seconds(tookMs)}, processor ${(cpuS - before).toFixed(1)} s (${((1000 * (cpuS - before)) / connectors).toFixed(0)} ms a run), ${failed.reduce((sum, one) => sum + one, 0)} failed`,
   );
-  if (open > 0) tell('runs that did not end', String(open));
+  if (open > 0) tell('unfinished runs', String(open));
   tell('runs per minute', (((connectors - open) * 60_000) / tookMs).toFixed(0));
   tell('memory after them', `${rssMiB} MiB, at most ${peakMiB} MiB`);
 }
@@ -186,7 +186,7 @@ async function forgetEverything(): Promise<void> {
   tell('FLUSHALL to schedules back', `${seconds(Date.now() - startedMs)}, ${back} of ${connectors}`);
 }
 
-/** Some connectors run every 30 s, each at a second of its own; their first runs, all due at once, are left out. */
+/** Some connectors run every 30 s, each at a different second; their first runs, all due at once, are not counted. */
 async function slots(): Promise<void> {
   const queues = await openSyncQueues();
   await pause(45_000);

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const main = new URL('../../dist/main.js', import.meta.url).pathname;
-/** Of /proc/<pid>/stat. */
+/** From /proc/<pid>/stat. */
 const ticksPerSecond = 100;
 
 export interface Figures {
@@ -20,7 +20,7 @@ export interface MeasuredWorker {
   stop(): Promise<void>;
 }
 
-/** `connector-sync worker` from the built program; resolves when it is ready for scheduled runs. */
+/** Starts `connector-sync worker` from the built program; resolves when it is ready for scheduled runs. */
 export async function startMeasuredWorker(config: string, port: number): Promise<MeasuredWorker> {
   const startedMs = Date.now();
   const child = spawn(process.execPath, [main, 'worker', '--http', `127.0.0.1:${port}`, '--config', config], {
@@ -49,12 +49,12 @@ export async function startMeasuredWorker(config: string, port: number): Promise
   };
 }
 
-/** Linux alone: reads /proc. */
+/** Linux only: reads /proc. */
 function figuresOf({ pid = 0 }: ChildProcess): Figures {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const mebibytes = (name: string): number =>
     Math.round(Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) / 1024);
-  // The name of the program may hold blanks: fields are counted behind it.
+  // The program name may contain spaces, so count the fields after it.
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
   const cpuS = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
   return { rssMiB: mebibytes('VmRSS'), peakMiB: mebibytes('VmHWM'), cpuS };
@@ -72,7 +72,7 @@ const tellUsage = `data:text/javascript,${encodeURIComponent(
   `process.on('exit', () => { const { user, system } = process.cpuUsage(); process.getBuiltinModule('fs').writeSync(2, '\\ncpu ' + (user + system) / 1e6 + '\\n'); });`,
 )}`;
 
-/** A command of the built program, to its end or for so long. */
+/** Runs a command of the built program until it ends or the timeout passes. */
 export async function measureCommand(args: readonly string[], mostMs: number): Promise<MeasuredCommand> {
   const startedMs = performance.now();
   const child = spawn(process.execPath, ['--import', tellUsage, main, ...args], {

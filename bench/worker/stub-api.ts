@@ -1,9 +1,9 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 
 /**
- * A Connector Execution API for load: as many document libraries as it is told, each with a folder, a document and an
- * attachment. It answers from memory after a fixed latency, so that the worker is what is measured. Its own process:
- * `node stub-api.js <connectors>`; it prints its port.
+ * A Connector Execution API for load tests: one document library per connector, each with a folder, a document and an
+ * attachment. It answers from memory after a fixed latency, so that the benchmark measures the worker. Runs as a process:
+ * `node stub-api.js <connectors>`; prints its port.
  */
 const connectors = Number(process.argv[2] ?? 1000);
 const latencyMs = 20;
@@ -26,7 +26,7 @@ const server = createServer((request, response) => {
   request.setEncoding('utf8').on('data', (text: string) => (body += text));
   request.on('end', () => setTimeout(() => answer(request, response, body), latencyMs));
 });
-// The worker's sockets may idle between runs.
+// The worker's sockets may be idle between runs.
 server.keepAliveTimeout = 60_000;
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();

@@ -75,7 +75,7 @@ async function shownJobs(queue: string): Promise<readonly Record<string, unknown
 }
 
 describe('the board', () => {
-  it('is behind the token with all that belongs to it, however its path is written', async () => {
+  it('requires the token for all its paths, however they are written', async () => {
     for (const path of [
       '/board',
       '/board/',
@@ -101,14 +101,14 @@ describe('the board', () => {
     }
   });
 
-  it('opens for the password of any user and for a bearer token', async () => {
+  it('accepts the token as the password of any user or as a bearer token', async () => {
     for (const authorization of [basic.authorization, `Bearer ${token}`]) {
       const { status, body } = await ask('/board', { headers: { authorization } });
       expect([status, body]).toEqual([200, expect.stringContaining('<title>connector-sync</title>')]);
     }
   });
 
-  it('refuses to look at tokens after ten wrong ones, and says for how long', async () => {
+  it('checks no tokens after ten wrong ones, and answers for how long', async () => {
     await using attacked = await serveMonitor({ board: { queues, token: new Secret(token) } });
     const wrong = { headers: { authorization: 'Bearer wrong' } };
     for (let tries = 0; tries < 10; tries += 1) {
@@ -120,7 +120,7 @@ describe('the board', () => {
     expect(JSON.stringify(attacked.logged)).toContain('wrong token');
   });
 
-  it('shows queues, jobs under the name of their connector, their progress and their lines', async () => {
+  it('shows queues, jobs by the name of their connector, their progress and their log lines', async () => {
     const jobs = await shownJobs('syncs-0a1b');
     expect(new Set(jobs.map(({ name }) => name))).toEqual(new Set(['newsletter: sync', 'wiki: sync']));
     const done = jobs.find(({ name }) => name === 'newsletter: sync');
@@ -131,7 +131,7 @@ describe('the board', () => {
     expect(schedulers.body).toContain('0a1b:newsletter');
   });
 
-  it('calls a queue by the name of its sink', async () => {
+  it('names a queue after its sink', async () => {
     const { body } = await ask('/board/api/queues');
     const { queues: shown } = JSON.parse(body) as { queues: { name: string; displayName?: string }[] };
     expect(shown.map(({ name, displayName }) => [name, displayName])).toEqual([
@@ -140,7 +140,7 @@ describe('the board', () => {
     ]);
   });
 
-  it('serves its scripts and styles itself and allows no others', async () => {
+  it('serves its own scripts and styles, and allows no others', async () => {
     const page = await ask('/board');
     const policy = String(page.headers['content-security-policy']);
     expect(policy).toContain("default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'");
@@ -152,7 +152,7 @@ describe('the board', () => {
     for (const file of files) expect([file, (await ask(`/board/${file}`)).status]).toEqual([file, 200]);
   });
 
-  it('refuses everything that would change a queue, to who has the token too', async () => {
+  it('rejects every change of a queue, even with the token', async () => {
     const [job] = await shownJobs('syncs-0a1b');
     const queue = '/board/api/queues/syncs-0a1b';
     const changes: readonly [string, string][] = [
@@ -178,7 +178,7 @@ describe('the board', () => {
     expect(await queues[0]?.getJobSchedulersCount()).toBe(1);
   });
 
-  it('tells its page that every queue is read-only, so that it offers no changes', async () => {
+  it('marks every queue as read-only, so that its page offers no changes', async () => {
     const { body } = await ask('/board/api/queues');
     const { queues: shown } = JSON.parse(body) as {
       queues: { readOnlyMode: boolean; allowRetries: boolean }[];

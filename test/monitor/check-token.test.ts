@@ -11,7 +11,7 @@ const open = (clock = instantClock()) =>
 
 describe('the token of the board', () => {
   it.each([basic(`anybody:${token}`), basic(`:${token}`), `Bearer ${token}`, `bearer  ${token} `])(
-    'is right in "%s"',
+    'is accepted in "%s"',
     (header) => expect(open()(header)).toBe('right'),
   );
 
@@ -27,9 +27,9 @@ describe('the token of the board', () => {
     `Bearer ${token}x`,
     `Digest ${token}`,
     token,
-  ])('is not in "%s"', (header) => expect(open()(header)).toBe('wrong'));
+  ])('is not accepted in "%s"', (header) => expect(open()(header)).toBe('wrong'));
 
-  it('is looked at a few times only, right or wrong, and again after a while', () => {
+  it('is not checked after too many wrong tries, until the window has passed', () => {
     const clock = instantClock();
     const check = open(clock);
     expect([1, 2, 3].map(() => check('Bearer wrong'))).toEqual(['wrong', 'wrong', 'wrong']);
@@ -38,7 +38,7 @@ describe('the token of the board', () => {
     expect(check(`Bearer ${token}`)).toBe('right');
   });
 
-  it('is not used up by requests without one, nor by right ones', () => {
+  it('does not count requests without a token, nor correct ones, as tries', () => {
     const check = open();
     for (let tries = 0; tries < 20; tries += 1) {
       expect(check(undefined)).toBe('missing');

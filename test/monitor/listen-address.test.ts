@@ -32,7 +32,7 @@ describe('the address to listen on', () => {
     'http://localhost:9400',
     '-host:1',
     ' 9400',
-  ])('refuses "%s" and names the forms there are', (text) => {
+  ])('rejects "%s" and names the accepted forms', (text) => {
     expect(() => parseListenAddress(text)).toThrow(
       expect.objectContaining({ code: 'USAGE', message: expect.stringContaining(':9400 (every interface)') }),
     );

@@ -15,27 +15,27 @@ const families = z.array(
 
 export type MetricFamily = z.output<typeof families>[number];
 
-/** Reads the text format with another program's parser. */
+/** Parses the text format with a third-party parser. */
 export function parsePrometheusText(text: string): readonly MetricFamily[] {
   const parse: unknown = createRequire(import.meta.url)('parse-prometheus-text-format');
-  if (typeof parse !== 'function') throw new Error('the parser should be a function');
+  if (typeof parse !== 'function') throw new Error('the parser is not a function');
   return families.parse(parse(text));
 }
 
-/** Every line that is a sample: series -> value, as written. Throws for a series that is there twice. */
+/** All samples: series -> value, as written. Throws for a duplicate series. */
 export function seriesIn(text: string): ReadonlyMap<string, number> {
   const series = new Map<string, number>();
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue;
     const at = line.lastIndexOf(' ');
     const name = line.slice(0, at);
-    if (series.has(name)) throw new Error(`${name} is there twice`);
+    if (series.has(name)) throw new Error(`duplicate series ${name}`);
     series.set(name, Number(line.slice(at + 1)));
   }
   return series;
 }
 
-/** Names with a sample but without the line that describes them. Histograms and summaries have samples under longer names. */
+/** Names with a sample but without a TYPE line. Samples of histograms and summaries have longer names. */
 export function undescribed(text: string): readonly string[] {
   const described = (keyword: string): ReadonlySet<string> =>
     new Set([...text.matchAll(new RegExp(`^# ${keyword} (\\S+) \\S`, 'gm'))].map(([, name = '']) => name));
@@ -49,7 +49,7 @@ export function undescribed(text: string): readonly string[] {
     });
 }
 
-/** Series of counters (also inside histograms) that are lower in the later text, or gone. */
+/** Series of counters (also inside histograms) that are lower or missing in the later text. */
 export function decreased(earlier: string, later: string): readonly string[] {
   const types = new Map(
     [...earlier.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => [name, type]),

@@ -27,7 +27,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** A monitor on a free port of a worker that is well, unless told otherwise. */
+/** A monitor on a free port, by default of a healthy worker. */
 export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promise<ServedMonitor> {
   const logged: LoggedLine[] = [];
   const line =
@@ -53,7 +53,7 @@ export async function serveMonitor(options: Partial<MonitorOptions> = {}): Promi
   };
 }
 
-/** fetch would decide about Host and tidy up the path; this does not. */
+/** Unlike fetch, sends the given Host header and does not normalize the path. */
 async function send(url: string, path: string, request: RawRequest = {}): Promise<Answer> {
   const { hostname, port } = new URL(url);
   const outgoing = httpRequest({

@@ -14,20 +14,20 @@ const well: MonitorOptions['health'] = {
 };
 
 describe('the endpoints', () => {
-  it('say that the process turns', async () => {
+  it('report that the process is alive', async () => {
     await using served = await serveMonitor();
     const { status, body } = await served.get('/healthz');
     expect([status, JSON.parse(body)]).toEqual([200, { status: 'ok' }]);
   });
 
-  it('are named on the first page', async () => {
+  it('are listed on the index page', async () => {
     await using served = await serveMonitor();
     const { status, body, headers } = await served.get('/');
     expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
     for (const path of ['/healthz', '/readyz', '/metrics', '/board']) expect(body).toContain(path);
   });
 
-  it('serve the metrics under their content type', async () => {
+  it('serve the metrics with their content type', async () => {
     const metrics = openMetrics({ version: '1.2.3', sample: () => Promise.reject(new Error('none')) });
     await using served = await serveMonitor({ metrics: () => metrics.text() });
     const { status, body, headers } = await served.get('/metrics');
@@ -35,7 +35,7 @@ describe('the endpoints', () => {
     expect(seriesIn(body).get('connector_sync_scrape_errors_total')).toBe(1);
   });
 
-  it('say nothing of the inside when one fails, and log it', async () => {
+  it('hide internal errors from the response, and log them', async () => {
     await using served = await serveMonitor({ metrics: () => Promise.reject(new Error('the inside')) });
     const { status, body } = await served.get('/metrics');
     expect(status).toBe(500);
@@ -43,7 +43,7 @@ describe('the endpoints', () => {
     expect(served.logged).toMatchObject([{ level: 'error', facts: { page: '/metrics' } }]);
   });
 
-  it('answer HEAD, and nothing that could change anything', async () => {
+  it('answer GET and HEAD only', async () => {
     await using served = await serveMonitor();
     expect(await served.get('/healthz', { method: 'HEAD' })).toMatchObject({ status: 200, body: '' });
     for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
@@ -70,7 +70,7 @@ describe('the endpoints', () => {
     }
   });
 
-  it('tell how to switch the board on where there is none', async () => {
+  it('explain how to enable the board if it is off', async () => {
     await using served = await serveMonitor();
     for (const path of ['/board', '/board/', '/board/api/queues']) {
       const { status, body } = await served.get(path);
@@ -80,7 +80,7 @@ describe('the endpoints', () => {
 });
 
 describe('readiness', () => {
-  it('names what is wrong: the worker in its words, a sink by its name, more in the log', async () => {
+  it("reports the worker's problems and the names of failing sinks, with details in the log", async () => {
     let health: MonitorOptions['health'] = well;
     await using served = await serveMonitor({
       health: { worker: () => health.worker(), sinks: () => health.sinks() },
@@ -115,7 +115,7 @@ describe('readiness', () => {
     expect(body).not.toContain('inside');
   });
 
-  it('turns to 503 soon after Redis was killed, while the process stays well', async () => {
+  it('changes to 503 soon after Redis was killed, while the process stays alive', async () => {
     await using redis = await startRedis();
     await using asked = askRedis(redis.port);
     await using served = await serveMonitor({ health: { ...well, worker: asked.worker } });
@@ -129,7 +129,7 @@ describe('readiness', () => {
     expect((await served.get('/healthz')).status).toBe(200);
   });
 
-  it('turns to 503 in time with a Redis that takes connections and says nothing', async () => {
+  it('changes to 503 in time with a Redis that accepts connections but does not answer', async () => {
     const sockets: Socket[] = [];
     const silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
     await once(silent, 'listening');
@@ -148,7 +148,7 @@ function fail(): never {
   throw new Error('the inside');
 }
 
-/** A worker's state that needs an answer of Redis, with no limit of its own: it waits until Redis is back. */
+/** A worker's state that waits for Redis without a timeout. */
 function askRedis(port: number): { readonly worker: MonitorOptions['health']['worker'] } & AsyncDisposable {
   const redis = new Redis({ host: '127.0.0.1', port, maxRetriesPerRequest: null });
   redis.on('error', () => undefined);
@@ -165,7 +165,7 @@ function askRedis(port: number): { readonly worker: MonitorOptions['health']['wo
 }
 
 describe('where it listens', () => {
-  it('answers for loopback names alone where only this machine can reach it', async () => {
+  it('answers only for loopback names on a loopback address', async () => {
     await using served = await serveMonitor();
     for (const host of ['127.0.0.1', 'localhost:9400', 'LOCALHOST', '[::1]:1']) {
       expect([host, (await served.get('/healthz', { headers: { host } })).status]).toEqual([host, 200]);
@@ -175,7 +175,7 @@ describe('where it listens', () => {
     }
   });
 
-  it('listens on every interface when no host is named, and answers for any name there', async () => {
+  it('listens on every interface without a host, and answers for any name there', async () => {
     await using served = await serveMonitor({ listen: { host: null, port: 0 } });
     expect(new URL(served.monitor.url).hostname).toBe('localhost');
     const { status } = await served.get('/healthz', { headers: { host: 'worker-1:9400' } });
@@ -186,7 +186,7 @@ describe('where it listens', () => {
     socket.destroy();
   });
 
-  it('says which port is taken, and by whom that may be', async () => {
+  it('names a port in use, and what may use it', async () => {
     const port = await freePort();
     await using _first = await serveMonitor({ listen: { host: '127.0.0.1', port } });
     await expect(serveMonitor({ listen: { host: '127.0.0.1', port } })).rejects.toThrow(
@@ -194,7 +194,7 @@ describe('where it listens', () => {
     );
   });
 
-  it('frees its port, cuts idle connections, and may be ended twice', async () => {
+  it('frees its port, closes idle connections, and may be closed twice', async () => {
     const served = await serveMonitor();
     const port = Number(new URL(served.monitor.url).port);
     const socket = connect(port, '127.0.0.1');
@@ -208,7 +208,7 @@ describe('where it listens', () => {
 });
 
 describe('slow and many clients', () => {
-  it('cuts a client off that does not finish its headers, and serves others meanwhile', async () => {
+  it('closes the connection of a client that does not finish its headers, and serves others meanwhile', async () => {
     await using served = await serveMonitor({ limits: { headersTimeoutMs: 150, timeoutCheckMs: 50 } });
     const socket = connect(Number(new URL(served.monitor.url).port), '127.0.0.1');
     let answer = '';
@@ -220,7 +220,7 @@ describe('slow and many clients', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 408 /);
   });
 
-  it('closes connections beyond its number at once', async () => {
+  it('closes connections above its limit at once', async () => {
     await using served = await serveMonitor({ limits: { maxConnections: 2 } });
     const port = Number(new URL(served.monitor.url).port);
     const sockets = Array.from({ length: 5 }, () => connect(port, '127.0.0.1'));

@@ -13,9 +13,9 @@ export interface Compared {
   readonly rows: number;
   readonly missing: number;
   readonly different: number;
-  /** Alive in the sink and not in the account. */
+  /** Live rows in the sink that the account does not have. */
   readonly superfluous: number;
-  /** Tables in which a key stands twice, or a line is torn. */
+  /** Tables with a duplicate key or a torn line. */
   readonly doubled: number;
   readonly examples: readonly string[];
 }
@@ -24,9 +24,9 @@ const laterMs = 25 * 60 * 60 * 1000;
 const fullRead: Partial<RunOptions> = { isFull: true, allowDeletes: true };
 
 /**
- * Syncs every connector once more as a schedule would, after which all that the account holds must be stored as it is: a full read
- * would mend a loss unseen. Then reads it in full, into its own sink and into a new one, and holds the rows of its own sink against
- * both the new one and the account. A day passes before, after which fields that change all the time are stored again.
+ * Runs a last scheduled sync of every connector; then the sink must match the account, because a full read would hide a loss by
+ * repairing it. Then reads each connector in full, into its sink and into a new one, and compares the rows of its sink with the
+ * new sink and with the account. The clock is a day ahead, so that volatile fields are stored again.
  */
 export async function compareSinks(world: SoakWorld): Promise<Compared> {
   const total = { rows: 0, missing: 0, different: 0, superfluous: 0, doubled: 0 };
@@ -106,7 +106,7 @@ function tablesOf({ definition }: SoakConnector): readonly EntityTable[] {
   );
 }
 
-/** Readers throw on torn lines and doubled rows. */
+/** Readers throw on torn lines and duplicate rows. */
 function readTable(
   { connector, sink }: SoakConnector,
   folder: string,

@@ -12,17 +12,17 @@ export interface FaultContext {
 
 export interface Fault {
   readonly name: string;
-  /** How often it comes in a round in which each kind comes at least once. */
+  /** How often it occurs in a round; each kind occurs at least once. */
   readonly share: number;
-  /** Why it cannot be had here; null where it can. */
+  /** Why this machine cannot produce it; null if it can. */
   readonly unavailable: (world: SoakWorld) => string | null;
-  /** Resolves when it is over and everything is as it was. */
+  /** Resolves when the fault is over and undone. */
   readonly happen: (context: FaultContext) => Promise<void>;
 }
 
 const always = (): null => null;
 
-/** Every kind of fault, each over when its promise resolves. */
+/** Every kind of fault. */
 export const faults: readonly Fault[] = [
   {
     name: 'worker killed',
@@ -98,10 +98,10 @@ export const faults: readonly Fault[] = [
     share: 3,
     unavailable: always,
     happen: async ({ world }) => {
-      // All of them: they share the service's clock, and a change must not be older than what was read before it.
+      // Revise all accounts: they share the service's clock, and a change must not be older than records read before it.
       for (const account of world.connectors) {
         account.revise();
-        // Calls and signals go on in between: an account takes up to some tenths of a second.
+        // Let calls and signals continue: revising an account takes up to some tenths of a second.
         await pause(0);
       }
       world.api.setTime(timeAt(Math.max(...world.connectors.map(({ account }) => account.revision))));
@@ -131,7 +131,7 @@ function between({ random }: FaultContext, least: number, most: number): number 
   return least + random() * (most - least);
 }
 
-/** Only the soft limit, which the same user may raise again. A worker that has ended meanwhile has none. */
+/** Sets only the soft limit, which the same user may raise again. Skips a worker that has ended. */
 function limitFileSize({ worker }: CrewMember, bytes: string): void {
   if (worker.child.exitCode !== null || worker.child.signalCode !== null) return;
   execFileSync('prlimit', ['--pid', String(worker.pid), `--fsize=${bytes}:`], { stdio: 'pipe' });

@@ -2,20 +2,20 @@ import { once } from 'node:events';
 import { Agent, createServer, request, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What becomes of every call: passed on, answered with 429 or 500, or left without an answer. */
+/** What happens to every call: forwarded, answered with 429 or 500, or never answered. */
 export type ApiMood = 'pass' | 'throttle' | 'error' | 'hang';
 
 export interface FaultyApi extends AsyncDisposable {
   readonly url: string;
-  /** Calls that were not passed on. */
+  /** Calls that were not forwarded. */
   readonly refused: () => number;
-  /** What hangs is cut off when the mood changes. */
+  /** Closes hanging connections when the mood changes. */
   setMood(mood: ApiMood): void;
-  /** What the `Date` of answers says from now on, in milliseconds since the epoch. */
+  /** Sets the `Date` header of all further responses, in milliseconds since the epoch. */
   setTime(ms: number): void;
 }
 
-/** Stands before a service at `target` and fails as a distant service may. */
+/** A proxy in front of the service at `target` that fails like a remote service. */
 export async function startFaultyApi(target: string, startMs: number): Promise<FaultyApi> {
   const { hostname, port } = new URL(target);
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
@@ -32,7 +32,7 @@ export async function startFaultyApi(target: string, startMs: number): Promise<F
       from.pipe(answer);
     });
     passed.on('error', () => answer.destroy());
-    // A client that was killed needs no answer.
+    // The client may have been killed.
     answer.on('close', () => passed.destroy());
     incoming.pipe(passed);
   };
@@ -64,7 +64,7 @@ export async function startFaultyApi(target: string, startMs: number): Promise<F
         break;
     }
   });
-  // Longer than a worker keeps a connection that idles, so that none is cut while it sends.
+  // Longer than a worker keeps an idle connection, so that none is closed while it sends.
   server.keepAliveTimeout = 60_000;
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

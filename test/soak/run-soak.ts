@@ -3,11 +3,11 @@ import { compareSinks, type Compared } from './compare-sinks.ts';
 import { faults, type Fault, type FaultContext } from './faults.ts';
 import { findOverlaps, slotDelays } from './run-spans.ts';
 import { openSoakWorld } from './soak-world.ts';
-import { pause, startCrew, type OwnEnd } from './worker-crew.ts';
+import { pause, startCrew, type UnexpectedExit } from './worker-crew.ts';
 
 export interface SoakOptions {
   readonly durationMs: number;
-  /** Repeats the choices: which fault, when, whom, for how long. */
+  /** Determines the random choices: which fault, when, on which worker, for how long. */
   readonly seed: number;
   readonly connectors: number;
   readonly workers: number;
@@ -23,13 +23,13 @@ export interface SoakResult {
   readonly skipped: readonly string[];
   readonly callsRefused: number;
   readonly restarts: number;
-  readonly ownEnds: readonly OwnEnd[];
-  /** What workers wrote that is no line of their log. */
+  readonly unexpectedExits: readonly UnexpectedExit[];
+  /** Output of workers that is not a log line. */
   readonly stray: readonly string[];
   readonly recoveryMs: number;
   /** Connectors without an `ok` run after the last fault. */
   readonly notRecovered: readonly string[];
-  /** How the workers ended when they were asked to. */
+  /** Exit codes or signals of the workers after SIGTERM. */
   readonly ends: readonly (number | string | null)[];
   readonly overlaps: readonly string[];
   readonly compared: Compared;
@@ -37,7 +37,7 @@ export interface SoakResult {
 
 const recoverMostMs = 120_000;
 
-/** Workers under faults for a while, then in peace until every connector has run, then what they have stored, compared. */
+/** Runs workers under faults, then without faults until every connector has run, then compares what they have stored. */
 export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   const { seed, tell } = options;
   await using world = await openSoakWorld({ connectors: options.connectors, seed });
@@ -66,7 +66,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
     }),
     callsRefused: world.api.refused(),
     restarts: crew.restarts(),
-    ownEnds: crew.ownEnds,
+    unexpectedExits: crew.unexpectedExits,
     stray: crew.stray(),
     recoveryMs,
     notRecovered,
@@ -76,7 +76,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakResult> {
   };
 }
 
-/** One after the other at random times, each kind as often as its share in every round. */
+/** One fault at a time at random times, each kind as often as its share in every round. */
 async function makeFaults(
   context: FaultContext,
   { durationMs, tell }: SoakOptions,

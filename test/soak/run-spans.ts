@@ -10,7 +10,7 @@ interface Span {
   readonly to: string;
 }
 
-/** Pairs of runs of one connector that overlapped, as the workers' logs and as the ledgers tell it. */
+/** Pairs of overlapping runs of one connector, from the workers' logs and from the ledgers. */
 export function findOverlaps(
   crew: readonly CrewMember[],
   sinks: readonly SoakSink[],
@@ -26,8 +26,8 @@ export function findOverlaps(
 }
 
 /**
- * When each run was going on: of a killed worker up to the kill, which is later than its last line. A run whose end could not be
- * stored (a full disk) has no end of its own in the log; that of its job comes after it.
+ * The time span of each run. A killed worker's run ends at the kill, which is later than its last log line. A run whose end could
+ * not be stored (a full disk) has no end in the log; the end of its job, which is later, is used instead.
  */
 function loggedSpans(crew: readonly CrewMember[]): readonly Span[] {
   return crew.flatMap(({ worker: { lines }, killedAt }) => {
@@ -71,7 +71,7 @@ function storedRuns(file: string): readonly StoredRun[] {
   }
 }
 
-/** A run of a killed worker has no end in the ledger: it counts as a moment. */
+/** A killed worker's run has no end in the ledger: its span is empty. */
 function storedSpans(stored: readonly StoredRun[]): readonly Span[] {
   return stored.map(({ connector, run, startedAt, finishedAt }) => ({
     connector,
@@ -99,7 +99,7 @@ function overlapping(spans: readonly Span[]): readonly string[] {
   });
 }
 
-/** Milliseconds from the slot that the run before told as `next` to the next run's start, where that did not begin earlier. */
+/** Milliseconds from the slot that the previous run logged as `next` to the next run's start, unless that started earlier. */
 export function slotDelays(crew: readonly CrewMember[]): readonly number[] {
   const events = crew
     .flatMap(({ worker: { lines } }) => lines)

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, rmSync, writeSync } from 'node:fs';
 import path from 'node:path';
 
-/** A folder with a small disk of its own, where this machine gives one. */
+/** A folder on a separate small disk, if this machine allows it. */
 export interface SmallDisk extends Disposable {
   /** Null, or why the disk cannot be made full. */
   readonly unavailable: string | null;
@@ -12,7 +12,7 @@ export interface SmallDisk extends Disposable {
 
 const sizeMiB = 256;
 
-/** Mounts a tmpfs there, which needs root and a kernel that allows it; without them the folder is like any other. */
+/** Mounts a tmpfs on the folder, which needs root and kernel support; otherwise it is an ordinary folder. */
 export function openSmallDisk(folder: string): SmallDisk {
   mkdirSync(folder, { recursive: true });
   const unavailable = mount(folder);
@@ -43,7 +43,7 @@ function fillUp(file: string): void {
   try {
     for (let size = 1024 * 1024; size >= 4096;) {
       try {
-        // A write that meets the end of the disk stores less than was asked for.
+        // A write at the end of the disk is short.
         if (writeSync(handle, Buffer.alloc(size)) < size) size /= 2;
       } catch {
         // ENOSPC: a smaller piece may still fit.

@@ -18,23 +18,23 @@ export interface SoakAccount {
   readonly size: SampleSize;
   readonly seed: number;
   readonly account: RevisingAccount;
-  /** One round of changes: records come, change and go. False where there are no more. */
+  /** Applies one round of changes: records are added, changed and deleted. False if there are no more rounds. */
   revise(): boolean;
-  /** What it holds now. */
+  /** Its current rows. */
   truth(): Tables;
-  /** True for a row that is gone from the account and rightly stored: it happened once, or it, or what it is part of, is in the trash. */
+  /** True for a row that may stay stored though the account no longer has it: its entity has `deletes: never`, or it or its page is in the trash. */
   mayStay(table: string, key: string, row: Row): boolean;
 }
 
 /**
- * What the service's clock says while its accounts are at this revision, in milliseconds since the epoch: after all changes of that
- * revision and before those of the next one. A record that changes while a run reads must be dated after the run's start.
+ * The time of the service's clock while its accounts are at this revision, in milliseconds since the epoch: after all changes of
+ * that revision and before those of the next. A record that changes while a run reads must be dated after the run's start.
  */
 export function timeAt(revision: number): number {
   return revisionTime(revision) + 20 * 60 * 60 * 1000;
 }
 
-/** As many accounts, of each sample definition in turn; every eleventh is a larger one, so that each sink gets some. */
+/** Accounts of each sample definition in turn; every eleventh is larger, so that each sink gets some. */
 export function makeAccounts(count: number, seed: number): readonly SoakAccount[] {
   return Array.from({ length: count }, (_, index) => {
     const name = sampleDefinitions[index % sampleDefinitions.length] ?? '';
@@ -46,7 +46,7 @@ function makeAccount(connector: string, name: string, size: SampleSize, seed: nu
   const definition = builtInDefinition(name);
   const account = revisingAccount({ definitionName: name, seed, size });
   const lasting = [...definition.entities.values()].filter(({ deletes }) => deletes === 'never');
-  /** Keys that tables without deletes have had. */
+  /** All keys so far of tables without deletes. */
   const happened = new Set<string>();
   const remember = (): void => {
     for (const entity of lasting) {

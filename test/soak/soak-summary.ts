@@ -1,21 +1,21 @@
 import type { SoakOptions, SoakResult } from './run-soak.ts';
 
-/** What speaks against the program; none: the soak is passed. */
+/** The failures that the soak found; empty: it passed. */
 export function failuresOf(result: SoakResult): readonly string[] {
   const { compared } = result;
   const counted = [
     ['missing rows', compared.missing],
     ['different rows', compared.different],
     ['superfluous rows', compared.superfluous],
-    ['doubled rows', compared.doubled],
+    ['duplicate rows', compared.doubled],
     ['overlapping runs', result.overlaps.length],
     ['connectors without a run after the last fault', result.notRecovered.length],
-    ['workers that did not end in order', result.ends.filter((end) => end !== 0).length],
+    ['workers that did not shut down cleanly', result.ends.filter((end) => end !== 0).length],
     [
-      'workers that ended by themselves while Redis was there',
-      result.ownEnds.filter(({ isRedisAway }) => !isRedisAway).length,
+      'workers that exited unexpectedly while Redis was up',
+      result.unexpectedExits.filter(({ isRedisDown }) => !isRedisDown).length,
     ],
-    ['lines that are no log lines', result.stray.length],
+    ['output lines that are not log lines', result.stray.length],
   ] as const;
   return [
     ...counted.filter(([, count]) => count > 0).map(([what, count]) => `${count} ${what}`),
@@ -24,7 +24,7 @@ export function failuresOf(result: SoakResult): readonly string[] {
   ];
 }
 
-/** The table that a soak ends with. */
+/** The table that a soak prints at its end. */
 export function soakSummary(result: SoakResult, options: Omit<SoakOptions, 'tell'>): string {
   const { compared } = result;
   const failures = failuresOf(result);
@@ -39,14 +39,14 @@ export function soakSummary(result: SoakResult, options: Omit<SoakOptions, 'tell
     ],
     ...[...result.faultsByName].map(([name, count]) => [name, String(count)] as const),
     ...result.skipped.map((why) => ['skipped', why] as const),
-    ['calls that the API refused', String(result.callsRefused)],
-    ['workers restarted', `${result.restarts}, ${result.ownEnds.length} of them ended by themselves`],
+    ['calls that the API rejected', String(result.callsRefused)],
+    ['workers restarted', `${result.restarts}, ${result.unexpectedExits.length} of them after an unexpected exit`],
     ['last fault to all synced', `${(result.recoveryMs / 1000).toFixed(1)} s`],
     ['rows compared', String(compared.rows)],
     ['missing', String(compared.missing)],
     ['different', String(compared.different)],
     ['superfluous', String(compared.superfluous)],
-    ['doubled', String(compared.doubled)],
+    ['duplicate', String(compared.doubled)],
     ['overlapping runs', String(result.overlaps.length)],
     ['result', failures.length === 0 ? 'passed' : `failed: ${failures.join(', ')}`],
   ];
@@ -55,7 +55,7 @@ export function soakSummary(result: SoakResult, options: Omit<SoakOptions, 'tell
     ...compared.examples,
     ...result.overlaps.slice(0, 20),
     ...result.notRecovered.map((name) => `not recovered: ${name}`),
-    ...result.ownEnds.map((end) => `ended by itself: ${JSON.stringify(end)}`),
+    ...result.unexpectedExits.map((end) => `unexpected exit: ${JSON.stringify(end)}`),
     ...result.stray.slice(0, 20).map((line) => `stray: ${line}`),
   ];
   return [...rows.map(([what, value]) => `${what.padEnd(width)}  ${value}`), ...details, ''].join('\n');

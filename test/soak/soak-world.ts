@@ -35,7 +35,7 @@ export interface SoakWorld extends AsyncDisposable {
 
 const redisPassword = 'redis-password-of-the-soak';
 
-/** What the workers of a soak need: an API that can fail, a Redis, five sinks (one of them on a disk of its own) and a config. */
+/** What the workers of a soak need: an API that can fail, a Redis, five sinks (one of them on a separate disk) and a config. */
 export async function openSoakWorld(options: {
   readonly connectors: number;
   readonly seed: number;
@@ -117,7 +117,7 @@ function configText(url: string, sinks: readonly SoakSink[], connectors: readonl
   return [
     `api: { baseUrl: "${url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
     `redis: { url: "\${TEST_REDIS}" }`,
-    // Days of changes pass in seconds: the guards would take them for one day's.
+    // Days of changes happen in seconds; the guards would count them as one day.
     'guards: { maxDeleteShare: 1 }',
     'sinks:',
     ...sinks.map(

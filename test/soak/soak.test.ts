@@ -8,7 +8,7 @@ import { openSoakWorld } from './soak-world.ts';
 
 const seed = startSeed();
 
-it(`loses, doubles and overlaps nothing in a short soak (seed ${seed})`, async () => {
+it(`loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`, async () => {
   const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
   const result = await runSoak({ ...options, tell: () => {} });
   console.log(soakSummary(result, options));
@@ -16,7 +16,7 @@ it(`loses, doubles and overlaps nothing in a short soak (seed ${seed})`, async (
   expect([...result.faultsByName.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
 }, 180_000);
 
-it('finds a row that is missing in a sink, and one that is different', async () => {
+it('finds a missing row and a changed row in a sink', async () => {
   await using world = await openSoakWorld({ connectors: 2, seed: 1 });
   const sound = await compareSinks(world);
   expect(sound).toMatchObject({ missing: 0, different: 0, superfluous: 0, doubled: 0, examples: [] });
@@ -29,7 +29,7 @@ it('finds a row that is missing in a sink, and one that is different', async () 
   db.prepare("UPDATE soak_1__list_members SET email_address = 'changed' WHERE rowid = ?").run(keys[1]);
   db.close();
   const harmed = await compareSinks(world);
-  // The full read brings the one that is missing back.
+  // The full read restores the missing row.
   expect(harmed).toMatchObject({ missing: 1, superfluous: 0, doubled: 0 });
   expect(harmed.different).toBeGreaterThan(0);
 }, 60_000);

@@ -1,7 +1,7 @@
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 import type { SoakWorld } from './soak-world.ts';
 
-/** Shorter than a worker's own, so that a soak of minutes meets what takes days otherwise. */
+/** Shorter than a worker's defaults, so that a soak of minutes covers what otherwise takes days. */
 export const timings = {
   lockMs: 3000,
   stalledMs: 1000,
@@ -16,41 +16,41 @@ const restartDelayMs = 500;
 
 export interface CrewMember {
   readonly worker: WorkerProcess;
-  /** When it was killed from here, as its log writes times; null where it was not. */
+  /** When the crew killed it, in the format of its log; null if it did not. */
   killedAt: string | null;
 }
 
-/** How a worker ended that nothing here had ended. */
-export interface OwnEnd {
+/** How a worker exited that the crew neither killed nor stopped. */
+export interface UnexpectedExit {
   readonly code: number | null;
   readonly signal: string | null;
   readonly why: string;
-  /** Redis was not there when it started, which ends a worker by design: its service manager starts it again. */
-  readonly isRedisAway: boolean;
+  /** Redis was down at its start, which ends a worker by design: its service manager restarts it. */
+  readonly isRedisDown: boolean;
 }
 
 export interface WorkerCrew extends AsyncDisposable {
-  /** Those that were not killed or stopped. */
+  /** Workers that were not killed or stopped. */
   readonly living: () => readonly CrewMember[];
-  /** Every worker that there ever was. */
+  /** All workers so far. */
   readonly all: readonly CrewMember[];
-  readonly ownEnds: readonly OwnEnd[];
+  readonly unexpectedExits: readonly UnexpectedExit[];
   readonly restarts: () => number;
-  /** What workers wrote that is no line of their log, but for those that ended because Redis was away. */
+  /** Output of workers that is not a log line, except of those that ended because Redis was down. */
   readonly stray: () => readonly string[];
-  /** Ends one at once; another takes its place. */
+  /** Kills a worker; a new one is started. */
   kill(member: CrewMember): Promise<void>;
-  /** Resolves when each connector has an `ok` run that began after that time, with those that have none in time. */
+  /** Waits until each connector has an `ok` run that started after `since`; resolves with those that have none in time. */
   untilAllRan(connectors: readonly string[], since: string, mostMs: number): Promise<readonly string[]>;
-  /** Asks all to end in order; resolves with how they ended. */
+  /** Sends SIGTERM to all; resolves with their exit codes or signals. */
   stop(): Promise<readonly (number | string | null)[]>;
 }
 
-/** So many workers of one world: one that ends is started again, as a service manager would. */
+/** Starts `size` workers of one world and restarts each that ends, as a service manager would. */
 export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number): WorkerCrew {
   const all: CrewMember[] = [];
   const living = new Set<CrewMember>();
-  const ownEnds: OwnEnd[] = [];
+  const unexpectedExits: UnexpectedExit[] = [];
   const withoutRedis = new Set<CrewMember>();
   let isStopping = false;
 
@@ -64,9 +64,9 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
       if (member.killedAt === null) {
         const { lines, stray } = member.worker;
         const why = stray.find((line) => /^\w*Error: /.test(line)) ?? JSON.stringify(lines.at(-1) ?? '');
-        const isRedisAway = stray.some((line) => line.includes("code: 'QUEUE_UNAVAILABLE'"));
-        ownEnds.push({ code, signal, why: why.slice(0, 500), isRedisAway });
-        if (isRedisAway) withoutRedis.add(member);
+        const isRedisDown = stray.some((line) => line.includes("code: 'QUEUE_UNAVAILABLE'"));
+        unexpectedExits.push({ code, signal, why: why.slice(0, 500), isRedisDown });
+        if (isRedisDown) withoutRedis.add(member);
       }
       setTimeout(() => {
         if (!isStopping) start();
@@ -88,7 +88,7 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
   return {
     living: () => [...living],
     all,
-    ownEnds,
+    unexpectedExits,
     restarts: () => all.length - size,
     stray: () => all.filter((member) => !withoutRedis.has(member)).flatMap(({ worker }) => worker.stray),
     kill: async (member) => {
@@ -103,7 +103,7 @@ export function startCrew(world: Pick<SoakWorld, 'config' | 'env'>, size: number
         const ran = ranSince(all, since);
         return connectors.filter((name) => !ran.has(name));
       };
-      // Workers may come and go, so their lines are looked through now and then.
+      // Polls, because workers may end and start meanwhile.
       while (missing().length > 0 && Date.now() < endMs) await pause(250);
       return missing();
     },
