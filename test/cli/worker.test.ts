@@ -147,7 +147,7 @@ describe('worker', () => {
     // While Redis is away a worker waits with its end for as long as it may: there is something to be broken off.
     await redis.stop();
     running.child.kill('SIGTERM');
-    await running.until('worker stops');
+    await running.until('worker is stopping');
     running.child.kill('SIGTERM');
     const { code, stderr } = await running.result;
     expect(code).toBe(130);

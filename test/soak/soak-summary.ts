@@ -40,7 +40,10 @@ export function soakSummary(result: SoakResult, options: Omit<SoakOptions, 'tell
     ...[...result.faultsByName].map(([name, count]) => [name, String(count)] as const),
     ...result.skipped.map((why) => ['skipped', why] as const),
     ['calls that the API rejected', String(result.callsRefused)],
-    ['workers restarted', `${result.restarts}, ${result.unexpectedExits.length} of them after an unexpected exit`],
+    [
+      'workers restarted',
+      `${result.restarts}, ${result.unexpectedExits.length} of them after an unexpected exit`,
+    ],
     ['last fault to all synced', `${(result.recoveryMs / 1000).toFixed(1)} s`],
     ['rows compared', String(compared.rows)],
     ['missing', String(compared.missing)],

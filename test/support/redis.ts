@@ -88,7 +88,7 @@ export async function freePort(): Promise<number> {
   const address = probe.address();
   probe.close();
   await once(probe, 'close');
-  if (address === null || typeof address === 'string') throw new Error('a TCP server should have a port');
+  if (address === null || typeof address === 'string') throw new Error('the server has no TCP port');
   return address.port;
 }
 
