@@ -1,7 +1,7 @@
 import { SyncError } from '../core/errors.ts';
 
 /** One entry of an error body's `errors`. */
-export interface ApiErrorDetail {
+interface ApiErrorDetail {
   readonly field: string | null;
   readonly message: string | null;
   readonly error_code: string | null;
@@ -9,7 +9,7 @@ export interface ApiErrorDetail {
 }
 
 /** The body of every answer that is not a success (`ApiErrorResponse`). */
-export interface ApiErrorBody {
+interface ApiErrorBody {
   readonly message: string;
   readonly errors: readonly ApiErrorDetail[];
 }

@@ -5,7 +5,7 @@ import { checkRate, createRateLimit } from './rate-limit.ts';
 import type { ServerLimits } from './server-limits.ts';
 import type { Principal, Tokens } from './state/service-state.ts';
 
-export interface GuardOptions {
+interface GuardOptions {
   readonly tokens: Pick<Tokens, 'find'>;
   /** Host names (without port) that a request may be addressed to, lower case. */
   readonly allowedHosts: ReadonlySet<string>;

@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
 
-export interface RateLimit {
+interface RateLimit {
   /** Takes one request of `key`'s share: 0 where there is one left, else the milliseconds until there will be. */
   take(key: string): number;
 }

@@ -46,7 +46,7 @@ export interface InterestCategory {
   readonly interests: readonly Interest[];
 }
 
-export interface Interest {
+interface Interest {
   readonly id: string;
   readonly name: string;
   /** Every `stride`-th member of the list is interested; null: none is. */

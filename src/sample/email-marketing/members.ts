@@ -42,7 +42,7 @@ function fateOf(list: MailingList, index: number, revision: number): (typeof fat
   return fates[(Math.floor(index / gap) + Math.floor(revision / gap)) % fates.length] ?? 'edited';
 }
 
-export interface MemberState {
+interface MemberState {
   readonly isThere: boolean;
   readonly status: MemberStatus;
   /** The revision that changed it last; 0: none. */

@@ -19,7 +19,7 @@ export interface Block {
 }
 
 /** A block before it has an id. */
-export interface BlockSketch {
+interface BlockSketch {
   readonly type: string;
   readonly content: JsonObject;
   readonly children: readonly BlockSketch[];

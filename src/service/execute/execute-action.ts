@@ -9,7 +9,7 @@ import type { ExecuteBody } from './execute-body.ts';
 import { findAction } from './find-action.ts';
 import { fieldsOf, shapeResult, type ResultShape } from './shape-result.ts';
 
-export interface ExecuteCall {
+interface ExecuteCall {
   readonly connectorId: string;
   readonly definition: Definition;
   readonly provider: Provider;

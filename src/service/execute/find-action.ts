@@ -2,7 +2,7 @@ import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
 
-export interface FoundAction {
+interface FoundAction {
   readonly entity: Entity;
   readonly action: Action;
   readonly actionName: ActionName;

@@ -1,7 +1,7 @@
 import type { JsonSchema } from './schema-of.ts';
 
 /** A field of a schema, flattened for a table. */
-export interface SchemaRow {
+interface SchemaRow {
   /** `data[].name`: from the schema's root. */
   readonly path: string;
   readonly type: string;

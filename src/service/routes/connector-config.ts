@@ -26,7 +26,7 @@ export const requestedEntities = z
 type RequestedEntities = z.output<typeof requestedEntities>;
 
 /** What a connector was made with besides its credentials. */
-export interface ConnectorConfig {
+interface ConnectorConfig {
   readonly replication: JsonObject;
   readonly environment: JsonObject;
   readonly entities: RequestedEntities | null;

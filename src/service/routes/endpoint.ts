@@ -36,7 +36,7 @@ export interface Endpoint {
 
 export type Tag = 'Authentication' | 'Definitions' | 'Connectors' | 'Execute' | 'Workspaces' | 'Reference';
 
-export interface RequestShapes {
+interface RequestShapes {
   readonly path: z.ZodObject | null;
   readonly query: z.ZodObject | null;
   readonly body: z.ZodType | null;

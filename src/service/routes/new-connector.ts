@@ -37,7 +37,7 @@ export const newConnector = z
   })
   .meta({ id: 'NewConnector' });
 
-export type NewConnectorBody = z.output<typeof newConnector>;
+type NewConnectorBody = z.output<typeof newConnector>;
 
 /** The type that a body names, with the rest of the body checked against it. Throws `ApiError` 404 or 422. */
 export function definitionFor(

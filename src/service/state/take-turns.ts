@@ -1,6 +1,6 @@
 import { ApiError } from '../api-error.ts';
 
-export interface TurnLimits {
+interface TurnLimits {
   readonly atOnce: number;
   /** Of all senders together. */
   readonly waiting: number;

@@ -6,7 +6,7 @@ import { checkRate, createRateLimit } from '../rate-limit.ts';
 import type { StateFile } from './open-state-file.ts';
 import type { IssuedToken, Principal, Tokens } from './service-state.ts';
 
-export interface TokenOptions {
+interface TokenOptions {
   readonly clock: Clock;
   readonly tokenTtlSeconds: number;
   readonly scopedTokenTtlSeconds: number;

@@ -13,7 +13,7 @@ import { isSearchable } from './store-readiness.ts';
 import { storeRecord } from './store-record.ts';
 import { openWaitingRoom } from './waiting-room.ts';
 
-export interface KeepStoreOptions {
+interface KeepStoreOptions {
   readonly folder: string;
   readonly connector: KeptConnector;
   readonly clock: Clock;

@@ -5,7 +5,7 @@ import type { CallAnswer } from './answer-call.ts';
 import type { StoreLedger } from './store-ledger.ts';
 import type { FromStoreProcess, StoreJob, StoreSyncEnd, ToStoreProcess } from './store-messages.ts';
 
-export interface StoreProcessOptions {
+interface StoreProcessOptions {
   readonly job: StoreJob;
   /** Never rejects. The signal is aborted when the process is gone. */
   readonly answer: (body: string, signal: AbortSignal) => Promise<CallAnswer>;

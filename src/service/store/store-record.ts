@@ -7,7 +7,7 @@ import { failedWith, madeAnew } from './store-problem.ts';
 import { statusOf } from './store-readiness.ts';
 
 /** What the service knows of one store: read from its file once, then told by its syncs. */
-export interface StoreRecord {
+interface StoreRecord {
   ledger(): StoreLedger;
   status(): StoreStatus;
   /** The file is of no use and must go before the next sync. */

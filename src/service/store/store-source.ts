@@ -11,7 +11,7 @@ import { recordCalls } from '../../source/api/record-calls.ts';
 import { redactMessage } from '../../source/api/redact-message.ts';
 import type { Source } from '../../source/source.ts';
 
-export interface StoreSourceOptions {
+interface StoreSourceOptions {
   readonly definition: Definition;
   readonly connectorId: ConnectorId;
   /** Hands calls to the service that this process belongs to. */

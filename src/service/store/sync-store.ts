@@ -17,7 +17,7 @@ import { isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts
 import type { StoreJob, StoreSyncEnd } from './store-messages.ts';
 import { openStoreSource } from './store-source.ts';
 
-export interface SyncStoreOptions {
+interface SyncStoreOptions {
   readonly job: StoreJob;
   readonly transport: HttpTransport;
   readonly clock: Clock;

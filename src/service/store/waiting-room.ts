@@ -1,5 +1,5 @@
 /** Those who wait for one and the same thing. */
-export interface WaitingRoom {
+interface WaitingRoom {
   /** Resolves when everybody who waits is let go; rejects with the signal's reason, or with what `fail` says. */
   wait(signal?: AbortSignal): Promise<void>;
   /** Takes everybody out who is in it: they wait on for what this returns to be called. Who comes later is not among them. */
