@@ -6,7 +6,7 @@ import type { Schedule } from '../settings/settings.ts';
 import { addSync } from './add-job.ts';
 import { parseTickJob } from './add-job.ts';
 import type { JobLog } from './job-log.ts';
-import { refusalOf } from './open-ease-off.ts';
+import { refusalOf } from './open-worker-backoff.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
 import type { ServedSink } from './served-sink.ts';

@@ -42,7 +42,7 @@ export async function runJob(
   const settlement = settleRun(ending, {
     isLockLost,
     isStopping: stopping.aborted,
-    isWithdrawn: work.kind === 'backfill' && (await isWithdrawn(context, job, work.connector)),
+    isCancelled: work.kind === 'backfill' && (await isCancelled(context, job, work.connector)),
     nowMs: clock.now(),
     busyDelayMs,
     heldDelayMs: heldDelay(busyDelayMs, clock.now() - askedMs),
@@ -72,7 +72,7 @@ async function runToItsEnd(
     const end = await context.runBackfill(work.backfill, connector, {
       ...request,
       shouldYield: async () =>
-        (await isSyncWaiting(context, connector)) || (await isWithdrawn(context, job, connector)),
+        (await isSyncWaiting(context, connector)) || (await isCancelled(context, job, connector)),
     });
     return { kind: 'ended', end, isDone: end.isDone };
   } catch (error) {
@@ -86,7 +86,7 @@ function isSyncWaiting({ queue, onError }: JobContext, connector: ConnectorName)
 }
 
 /** A backfill is cancelled when it no longer has its deduplication key. */
-function isWithdrawn({ queue, onError }: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
+function isCancelled({ queue, onError }: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
   return queue
     .getDeduplicationJobId(backfillKey(connector))
     .then((id) => id !== job.id, unknownIs(false, onError));

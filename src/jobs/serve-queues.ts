@@ -1,7 +1,7 @@
 import { Worker, type Job, type Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
 import type { ConnectorName } from '../core/names.ts';
-import type { EaseOff } from './open-ease-off.ts';
+import type { WorkerBackoff } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createTickProcessor } from './process-tick.ts';
 import { lockLost } from './run-job.ts';
@@ -51,10 +51,10 @@ export async function holdUnserved(
   { sinks, queues }: WorkerContext,
   served: readonly ServedQueue[],
   isServed: (sink: string) => Promise<boolean>,
-  easeOff: EaseOff,
+  backoff: WorkerBackoff,
 ): Promise<void> {
-  // During backoff all queues are paused; `easeOff` resumes them.
-  if (easeOff.why() !== null) return;
+  // During backoff all queues are paused; `backoff` resumes them.
+  if (backoff.why() !== null) return;
   for (const sink of sinks) {
     const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
     await one?.hold(!(await isServed(sink.name)));

@@ -23,7 +23,7 @@ export interface Circumstances {
   readonly isLockLost: boolean;
   readonly isStopping: boolean;
   /** The backfill was cancelled. */
-  readonly isWithdrawn: boolean;
+  readonly isCancelled: boolean;
   readonly nowMs: number;
   readonly busyDelayMs: number;
   /** The delay if another process has the connector's lock. Longer, because each try costs API calls. */
@@ -46,7 +46,7 @@ function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): 
     return { kind: 'fail', code: end.error?.code ?? 'INTERNAL', isFinal: end.error?.recovery === 'stop' };
   }
   if (isDone) return { kind: 'complete', outcome: end.outcome };
-  if (circumstances.isWithdrawn) return { kind: 'complete', outcome: 'cancelled' };
+  if (circumstances.isCancelled) return { kind: 'complete', outcome: 'cancelled' };
   return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'delayed' };
 }
 

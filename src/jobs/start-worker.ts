@@ -7,7 +7,7 @@ import { closeWorkers } from './close-worker.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import type { JobLog } from './job-log.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
-import { openEaseOff } from './open-ease-off.ts';
+import { openWorkerBackoff } from './open-worker-backoff.ts';
 import { openQueueSet } from './open-queue-set.ts';
 import { registerSinks } from './register-sinks.ts';
 import type { RunBackfill, RunConnector } from './worker-context.ts';
@@ -83,11 +83,11 @@ async function work(
 ): Promise<RunningWorker> {
   const { log, clock = systemClock, graceMs = 25_000, observe = () => undefined } = options;
   const tellError = options.tellError ?? gateErrors(log, clock);
-  const easeOff = openEaseOff({ clock, signal: stopping.signal });
+  const backoff = openWorkerBackoff({ clock, signal: stopping.signal });
   const onError = (error: Error): void => {
     tellError(error);
     observe({ kind: 'redis-error', code: errorKind(error) });
-    easeOff.notice(error);
+    backoff.notice(error);
   };
   const { forQueues, forWorkers } = connections;
   const concurrency = options.concurrency ?? 2;
@@ -99,7 +99,7 @@ async function work(
   let holding: Promise<void> = Promise.resolve();
   // One call at a time, so that the last call decides from the latest state.
   const holdQueues = (): Promise<void> =>
-    (holding = holding.catch(() => undefined).then(() => holdUnserved(context, served, isServed, easeOff)));
+    (holding = holding.catch(() => undefined).then(() => holdUnserved(context, served, isServed, backoff)));
   const slots = openRunSlots(options.maxRuns ?? Math.max(32, concurrency), () => {
     if (full.size === 0) return;
     full.clear();
@@ -143,7 +143,7 @@ async function work(
   forQueues.redis.on('ready', schedules.soon);
   served = serveQueues(context, { redis: forWorkers.redis, onLockLost: schedules.soon });
   const workers = served.map(({ worker }) => worker);
-  easeOff.watch(served);
+  backoff.watch(served);
   const queues = served.map(({ watched }) => watched.queue);
 
   const sinksWatched = watchSinks({
@@ -157,7 +157,7 @@ async function work(
     redis: forQueues.redis,
     queues: served.map(({ watched }) => watched),
     everyMs: context.timings.watchdogMs,
-    isEasedOff: () => easeOff.why() !== null,
+    isBackingOff: () => backoff.why() !== null,
     clock,
     signal: stopping.signal,
   }).catch((error: Error) => {
@@ -189,7 +189,7 @@ async function work(
   const state = async (): Promise<WorkerState> => {
     const lost = await lostSinks(context.sinks, context.ledger);
     return await readWorkerState(context, [
-      ...problemsOf(stopping.signal, easeOff.why(), stuck, outdated),
+      ...problemsOf(stopping.signal, backoff.why(), stuck, outdated),
       ...lost,
     ]);
   };

@@ -20,16 +20,16 @@ export async function watchProgress(options: {
   readonly redis: Redis;
   readonly queues: readonly WatchedQueue[];
   readonly everyMs: number;
-  readonly isEasedOff: () => boolean;
+  readonly isBackingOff: () => boolean;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }): Promise<void> {
-  const { redis, queues, everyMs, isEasedOff, clock, signal } = options;
+  const { redis, queues, everyMs, isBackingOff, clock, signal } = options;
   /** By queue: the count of taken jobs when waiting jobs were first seen. */
   const takenBefore = new Map<WatchedQueue, number>();
   while (await slept(clock, everyMs, signal)) {
     for (const watched of queues) {
-      const overdue = isEasedOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
+      const overdue = isBackingOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
       const taken = watched.taken();
       if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
       if (overdue > 0) takenBefore.set(watched, taken);

@@ -7,7 +7,7 @@ import { interrupted, ok } from './worker-bench.ts';
 const calm: Circumstances = {
   isLockLost: false,
   isStopping: false,
-  isWithdrawn: false,
+  isCancelled: false,
   nowMs: 1_000_000,
   busyDelayMs: 5000,
   heldDelayMs: 8000,
@@ -49,13 +49,13 @@ it.each<[string, Ending, Partial<Circumstances>, object]>([
   [
     'a cancelled backfill',
     ended(ok, false),
-    { isWithdrawn: true },
+    { isCancelled: true },
     { kind: 'complete', outcome: 'cancelled' },
   ],
   [
     'a cancelled backfill that is done',
     ended(ok),
-    { isWithdrawn: true },
+    { isCancelled: true },
     { kind: 'complete', outcome: 'ok' },
   ],
   [

@@ -7,7 +7,7 @@ interface RestingQueue {
   readonly isHeld: () => boolean;
 }
 
-export interface EaseOff {
+export interface WorkerBackoff {
   /** Called with every Redis error; a refusal pauses the workers. */
   notice(error: Error): void;
   watch(served: readonly RestingQueue[]): void;
@@ -30,7 +30,10 @@ export function refusalOf(error: Error): string | null {
  * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses grow
  * from 1 s to 30 s; active runs continue.
  */
-export function openEaseOff(options: { readonly clock: Clock; readonly signal: AbortSignal }): EaseOff {
+export function openWorkerBackoff(options: {
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}): WorkerBackoff {
   const { clock, signal } = options;
   let served: readonly RestingQueue[] = [];
   let why: string | null = null;
