@@ -40,7 +40,7 @@ function judge(
   if (isAdopted && missing.missing > missing.allowed) {
     return { withheldBecause: 'adopted', passing: ['allowed'] };
   }
-  const open = openRows(missing);
+  const open = countOpen(missing);
   if (open <= 0) return { withheldBecause: null, passing: ['all'] };
   const isTooMuch = over.has(missing.entity) || missing.along.some(({ entity }) => over.has(entity));
   if (!missing.hasSurvivor) {
@@ -57,7 +57,7 @@ function judge(
 }
 
 /** Missing rows that nobody has vouched for or let go. */
-function openRows({ missing, allowed, vouchedFor }: EntityMissing): number {
+function countOpen({ missing, allowed, vouchedFor }: EntityMissing): number {
   return missing - allowed - vouchedFor;
 }
 
@@ -66,7 +66,7 @@ function goingOf(missing: EntityMissing, found: readonly EntityMissing[]): numbe
   return found
     .flatMap(({ along }) => along)
     .filter(({ entity }) => entity === missing.entity)
-    .reduce((sum, { rows }) => sum + rows, openRows(missing));
+    .reduce((sum, { rows }) => sum + rows, countOpen(missing));
 }
 
 function isOver({ dayAgo, deletedInDay }: EntityMissing, going: number, guards: Guards): boolean {

@@ -7,7 +7,7 @@ import { openApiCaller } from '../../source/api/api-caller.ts';
 import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
-import { recordCalls } from '../../source/api/record-calls.ts';
+import { recordCalls } from '../../source/api/execute-call.ts';
 import { redactMessage } from '../../source/api/redact-message.ts';
 import type { Source } from '../../source/source.ts';
 

@@ -46,7 +46,7 @@ export function needsNothingMore({ missed, needs, isGone }: NotedMissing): boole
   }
 }
 
-/** Whether it goes now, of the rows that may. */
+/** Whether it goes now, of the rows that may. The file sinks choose them in SQL, which a test compares with this. */
 export function goesNow(noted: NotedMissing, which: TombstoneChoice): boolean {
   const isChosen = which === 'all' || (which === 'allowed' ? noted.isAllowed : noted.missed >= 2);
   return isMissing(noted) && needsNothingMore(noted) && isChosen;

@@ -12,7 +12,7 @@ import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
 import { preparePauses, prepareRuns } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
 import { prepareDayAccount } from './deletes/day-account.ts';
-import { prepareMissingRows } from './deletes/missing-rows.ts';
+import { prepareMissingRows } from './deletes/missing-statements.ts';
 import { preparePlaces } from './deletes/places.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';

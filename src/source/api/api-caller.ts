@@ -9,7 +9,7 @@ import { CallFailure, type CallFacts } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
 import { classifyAnswer, classifyThrown } from './classify-failure.ts';
 import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
-import { ReceiverError, type ReceiveBody, type Received } from './receive-body.ts';
+import { ReceiverError, type ReceiveBody, type Received } from './stream-body.ts';
 import { onceOnly } from './once-only.ts';
 import type { TokenCache } from './token-cache.ts';
 

@@ -5,7 +5,7 @@ import type { StreamCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from './disposition-name.ts';
-import type { BodyHead } from './receive-body.ts';
+import type { BodyHead } from './stream-body.ts';
 import { refuseEnvelope } from './refuse-envelope.ts';
 import { stringifyParams } from './read-body.ts';
 

@@ -2,7 +2,7 @@ import { Agent } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
 import { AttemptTimeoutError, readBody } from './read-body.ts';
 import { guardedLookup } from './guard-address.ts';
-import { receiveBody, type ReceiveBody, type Received } from './receive-body.ts';
+import { receiveBody, type ReceiveBody, type Received } from './stream-body.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -80,11 +80,13 @@ export function openHttpTransport(baseUrl: URL, limits: ApiLimits): HttpTranspor
 
   return {
     send: (request, signal) =>
-      exchange(agent, request, signal, (response, attempt) => readAnswer(response, limits, attempt.signal)),
+      exchange(agent, request, signal, (response, attempt) =>
+        receiveAnswer(response, limits, attempt.signal),
+      ),
     stream: (request, receive, signal) =>
       exchange(streams, request, signal, async (response, attempt) => {
         if (response.statusCode < 200 || response.statusCode >= 300) {
-          return await readAnswer(response, limits, attempt.signal);
+          return await receiveAnswer(response, limits, attempt.signal);
         }
         attempt.begun();
         return await receiveBody(response, receive, { limits, signal });
@@ -125,7 +127,11 @@ function pinnedUrl(origin: string, pathname: string, query: Readonly<Record<stri
   return url;
 }
 
-async function readAnswer(response: Response, limits: ApiLimits, signal: AbortSignal): Promise<HttpAnswer> {
+async function receiveAnswer(
+  response: Response,
+  limits: ApiLimits,
+  signal: AbortSignal,
+): Promise<HttpAnswer> {
   const { statusCode: status, headers, body } = response;
   const encoding = single(headers['content-encoding']);
   const head = {

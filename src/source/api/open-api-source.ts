@@ -10,7 +10,7 @@ import { checkDeclared } from './check-declared.ts';
 import { openConnectorPresence } from './connector-presence.ts';
 import { downloadCall } from './download-call.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { recordCalls } from './record-calls.ts';
+import { recordCalls } from './execute-call.ts';
 import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */

@@ -11,7 +11,7 @@ import {
   type AlikeRows,
   type NotedMissing,
 } from '../../../src/sinks/decisions/missing-rows.ts';
-import { prepareMissingRows } from '../../../src/sinks/ledger/deletes/missing-rows.ts';
+import { prepareMissingRows } from '../../../src/sinks/ledger/deletes/missing-statements.ts';
 import { standing } from '../../../src/sinks/ledger/partitions/states.ts';
 import { schemaSql } from '../../../src/sinks/ledger/schema.ts';
 

@@ -2,7 +2,7 @@ import type { EntityName } from '../../../core/names.ts';
 import type { DeletedRows, TombstoneChoice } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { openRows } from '../open-rows.ts';
-import type { EndedPartition } from '../partitions/read-for-deletes.ts';
+import type { EndedPartitionRow } from '../partitions/read-for-deletes.ts';
 import type { KeyedRow, RecordTable } from '../record-store.ts';
 
 /**
@@ -103,7 +103,7 @@ export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRo
 
 function emptyPartition(
   commit: Commit,
-  { id, entity, sweptTo }: EndedPartition,
+  { id, entity, sweptTo }: EndedPartitionRow,
   limit: number,
 ): { readonly steps: number; readonly rows: number } {
   const { current, ledger } = commit;
@@ -187,7 +187,7 @@ const rowsAtOnce = 1_000;
 /** Rows without a tombstone at home in the partition, behind row `from`. */
 export function* liveRows(
   { ledger, held: { connector }, current }: Commit,
-  { id, entity }: Pick<EndedPartition, 'id' | 'entity'>,
+  { id, entity }: Pick<EndedPartitionRow, 'id' | 'entity'>,
   from: number,
 ): Generator<number> {
   const planned = current.tables.get(entity)?.table;

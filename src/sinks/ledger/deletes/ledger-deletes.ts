@@ -9,7 +9,7 @@ import type { KeyedRow } from '../record-store.ts';
 import { storeRecords } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
 import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
-import type { NotedRow } from './missing-rows.ts';
+import type { NotedRow } from './missing-statements.ts';
 import { sweepRows } from './sweep-rows.ts';
 
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */

@@ -13,7 +13,7 @@ export interface UnsweptPartition {
 }
 
 /** A partition below a tombstoned record. */
-export interface EndedPartition {
+export interface EndedPartitionRow {
   readonly id: number;
   readonly entity: EntityName;
   /** Rows up to here have been looked at, and stay. */
@@ -39,16 +39,16 @@ export function prepareDeleteReads(db: Database.Database) {
        WHERE connector = :connector AND sweep_origin = :origin AND entity IN (SELECT value FROM json_each(:entities)) ORDER BY id LIMIT 1`,
     ),
     /** Below tombstoned records: those whose rows are still to be deleted. */
-    nextEnded: db.prepare<[{ connector: string; entities: string }], EndedPartition>(
+    nextEnded: db.prepare<[{ connector: string; entities: string }], EndedPartitionRow>(
       `SELECT id, entity, swept_to AS sweptTo ${ended} AND entity IN (SELECT value FROM json_each(:entities)) ORDER BY id LIMIT 1`,
     ),
-    allEnded: db.prepare<[{ connector: string }], EndedPartition>(
+    allEnded: db.prepare<[{ connector: string }], EndedPartitionRow>(
       `SELECT id, entity, swept_to AS sweptTo ${ended}`,
     ),
     /** That a record has led to. Those that are ended belong to a delete that has been judged already. */
     below: db.prepare<
       [connector: string, entity: string, keyText: string],
-      Pick<EndedPartition, 'id' | 'entity'>
+      Pick<EndedPartitionRow, 'id' | 'entity'>
     >(
       `SELECT id, entity FROM _sync_partitions
        WHERE connector = ? AND parent_entity = ? AND parent_key = ? AND backfill = '' AND gone <> ${standing.ended}`,
@@ -63,7 +63,7 @@ export function prepareDeleteReads(db: Database.Database) {
          AND parent_key IS NOT NULL AND gone = ${standing.live} AND json_extract(failure, '$.code') = 'NOT_FOUND'`,
     ),
     /** What this run has set aside and is below a tombstoned record now. */
-    endedBelow: db.prepare<[connector: string, run: string], Pick<EndedPartition, 'id' | 'entity'>>(
+    endedBelow: db.prepare<[connector: string, run: string], Pick<EndedPartitionRow, 'id' | 'entity'>>(
       `SELECT id, entity ${setAside} AND gone > ${standing.live}`,
     ),
   };
