@@ -37,7 +37,7 @@ it.each(['sqlite', 'jsonl'] as const)(
     });
     worker = startWorkerProcess(world, {}, { concurrency: 4 });
     // By then every connector has run, and what is loaded or compiled once is there.
-    const warm = Math.max(2 * connectors.length, Math.min(500, Math.round(runs / 5)));
+    const warm = Math.max(2 * connectors.length, Math.min(1000, Math.round(runs / 5)));
     await runsFinished(warm);
     const ledger = sinkType === 'sqlite' ? world.database : path.join(world.folder, 'lake', '_ledger.db');
     const before = await figures(ledger);
