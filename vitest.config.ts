@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 
-/** Replace modules of Node.js, so each needs its own module graph. */
-const withMocks = ['test/sinks/jsonl/durability.test.ts'];
+/** Replace modules, so each needs its own module graph. */
+const withMocks = ['test/sinks/jsonl/durability.test.ts', 'test/sinks/sqlite.test.ts'];
 
 /** The sink contract and runs of the engine, once more on sinks whose every call takes a while. */
 const onDelayedSinks = [

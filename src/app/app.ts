@@ -29,14 +29,14 @@ export interface AppOptions {
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
-  /** Told of the end of every run, after its report is stored. Must not throw; a run does not wait for it. */
+  /** Called at the end of every run, after its report is stored. Must not throw; a run does not wait for it. */
   readonly onRunEnd?: OnRunEnd;
 }
 
-/** The end of a run, or of the attempt to begin one: `error` is what `sync` rejects with then. */
+/** The end of a run. `failed`: none could begin, or a repair failed; `error` is what the caller's promise rejects with. */
 export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: AskedRun } & (
   | { readonly kind: 'ended'; readonly report: RunReport }
-  | { readonly kind: 'not-begun'; readonly error: unknown }
+  | { readonly kind: 'failed'; readonly error: unknown }
 );
 export type OnRunEnd = (end: RunEnd) => void;
 

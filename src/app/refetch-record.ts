@@ -11,10 +11,11 @@ import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import { findGetParams } from '../engine/sweep/find-get-params.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows, Sink } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
-import { connectorIdentity } from './run-connector.ts';
+import { connectorIdentity, tellEnd } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
 
 /** What to ask for, and what a walk would fill into the record (field -> value). */
@@ -40,7 +41,7 @@ export type Refetched = { readonly run: RunId | null } & (
 export async function refetchRecord(
   app: App,
   { target, keyText, params, inject }: AskedRecord,
-  options: Pick<AppOptions, 'clock' | 'command'> & {
+  options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
     readonly allowDeletes: boolean;
     readonly signal: AbortSignal;
   },
@@ -53,27 +54,29 @@ export async function refetchRecord(
   const evolved = schema.definition.entities.get(entity.name) ?? entity;
   const origin = { baseUrl: app.settings.api.baseUrl, connectorId: source.connectorId };
   let refetched: Refetched = { kind: 'missing', run: null };
-  const report = await runRepair(
-    {
-      kind: 'refetch',
-      sink,
-      identity: connectorIdentity(connector, origin, options),
-      tables: evolved.explodedTable === null ? [evolved.table] : [evolved.table, evolved.explodedTable],
-      clock,
-      costs: () => source.stats(),
-    },
-    async () => {
-      const answer = await source.get({ entity: entity.name, params }, signal);
-      if (answer !== null) {
-        const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
-        return storing(sink, rows, (counts) => (refetched = { kind: 'stored', counts, run: null }));
-      }
-      if (!options.allowDeletes) return null;
-      return deleting(sink, entity, keyText, (wasStored) => {
-        refetched = { kind: 'deleted', wasStored, run: null };
-      });
-    },
-  );
+  const repair = (): Promise<RunReport | null> =>
+    runRepair(
+      {
+        kind: 'refetch',
+        sink,
+        identity: connectorIdentity(connector, origin, options),
+        tables: evolved.explodedTable === null ? [evolved.table] : [evolved.table, evolved.explodedTable],
+        clock,
+        costs: () => source.stats(),
+      },
+      async () => {
+        const answer = await source.get({ entity: entity.name, params }, signal);
+        if (answer !== null) {
+          const rows = readRefetched(evolved, schema.policies, { keyText, inject }, answer);
+          return storing(sink, rows, (counts) => (refetched = { kind: 'stored', counts, run: null }));
+        }
+        if (!options.allowDeletes) return null;
+        return deleting(sink, entity, keyText, (wasStored) => {
+          refetched = { kind: 'deleted', wasStored, run: null };
+        });
+      },
+    );
+  const report = await tellEnd(options, connector, {}, repair);
   return { ...refetched, run: report?.run ?? null };
 }
 

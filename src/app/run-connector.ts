@@ -15,7 +15,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { ApiSource } from '../source/api/open-api-source.ts';
-import type { App, AppOptions, SyncRequest } from './app.ts';
+import type { App, AppOptions, AskedRun, SyncRequest } from './app.ts';
 
 /** What a run takes from its app. */
 export interface RunParts extends AppOptions {
@@ -23,22 +23,31 @@ export interface RunParts extends AppOptions {
   readonly openSink: OpenSharedSink;
 }
 
-/** Runs a connector and tells `onRunEnd` how that ended: the one place where a run's end is told. */
+/** Runs a connector and tells `onRunEnd` how that ended. */
 export async function runConnector(
   parts: RunParts,
   connector: ConnectorSettings,
   request: SyncRequest,
 ): Promise<RunReport> {
-  const { onRunEnd = () => undefined } = parts;
-  const asked = request.run ?? {};
+  return await tellEnd(parts, connector, request.run ?? {}, () => runOnce(parts, connector, request));
+}
+
+/** Every run, of a repair too, ends here. `run` resolves with null where nothing was to be done. */
+export async function tellEnd<Report extends RunReport | null>(
+  { onRunEnd = () => undefined }: Pick<AppOptions, 'onRunEnd'>,
+  connector: ConnectorSettings,
+  asked: AskedRun,
+  run: () => Promise<Report>,
+): Promise<Report> {
+  let report: Report;
   try {
-    const report = await runOnce(parts, connector, request);
-    onRunEnd({ kind: 'ended', connector, asked, report });
-    return report;
+    report = await run();
   } catch (error) {
-    onRunEnd({ kind: 'not-begun', connector, asked, error });
+    onRunEnd({ kind: 'failed', connector, asked, error });
     throw error;
   }
+  if (report !== null) onRunEnd({ kind: 'ended', connector, asked, report });
+  return report;
 }
 
 async function runOnce(

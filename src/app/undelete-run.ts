@@ -6,10 +6,11 @@ import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import { openSink, statusOf } from '../sinks/registry.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { Sink } from '../sinks/sink.ts';
 import type { AppOptions } from './app.ts';
-import { connectorIdentity } from './run-connector.ts';
+import { connectorIdentity, tellEnd } from './run-connector.ts';
 
 /** Of one transaction: readers wait for none of them longer than for a page. */
 const batchRows = 1000;
@@ -23,7 +24,7 @@ export interface Undeleted {
 export async function undeleteRun(
   connector: ConnectorSettings,
   of: RunId,
-  options: Pick<AppOptions, 'clock' | 'command'> & {
+  options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
     readonly program: string;
     readonly signal: AbortSignal;
   },
@@ -39,17 +40,20 @@ export async function undeleteRun(
   const status = await statusOf(sink.history, name);
   if (status === null) throw usage(`Sink ${connector.sink.name} has no data of ${name}.`);
   const entities = new Map<EntityName, number>();
-  const report = await runRepair(
-    {
-      kind: 'undelete',
-      sink,
-      identity: identityOf(connector, status, options),
-      tables: await storedTables(connector, sink),
-      clock,
-      costs: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0 }),
-    },
-    () => Promise.resolve(reviving(sink, of, entities, options.signal)),
-  );
+  const tables = await storedTables(connector, sink);
+  const repair = (): Promise<RunReport | null> =>
+    runRepair(
+      {
+        kind: 'undelete',
+        sink,
+        identity: identityOf(connector, status, options),
+        tables,
+        clock,
+        costs: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0 }),
+      },
+      () => Promise.resolve(reviving(sink, of, entities, options.signal)),
+    );
+  const report = await tellEnd(options, connector, {}, repair);
   return { run: report?.run ?? null, entities };
 }
 

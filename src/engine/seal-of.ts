@@ -31,7 +31,14 @@ export function sealOf(
 
 /** Pages that overlap prove something only where the service sorts as it was asked to, or where nothing ever leaves. */
 function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
-  return proof.kind !== 'seam' || entity.growsOnly || state.isSorted;
+  switch (proof.kind) {
+    case 'single':
+    case 'token':
+    case 'keyset':
+      return true;
+    case 'seam':
+      return entity.growsOnly || state.isSorted;
+  }
 }
 
 /** What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind. */

@@ -1,5 +1,5 @@
 import { SyncError, ThrottledError, type ErrorCode } from '../core/errors.ts';
-import type { RunEnd } from './worker-context.ts';
+import type { RunResult } from './worker-context.ts';
 
 /** What to do with a job after its run. */
 export type Settlement =
@@ -15,7 +15,7 @@ export type Settlement =
 
 /** How a run ended: with a report, or with an error because it could not start. */
 export type Ending =
-  | { readonly kind: 'ended'; readonly end: RunEnd; readonly isDone: boolean }
+  | { readonly kind: 'ended'; readonly end: RunResult; readonly isDone: boolean }
   | { readonly kind: 'thrown'; readonly error: unknown };
 
 export interface Circumstances {
@@ -37,7 +37,7 @@ export function settleRun(ending: Ending, circumstances: Circumstances): Settlem
     : settleError(ending.error, circumstances);
 }
 
-function settleEnd(end: RunEnd, isDone: boolean, circumstances: Circumstances): Settlement {
+function settleEnd(end: RunResult, isDone: boolean, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs } = circumstances;
   if (end.error?.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
   if (end.outcome === 'interrupted') return settleInterruption(circumstances);

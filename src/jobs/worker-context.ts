@@ -13,7 +13,7 @@ import type { WorkerLedger } from './worker-ledger.ts';
 import type { WorkerTimings } from './worker-timings.ts';
 
 /** What a job needs to know of how its run ended. */
-export interface RunEnd {
+export interface RunResult {
   /** The outcome in the run's report: `ok`, `partial`, `degraded`, `failed`, `interrupted`. */
   readonly outcome: string;
   readonly run: RunId | null;
@@ -29,7 +29,7 @@ export interface RunRequest {
 }
 
 /** Runs one connector to its end; implemented in `src/app/worker-runs.ts`. Rejects if no run could start. */
-export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunEnd>;
+export type RunConnector = (connector: ConnectorName, request: RunRequest) => Promise<RunResult>;
 
 export interface BackfillRequest extends RunRequest {
   /** Called between windows: true if another job should run first, or the backfill was cancelled. */
@@ -41,7 +41,7 @@ export type RunBackfill = (
   backfill: string,
   connector: ConnectorName,
   request: BackfillRequest,
-) => Promise<RunEnd & { readonly isDone: boolean }>;
+) => Promise<RunResult & { readonly isDone: boolean }>;
 
 /** What the parts of one worker share: its options with their defaults, and what it opened. */
 export interface WorkerContext {

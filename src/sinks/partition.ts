@@ -60,7 +60,8 @@ export interface WalkRef {
   readonly run: RunId;
 }
 
-export type ProofKind = 'single' | 'seam' | 'token' | 'keyset';
+export const proofKinds = ['single', 'seam', 'token', 'keyset'] as const;
+export type ProofKind = (typeof proofKinds)[number];
 
 /** How a walk is known to be complete. `isOrdered` false: the order was unknown, rows may have slipped by unseen. */
 export interface Proof {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { SyncError, ThrottledError } from '../../src/core/errors.ts';
-import type { RunEnd } from '../../src/jobs/worker-context.ts';
+import type { RunResult } from '../../src/jobs/worker-context.ts';
 import { settleRun, type Circumstances, type Ending } from '../../src/jobs/settle-run.ts';
 import { interrupted, ok } from './worker-bench.ts';
 
@@ -12,7 +12,7 @@ const calm: Circumstances = {
   busyDelayMs: 5000,
   heldDelayMs: 8000,
 };
-const ended = (end: RunEnd, isDone = true): Ending => ({ kind: 'ended', end, isDone });
+const ended = (end: RunResult, isDone = true): Ending => ({ kind: 'ended', end, isDone });
 const thrown = (error: unknown): Ending => ({ kind: 'thrown', error });
 const resumeAt = '2026-01-01T01:00:00.000Z';
 

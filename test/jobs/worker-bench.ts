@@ -4,7 +4,7 @@ import { isConnectorName, type ConnectorName, type RunId } from '../../src/core/
 import { Secret } from '../../src/core/secret.ts';
 import type { JobLog } from '../../src/jobs/job-log.ts';
 import { openQueues, type Queues } from '../../src/jobs/open-queues.ts';
-import type { RunConnector, RunEnd } from '../../src/jobs/worker-context.ts';
+import type { RunConnector, RunResult } from '../../src/jobs/worker-context.ts';
 import type { ServedSink } from '../../src/jobs/served-sink.ts';
 import { startWorker, type RunningWorker, type WorkerOptions } from '../../src/jobs/start-worker.ts';
 import type { WorkerEvent } from '../../src/jobs/worker-event.ts';
@@ -38,8 +38,8 @@ export function nameOf(text: string): ConnectorName {
   return text;
 }
 
-export const ok: RunEnd = { outcome: 'ok', run: null, error: null, resumeAt: null };
-export const interrupted: RunEnd = { ...ok, outcome: 'interrupted' };
+export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
+export const interrupted: RunResult = { ...ok, outcome: 'interrupted' };
 export const someRun = '01-run' as RunId;
 
 /** A line of a worker's log. */

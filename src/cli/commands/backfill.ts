@@ -138,7 +138,7 @@ async function runHere(
 
 function showWindowEnd({ terminal }: CommandContext, end: RunEnd): void {
   const window = end.asked.window ?? null;
-  if (end.kind === 'not-begun' || window === null) return;
+  if (end.kind === 'failed' || window === null) return;
   const { connector, report } = end;
   terminal.printJson({
     kind: 'run-report',

@@ -43,7 +43,7 @@ export async function showRun<T>(
 
 /** Prints how a run ended; where none began, the command says what that means. */
 export function showRunEnd(context: CommandContext, end: RunEnd): void {
-  if (end.kind === 'not-begun') return;
+  if (end.kind === 'failed') return;
   const { terminal } = context;
   terminal.printJson({ kind: 'run-report', connector: end.connector.name, report: end.report });
   for (const line of runReportText(end.report, terminal.columns(), context)) terminal.print(line);

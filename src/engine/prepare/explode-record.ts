@@ -1,8 +1,8 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { FieldDrift, Quarantined, PreparedRecord } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
-import { compilePrepare } from './prepare-record.ts';
-import { acceptEverything, type SchemaPolicy } from './schema-policy.ts';
+import { compilePrepare, explodedShape } from './prepare-record.ts';
+import type { SchemaPolicy } from './schema-policy.ts';
 
 export interface Exploded {
   readonly records: PreparedRecord[];
@@ -20,17 +20,12 @@ export interface Exploded {
  */
 export function compileExplode(
   entity: Entity,
-  policy: SchemaPolicy = acceptEverything,
+  policy?: SchemaPolicy,
 ): ((raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => Exploded) | null {
-  const { explode, explodedTable } = entity;
-  if (explode === null || explodedTable === null) return null;
-  const prepare = compilePrepare({
-    table: explodedTable,
-    ignored: new Set(),
-    volatile: [],
-    explodedField: null,
-    policy,
-  });
+  const { explode } = entity;
+  const shape = explodedShape(entity, policy);
+  if (explode === null || shape === null) return null;
+  const prepare = compilePrepare(shape);
   const emptyKey = Object.fromEntries(
     explode.key.filter((name) => !explode.carry.includes(name)).map((name) => [name, '']),
   );

@@ -49,12 +49,21 @@ export interface RecordShape {
   readonly policy?: SchemaPolicy;
 }
 
-/** The shape of an entity's own records: the one place that says what of them is stored. Without a policy whatever comes is stored. */
+/** The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a policy whatever comes is stored. */
 export function recordShape(entity: Entity, policy: SchemaPolicy | undefined): RecordShape {
   const { table, ignored, volatile, filledFrom, explode, actions } = entity;
   const download = actions.get('download') ?? null;
   const shape = { table, ignored, volatile, filledFrom, explodedField: explode?.field ?? null, download };
   return policy === undefined ? shape : { ...shape, policy };
+}
+
+/** The shape of the elements of the entity's exploded field; null where it explodes nothing. */
+export function explodedShape(
+  { explodedTable }: Entity,
+  policy: SchemaPolicy = acceptEverything,
+): RecordShape | null {
+  if (explodedTable === null) return null;
+  return { table: explodedTable, ignored: new Set(), volatile: [], explodedField: null, policy };
 }
 
 /** `drift`: its undeclared and misfitting fields; of a refused record those that it was refused for. */

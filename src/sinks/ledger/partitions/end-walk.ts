@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { EntityName } from '../../../core/names.ts';
 import { concludeWalk, weakestAbsence } from '../../decisions/conclude-walk.ts';
-import type { PageLength, Seal, WalkFailure } from '../../partition.ts';
+import { proofKinds, type PageLength, type Seal, type WalkFailure } from '../../partition.ts';
 import type { UnsealedWalk } from '../../sink.ts';
 import { readJson, writeJson } from '../json-text.ts';
 import type { Commit } from '../ledger.ts';
@@ -59,4 +59,4 @@ export function unsealEarlyEnds(
   };
 }
 
-const storedProof = z.object({ kind: z.enum(['single', 'seam', 'token', 'keyset']), isOrdered: z.boolean() });
+const storedProof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
