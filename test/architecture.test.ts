@@ -121,6 +121,8 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 /** Each vendor library lives in one room; a library that is not here may not be imported at all. */
 const homes: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['sinks', 'search', 'service'],
+  pg: ['sinks'],
+  'pg-copy-streams': ['sinks'],
   undici: ['source'],
   'p-retry': ['source'],
   'p-queue': ['source', 'search', 'service', 'jobs'],

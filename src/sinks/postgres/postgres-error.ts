@@ -1,0 +1,84 @@
+import pg from 'pg';
+import { SyncError } from '../../core/errors.ts';
+
+/** What a failed statement or connection means for the transaction that it was in. */
+export type Failing = 'conflict' | 'connection' | 'other';
+
+const conflicts: ReadonlySet<string> = new Set(['40001', '40P01', '55P03']);
+/** The server shuts down, was killed, is starting, or has become a standby (25006: read-only). */
+const lostConnections = /^(08...|57P0[1-5]|25006|25P0[34]|53300)$/;
+const lostSockets: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'ENOENT',
+]);
+/** What `pg` says where it has no code. */
+const lostTexts =
+  /Connection terminated|connection timeout|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after|not queryable/i;
+
+export function failingOf(error: unknown): Failing {
+  const code = codeOf(error);
+  if (conflicts.has(code)) return 'conflict';
+  if (lostConnections.test(code) || lostSockets.has(code)) return 'connection';
+  return code === '' && error instanceof Error && lostTexts.test(error.message) ? 'connection' : 'other';
+}
+
+/** SQLSTATE or the code of a system call; '' where there is none. */
+export function codeOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('code' in error)) return '';
+  return typeof error.code === 'string' ? error.code : '';
+}
+
+/**
+ * Says what a failure of the server means for the sink at `place`. `SyncError`s and programming errors are given back as they came. A
+ * statement's text and its values are never in the message: they hold records.
+ */
+export function toSinkError(error: unknown, place: string): unknown {
+  if (error instanceof SyncError) return error;
+  const code = codeOf(error);
+  const failing = failingOf(error);
+  if (!(error instanceof pg.DatabaseError) && failing === 'other') return error;
+  const said = error instanceof Error ? error.message : String(error);
+  const context = { place, cause: code === '' ? 'connection' : code };
+  if (code === '53100' || code === '53200') {
+    return new SyncError(
+      `PostgreSQL at ${place} has no ${code === '53100' ? 'disk space' : 'memory'} left; nothing of the last commit was stored. ` +
+        'Free some and sync again.',
+      { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
+    );
+  }
+  if (failing === 'connection') {
+    return new SyncError(
+      `PostgreSQL at ${place} cannot be reached (${said}). Check the server and the network; what was not committed is read again.`,
+      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
+    );
+  }
+  if (failing === 'conflict' || code === '57014') {
+    return new SyncError(
+      `PostgreSQL at ${place} could not finish in time because of other transactions or load (${said}). Sync again.`,
+      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
+    );
+  }
+  return new SyncError(`PostgreSQL at ${place} refused (${code}: ${said}). ${advice(code)}`, {
+    code: 'SINK_FAILED',
+    recovery: 'stop',
+    context,
+    cause: error,
+  });
+}
+
+function advice(code: string): string {
+  if (code.startsWith('28')) return "Check the user and the password of the sink's url.";
+  if (code === '3D000') return 'Create the database, or correct its name in the url.';
+  if (code === '42501') {
+    return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema.';
+  }
+  return 'Check the server and its log.';
+}

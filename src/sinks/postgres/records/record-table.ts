@@ -1,0 +1,71 @@
+import type { Instant } from '../../../core/clock.ts';
+import type { RunId } from '../../../core/names.ts';
+import type { PreparedRecord } from '../../../core/records.ts';
+import type { Stamp } from '../ledger.ts';
+import type { Tx } from '../session.ts';
+
+/** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
+export interface RecordTable {
+  /** What is stored under these keys, tombstoned rows included, by key text. */
+  find(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, StoredRow>>;
+  /**
+   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, and
+   * are taken by the caller (`takeRows`). `_seq` numbers are taken here, one for each row, in the order given.
+   */
+  write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
+  /** The next `count` row numbers, which are never given twice; gives the first. */
+  takeRows(tx: Tx, count: number): Promise<number>;
+  /** Notes other homes; the rows themselves keep their `_seq`. */
+  setHomes(tx: Tx, homes: readonly RowHome[]): Promise<void>;
+  /** Up to `limit` rows without a tombstone of this home behind row `after`, by row number. */
+  liveRows(tx: Tx, home: number, after: number, limit: number): Promise<readonly HomedRow[]>;
+  /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
+  liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
+  /** By row number; those that do not exist are left out. */
+  rows(tx: Tx, rows: readonly number[]): Promise<ReadonlyMap<number, KeyedRow>>;
+  /** By key text; those that do not exist are left out. */
+  rowsOf(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, KeyedRow>>;
+  /** Marks live rows as deleted: `_deleted_at`, `_changed_at`, `_run_id` and new `_seq`s in this order. */
+  tombstone(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  /** Takes tombstones back. */
+  revive(tx: Tx, rows: readonly number[], stamp: Stamp): Promise<void>;
+  /** Up to `limit` rows that the run `run` has tombstoned and nothing has written since. */
+  tombstonedBy(tx: Tx, run: RunId, limit: number): Promise<readonly number[]>;
+}
+
+export interface WrittenRow {
+  readonly row: number;
+  readonly record: PreparedRecord;
+  /** A new row: the partition that shows it, or null. Undefined: the row is stored, and keeps its home. */
+  readonly home?: number | null;
+}
+
+export interface RowHome {
+  readonly row: number;
+  readonly home: number;
+}
+
+export interface StoredRow {
+  readonly row: number;
+  readonly hash: string;
+  readonly volatileHash: string | null;
+  /** When the row was last written. */
+  readonly changedAt: Instant;
+  readonly deletedAt: Instant | null;
+  /** Null: stored outside a walk. */
+  readonly home: number | null;
+}
+
+export interface HomedRow {
+  readonly row: number;
+  readonly changedAt: Instant;
+}
+
+export interface KeyedRow {
+  readonly row: number;
+  /** JSON array of the key's values, as `PreparedRecord.keyText`. */
+  readonly keyText: string;
+  readonly changedAt: Instant;
+  readonly deletedAt: Instant | null;
+  readonly home: number | null;
+}

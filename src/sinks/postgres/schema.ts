@@ -1,0 +1,276 @@
+/** Raised with every change of the tables below, which needs a migration. */
+export const schemaVersion = 1;
+
+/**
+ * The ledger's tables, as the file sinks have them (`src/sinks/ledger/schema.ts` says what the columns mean), with these differences:
+ * `_sync_counters` is the change counter of each connector and its fence, and stays when the connector is forgotten; `_sync_leases` says who
+ * holds a connector, by the server's clock; `last_row` of a table is the newest row number; `resume_at` and `depth_limited` are taken out
+ * of reports and counts when these are written, `failure_code`, `last_page_size` and `last_page_records` out of failures and proofs.
+ * Texts are compared byte by byte, whatever the server's locale. Flags are 0 and 1.
+ */
+export function schemaSql(at: string): string {
+  return `
+CREATE TABLE _sync_meta (
+  one INTEGER PRIMARY KEY CHECK (one = 1),
+  sink_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  created_at TEXT NOT NULL,
+  system_identifier TEXT,
+  timeline INTEGER
+);
+
+CREATE TABLE _sync_counters (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  seq BIGINT NOT NULL
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_leases (
+  connector TEXT PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  until TIMESTAMPTZ NOT NULL,
+  backend_pid INTEGER
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_connectors (
+  connector TEXT PRIMARY KEY,
+  base_url TEXT NOT NULL,
+  connector_id TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  definition_hash TEXT NOT NULL,
+  epoch BIGINT NOT NULL,
+  holder TEXT NOT NULL
+);
+
+CREATE TABLE _sync_tables (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  stored TEXT NOT NULL,
+  declared TEXT NOT NULL,
+  rows BIGINT NOT NULL,
+  last_row BIGINT NOT NULL DEFAULT 0,
+  as_of TEXT,
+  taken_over BIGINT,
+  deleted BIGINT NOT NULL DEFAULT 0,
+  evolved TEXT NOT NULL DEFAULT '[]',
+  adopted_at TEXT,
+  first_origin BIGINT,
+  PRIMARY KEY (connector, entity)
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_runs (
+  number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  run TEXT NOT NULL UNIQUE,
+  connector TEXT NOT NULL,
+  origin BIGINT NOT NULL,
+  scope TEXT NOT NULL,
+  continues TEXT,
+  can_continue INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  started_at TEXT NOT NULL,
+  finished_at TEXT,
+  report TEXT,
+  resume_at TEXT,
+  cancel_requested TEXT,
+  kind TEXT NOT NULL DEFAULT 'sync',
+  chain TEXT NOT NULL DEFAULT '',
+  is_full INTEGER NOT NULL DEFAULT 0
+) WITH (fillfactor = 70);
+CREATE INDEX _sync_runs_connector ON _sync_runs (connector, number);
+
+CREATE TABLE _sync_pauses (
+  connector TEXT PRIMARY KEY,
+  since TEXT NOT NULL,
+  reason TEXT NOT NULL
+);
+
+CREATE TABLE _sync_partitions (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  params TEXT NOT NULL,
+  params_hash BYTEA NOT NULL,
+  backfill TEXT NOT NULL DEFAULT '',
+  base BIGINT,
+  inject TEXT NOT NULL,
+  rank INTEGER NOT NULL,
+  tree BIGINT,
+  tree_depth INTEGER,
+  parent_entity TEXT,
+  parent_key TEXT,
+  parent_hash BYTEA,
+  origin BIGINT NOT NULL,
+  found_at TEXT NOT NULL,
+  due_since TEXT,
+  ready INTEGER NOT NULL,
+  listed INTEGER NOT NULL,
+  mode TEXT,
+  position TEXT,
+  midway INTEGER NOT NULL DEFAULT 0,
+  watermark TEXT,
+  marker TEXT,
+  found_marker TEXT,
+  sealed_at TEXT,
+  sealed_run TEXT,
+  sealed_scope TEXT,
+  proof TEXT,
+  last_page_size BIGINT,
+  last_page_records BIGINT,
+  absence TEXT,
+  full_at TEXT,
+  full_origin BIGINT,
+  sweep_origin BIGINT,
+  swept_to BIGINT NOT NULL DEFAULT 0,
+  gone INTEGER NOT NULL DEFAULT 0,
+  set_aside_run TEXT,
+  failure TEXT,
+  failure_code TEXT,
+  failed_at TEXT,
+  UNIQUE (connector, entity, params_hash, backfill)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at NULLS FIRST, rank DESC, id) WHERE ready = 1;
+CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity, id) WHERE due_since IS NOT NULL;
+CREATE INDEX _sync_partitions_aged ON _sync_partitions (connector, entity, full_at) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_set_aside ON _sync_partitions (connector) WHERE set_aside_run IS NOT NULL;
+CREATE INDEX _sync_partitions_found ON _sync_partitions (connector, found_at, id) WHERE due_since IS NULL;
+CREATE INDEX _sync_partitions_tree ON _sync_partitions (tree) WHERE tree IS NOT NULL;
+CREATE INDEX _sync_partitions_parent ON _sync_partitions (connector, parent_entity, parent_hash) WHERE parent_hash IS NOT NULL;
+CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin, id) WHERE sweep_origin IS NOT NULL;
+CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
+CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, id) WHERE gone = 1;
+
+CREATE TABLE _sync_counts (
+  run TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  fetched BIGINT NOT NULL,
+  filtered BIGINT NOT NULL,
+  quarantined BIGINT NOT NULL,
+  inserted BIGINT NOT NULL,
+  updated BIGINT NOT NULL,
+  duplicate BIGINT NOT NULL,
+  unchanged BIGINT NOT NULL,
+  depth_limited BIGINT NOT NULL DEFAULT 0,
+  PRIMARY KEY (run, entity)
+) WITH (fillfactor = 50);
+
+CREATE TABLE _sync_seen (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  origin BIGINT NOT NULL,
+  chunk BIGINT NOT NULL,
+  bits BYTEA NOT NULL,
+  UNIQUE (connector, entity, origin, chunk)
+) WITH (fillfactor = 50);
+ALTER TABLE _sync_seen ALTER COLUMN bits SET STORAGE PLAIN;
+
+CREATE TABLE _sync_also (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  row BIGINT NOT NULL,
+  partition BIGINT NOT NULL,
+  origin BIGINT NOT NULL,
+  PRIMARY KEY (connector, entity, row, partition)
+);
+CREATE INDEX _sync_also_partition ON _sync_also (partition, connector, entity, row);
+
+CREATE TABLE _sync_missing (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  row BIGINT NOT NULL,
+  partition BIGINT NOT NULL,
+  origin BIGINT NOT NULL,
+  missed INTEGER NOT NULL,
+  since TEXT NOT NULL,
+  needs TEXT NOT NULL,
+  is_allowed INTEGER NOT NULL,
+  asked_run TEXT,
+  asked_at TEXT,
+  is_vouched_for INTEGER NOT NULL,
+  gone_run TEXT,
+  PRIMARY KEY (connector, entity, row)
+);
+
+CREATE TABLE _sync_drift (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  field TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  type TEXT NOT NULL,
+  first_seen_at TEXT NOT NULL,
+  first_run TEXT NOT NULL,
+  is_refused INTEGER NOT NULL,
+  PRIMARY KEY (connector, entity, field, kind, type)
+);
+
+CREATE TABLE _sync_windows (
+  connector TEXT NOT NULL,
+  backfill TEXT NOT NULL,
+  "window" TEXT NOT NULL,
+  run TEXT NOT NULL,
+  finished_at TEXT NOT NULL,
+  PRIMARY KEY (connector, backfill, "window")
+);
+
+CREATE TABLE _sync_hours (
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  hour TEXT NOT NULL,
+  added BIGINT NOT NULL,
+  deleted BIGINT NOT NULL,
+  PRIMARY KEY (connector, entity, hour)
+);
+
+CREATE TABLE _sync_quarantine (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  content_hash TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  record TEXT NOT NULL,
+  first_seen_at TEXT NOT NULL,
+  last_seen_at TEXT NOT NULL,
+  last_run TEXT NOT NULL,
+  UNIQUE (connector, entity, content_hash)
+);
+
+CREATE TABLE _sync_downloads (
+  id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  connector TEXT NOT NULL,
+  entity TEXT NOT NULL,
+  key TEXT NOT NULL,
+  key_hash BYTEA NOT NULL,
+  params TEXT NOT NULL,
+  version TEXT NOT NULL,
+  name TEXT,
+  content_type TEXT,
+  size BIGINT,
+  gone TEXT,
+  is_wanted INTEGER NOT NULL,
+  file TEXT,
+  bytes BIGINT,
+  sha256 TEXT,
+  stored_type TEXT,
+  stored_version TEXT,
+  stored_at TEXT,
+  stored_run TEXT,
+  replaced TEXT,
+  failure TEXT,
+  failed_at TEXT,
+  failed_run TEXT,
+  UNIQUE (connector, entity, key_hash)
+);
+CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at, id) WHERE is_wanted = 1;
+CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
+`
+    .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
+    .replaceAll(
+      /\b(CREATE TABLE|ALTER TABLE|ON) (_sync_\w+)/g,
+      (_, before: string, table: string) => `${before} ${at}${table}`,
+    );
+}

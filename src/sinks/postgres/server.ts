@@ -1,0 +1,264 @@
+import pg from 'pg';
+import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { clientConfig, placeOf, type PostgresConnection } from './connection.ts';
+import { failingOf, toSinkError } from './postgres-error.ts';
+import { txOn, type Tx } from './session.ts';
+
+/** A PostgreSQL server that may have several hosts, one of which is no standby. */
+export interface Server extends AsyncDisposable {
+  /** Hosts, database and schema, for people. */
+  readonly place: string;
+  /**
+   * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and for a minute
+   * where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
+   * not answered has been stored is asked of the server by the number that `work` took with `noteTransaction`.
+   */
+  transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
+  /** Runs `work` in one snapshot that writes nothing. */
+  read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /** A connection of its own, to the host that is written to; the caller ends it. Straight to the server where the settings name a way. */
+  connect(): Promise<pg.Client>;
+}
+
+export interface WriteTx extends Tx {
+  /** The number of the transaction, `pg_current_xact_id()`: with it the server can say later whether it was committed. */
+  noteTransaction(xid: string): void;
+}
+
+export interface ServerOptions {
+  readonly connection: PostgresConnection;
+  /** Around a pooler; null: there is none. */
+  readonly direct: PostgresConnection | null;
+  readonly schema: string;
+  readonly durability: 'full' | 'normal';
+  readonly clock: Clock;
+  readonly signal?: AbortSignal;
+  /** Connections at most. */
+  readonly connections: number;
+}
+
+/** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed). */
+const writeSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off;
+  SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off;
+  SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s'`;
+const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
+/** Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. */
+const deadlineMs = 150_000;
+const mostConflicts = 5;
+const reconnectMs = 60_000;
+
+export function openServer(options: ServerOptions): Server {
+  const { connection, schema, clock, signal } = options;
+  const place = placeOf(connection, schema);
+  const pools = new Map<number, pg.Pool>();
+  /** The host that was no standby when it was last asked. */
+  let current = 0;
+
+  const poolOf = (host: number): pg.Pool => {
+    const known = pools.get(host);
+    if (known !== undefined) return known;
+    const at = connection.hosts[host] ?? { host: 'localhost', port: 5432 };
+    const pool = new pg.Pool({
+      ...clientConfig(connection, at),
+      max: options.connections,
+      idleTimeoutMillis: 30_000,
+    });
+    // A connection that breaks while nobody uses it is replaced when the next one is asked for.
+    pool.on('error', () => undefined);
+    pools.set(host, pool);
+    return pool;
+  };
+
+  const take = async (): Promise<pg.PoolClient> => {
+    for (let tried = 0; ; tried += 1) {
+      try {
+        const client = await poolOf(current).connect();
+        if (connection.hosts.length === 1) return client;
+        const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+        if (rows[0]?.standby === false) return client;
+        client.release();
+        if (tried + 1 >= connection.hosts.length) throw noPrimary(place);
+      } catch (error) {
+        if (tried + 1 >= connection.hosts.length) throw error;
+      }
+      current = (current + 1) % connection.hosts.length;
+    }
+  };
+
+  /** Gives `work` a connection, and takes its socket away where it takes too long. */
+  const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
+    const client = await take();
+    let isBroken = false;
+    const onError = (): void => {
+      isBroken = true;
+    };
+    client.on('error', onError);
+    const deadline = setTimeout(() => {
+      isBroken = true;
+      client.release(true);
+    }, deadlineMs);
+    try {
+      return await work(client);
+    } catch (error) {
+      isBroken ||= failingOf(error) === 'connection';
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+      client.off('error', onError);
+      if (isBroken) destroy(client);
+      else client.release();
+    }
+  };
+
+  const attempt = async <Result>(work: (tx: WriteTx) => Promise<Result>): Promise<Outcome<Result>> =>
+    await withClient(async (client): Promise<Outcome<Result>> => {
+      let xid: string | null = null;
+      const tx: WriteTx = { ...txOn(client), noteTransaction: (noted) => void (xid = noted) };
+      const mode = options.durability === 'full' ? '' : '; SET LOCAL synchronous_commit = off';
+      let result: Result;
+      try {
+        await client.query(`BEGIN; ${writeSettings}${mode}`);
+        result = await work(tx);
+      } catch (error) {
+        if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
+        throw error;
+      }
+      try {
+        await client.query('COMMIT');
+        return { kind: 'committed', result };
+      } catch (error) {
+        if (failingOf(error) !== 'connection') throw error;
+        return { kind: 'unknown', result, xid, error };
+      }
+    });
+
+  /** Whether the transaction whose COMMIT was not answered has been stored. */
+  const wasCommitted = async (xid: string): Promise<boolean> => {
+    for (let asked = 0; asked < 60; asked += 1) {
+      const { rows } = await withClient(
+        async (client) =>
+          await client.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [xid]),
+      );
+      const status = rows[0]?.status;
+      if (status === 'committed') return true;
+      if (status === 'aborted') return false;
+      await clock.sleep(500, signal);
+    }
+    throw new SyncError(
+      `PostgreSQL at ${place} cannot say whether the last commit was stored. Sync again: what was stored is met again.`,
+      { code: 'SINK_FAILED', recovery: 'retry', context: { place } },
+    );
+  };
+
+  /** Throws where that cannot be known: what has been stored must not be stored again, nor what has not be taken for stored. */
+  const wasStored = async ({
+    xid,
+    error,
+  }: {
+    readonly xid: string | null;
+    readonly error: unknown;
+  }): Promise<boolean> => {
+    if (xid === null) throw toSinkError(error, place);
+    try {
+      return await whileLost(async () => await wasCommitted(xid));
+    } catch (lost) {
+      throw toSinkError(lost, place);
+    }
+  };
+
+  const transact = async <Result>(
+    work: (tx: WriteTx) => Promise<Result>,
+    restart?: () => void,
+  ): Promise<Result> => {
+    const startedMs = performance.now();
+    for (let conflicts = 0, pauseMs = 100; ;) {
+      try {
+        const outcome = await attempt(work);
+        if (outcome.kind === 'committed') return outcome.result;
+        if (await wasStored(outcome)) return outcome.result;
+      } catch (error) {
+        const failing = failingOf(error);
+        conflicts += failing === 'conflict' ? 1 : 0;
+        const isOver = performance.now() - startedMs > reconnectMs || signal?.aborted === true;
+        if (failing === 'other' || conflicts > mostConflicts || (failing === 'connection' && isOver)) {
+          throw toSinkError(error, place);
+        }
+      }
+      restart?.();
+      await clock.sleep(pauseMs * (0.5 + Math.random()), signal);
+      pauseMs = Math.min(2 * pauseMs, 2_000);
+    }
+  };
+
+  /** While the connection is lost, for a minute. */
+  const whileLost = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
+    const startedMs = performance.now();
+    for (;;) {
+      try {
+        return await ask();
+      } catch (error) {
+        if (failingOf(error) !== 'connection' || performance.now() - startedMs > reconnectMs) throw error;
+      }
+      await clock.sleep(500, signal);
+    }
+  };
+
+  return {
+    place,
+    transact,
+    read: async (work) => {
+      try {
+        return await withClient(async (client) => {
+          await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}`);
+          try {
+            return await work(txOn(client));
+          } finally {
+            await client.query('ROLLBACK').catch(() => undefined);
+          }
+        });
+      } catch (error) {
+        throw toSinkError(error, place);
+      }
+    },
+    connect: async () => {
+      const to = options.direct ?? connection;
+      const at = to.hosts[current % to.hosts.length] ?? { host: 'localhost', port: 5432 };
+      const client = new pg.Client(clientConfig(to, at));
+      try {
+        await client.connect();
+        return client;
+      } catch (error) {
+        await client.end().catch(() => undefined);
+        throw toSinkError(error, place);
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
+    },
+  };
+}
+
+type Outcome<Result> =
+  | { readonly kind: 'committed'; readonly result: Result }
+  | {
+      readonly kind: 'unknown';
+      readonly result: Result;
+      readonly xid: string | null;
+      readonly error: unknown;
+    };
+
+function destroy(client: pg.PoolClient): void {
+  try {
+    client.release(true);
+  } catch {
+    // The deadline has released it.
+  }
+}
+
+function noPrimary(place: string): SyncError {
+  return new SyncError(
+    `None of the hosts of ${place} can be written to: each is a standby. Promote one, or name the primary in the url.`,
+    { code: 'SINK_FAILED', recovery: 'retry', context: { place } },
+  );
+}

@@ -1,0 +1,94 @@
+import { instant } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { RunId } from '../../core/names.ts';
+import type { Lease } from '../lease.ts';
+import type { Commit, HeldConnector, Ledger, Stamp } from './ledger.ts';
+import type { Tx } from './session.ts';
+
+/** `inRun` for what a lease holds. */
+export type InLease = <Result>(
+  lease: Lease,
+  run: RunId,
+  work: (commit: Commit) => Promise<Result>,
+) => Promise<Result>;
+
+/**
+ * Runs `work` in one transaction of the lease's holder: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
+ * run that the lease is in. It may run `work` again (`Server.transact`), so that all it changes in memory is in `current.seen`, or
+ * is set anew each time.
+ */
+export async function inRun<Result>(
+  ledger: Ledger,
+  held: HeldConnector,
+  run: RunId,
+  work: (commit: Commit) => Promise<Result>,
+): Promise<Result> {
+  return await held.inTurn(async () => {
+    const current = held.run;
+    if (current === null || current.run !== run) {
+      throw fenced(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
+    }
+    try {
+      return await fencedTransaction(
+        ledger,
+        held,
+        run,
+        async (tx, stamp) => await work({ ledger, held, current, tx, stamp }),
+        current.seen.forget,
+      );
+    } catch (error) {
+      current.seen.forget();
+      throw error;
+    }
+  });
+}
+
+/**
+ * One transaction of the lease's holder, in a run or before one; only in its turn (`HeldConnector.inTurn`). The counter's row is the fence: a
+ * takeover raises the epoch there and waits for a transaction that has checked it; the old holder then finds no row.
+ */
+export async function fencedTransaction<Result>(
+  ledger: Ledger,
+  held: HeldConnector,
+  run: RunId,
+  work: (tx: Tx, stamp: Stamp) => Promise<Result>,
+  restart?: () => void,
+): Promise<Result> {
+  held.checkLease();
+  const { server, at, clock } = ledger;
+  const { connector, epoch } = held;
+  return await server.transact(async (tx) => {
+    let isFenced = false;
+    const check = async (sql: string, values: Readonly<Record<string, number>>): Promise<number> => {
+      const found = await tx.first<{ seq: number; xid: string }>(sql, { connector, epoch, ...values });
+      if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
+      tx.noteTransaction(found.xid);
+      isFenced = true;
+      return found.seq;
+    };
+    const takeSeqs = async (count: number): Promise<number> => {
+      const newest = await check(
+        `UPDATE ${at}_sync_counters SET seq = seq + :count WHERE connector = :connector AND epoch = :epoch
+         RETURNING seq, pg_current_xact_id()::text AS xid`,
+        { count },
+      );
+      return newest - count + 1;
+    };
+    const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
+    if (!isFenced) {
+      await check(
+        `SELECT seq, pg_current_xact_id()::text AS xid FROM ${at}_sync_counters
+         WHERE connector = :connector AND epoch = :epoch FOR SHARE`,
+        {},
+      );
+    }
+    return result;
+  }, restart);
+}
+
+export function fenced(held: Pick<HeldConnector, 'connector' | 'epoch'>, why: string): SyncError {
+  return new SyncError(
+    `Writing as holder of connector "${held.connector}" was refused: ${why}. End this run; a newer one goes on.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector: held.connector, epoch: held.epoch } },
+  );
+}
