@@ -26,6 +26,7 @@ export default defineConfig({
       'test/support/trials.ts',
       'test/support/ensure-built.ts',
       'test/support/ensure-redis-server.ts',
+      'test/support/ensure-postgres.ts',
     ],
     // Many tests wait for processes and clocks: four use what two cores have.
     maxWorkers: 4,

@@ -1,0 +1,136 @@
+import { randomUUID } from 'node:crypto';
+import { instant, type Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import { quoted } from './records/names.ts';
+import { schemaSql, schemaVersion } from './schema.ts';
+import type { Server, WriteTx } from './server.ts';
+import type { Tx } from './session.ts';
+
+/** What a schema says of the sink in it. */
+export interface FoundSink {
+  readonly sinkId: string;
+  readonly version: number;
+}
+
+/** Oldest server that the statements are written for. */
+const oldestVersion = 14;
+
+/**
+ * Makes the sink in `schema`, with the schema, where there is none. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
+ * tables of another program are there, or a newer sink.
+ */
+export async function makeSink(server: Server, schema: string, clock: Clock): Promise<FoundSink> {
+  const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
+  if (found !== null && found.isOfThisServer) return found;
+  return await server.transact(async (tx) => await makeOnce(tx, server.place, schema, clock));
+}
+
+/** Null: the schema is not there, or empty. */
+export async function findSink(
+  tx: Tx,
+  schema: string,
+  place: string,
+): Promise<(FoundSink & { readonly isOfThisServer: boolean }) | null> {
+  await checkVersion(tx, place);
+  const tables = await tx.rows<{ name: string }>(
+    `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+     WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')`,
+    { schema },
+  );
+  if (tables.length === 0) return null;
+  if (!tables.some(({ name }) => name === '_sync_meta')) {
+    throw incompatible(place, `the schema holds ${tables.length} tables of another program`, 'Name another schema.');
+  }
+  const at = `${quoted(schema)}.`;
+  const [meta, server] = [
+    await tx.first<{ sinkId: string; version: number; systemIdentifier: string; timeline: number }>(
+      `SELECT sink_id, version, system_identifier, timeline FROM ${at}_sync_meta`,
+    ),
+    await identifyServer(tx),
+  ];
+  if (meta === undefined) throw incompatible(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
+  if (meta.version > schemaVersion) {
+    throw incompatible(
+      place,
+      `it has schema version ${meta.version} and this version of connector-sync knows ${schemaVersion}`,
+      'Use a newer connector-sync.',
+    );
+  }
+  const isOfThisServer = meta.systemIdentifier === server.systemIdentifier && meta.timeline === server.timeline;
+  return { sinkId: meta.sinkId, version: meta.version, isOfThisServer };
+}
+
+async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock): Promise<FoundSink> {
+  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', { schema: `connector-sync ${schema}` });
+  const found = await findSink(tx, schema, place);
+  const at = `${quoted(schema)}.`;
+  const server = await identifyServer(tx);
+  if (found === null) {
+    await tx.run(`CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`);
+    for (const statement of schemaSql(at).split(';')) {
+      if (statement.trim() !== '') await tx.run(statement);
+    }
+    const sinkId = randomUUID();
+    await tx.run(
+      `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
+       VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
+      { sinkId, version: schemaVersion, now: instant(clock.now()), ...server },
+    );
+    return { sinkId, version: schemaVersion };
+  }
+  return found.isOfThisServer ? found : await moveOn(tx, at, found, server);
+}
+
+/** Numbers that a reader may have seen of commits which the new primary never got. */
+const lostNumbers = 2 ** 32;
+
+/**
+ * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest commits: numbers of
+ * changes go on far above all that those may have had. What was restored into another system is another sink.
+ */
+async function moveOn(tx: WriteTx, at: string, found: FoundSink, server: ServerIdentity): Promise<FoundSink> {
+  const [stored] = await tx.rows<{ systemIdentifier: string }>(`SELECT system_identifier FROM ${at}_sync_meta`);
+  const sinkId = stored?.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
+  await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers`, { lostNumbers });
+  await tx.run(
+    `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
+    { sinkId, ...server },
+  );
+  return { ...found, sinkId };
+}
+
+interface ServerIdentity {
+  readonly systemIdentifier: string;
+  readonly timeline: number;
+  readonly [name: string]: string | number;
+}
+
+/** Both functions may be called by ordinary users. */
+async function identifyServer(tx: Tx): Promise<ServerIdentity> {
+  const found = await tx.first<{ systemIdentifier: string; timeline: number }>(
+    `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
+       (SELECT timeline_id FROM pg_control_checkpoint()) AS timeline`,
+  );
+  return { systemIdentifier: found?.systemIdentifier ?? '', timeline: found?.timeline ?? 0 };
+}
+
+async function checkVersion(tx: Tx, place: string): Promise<void> {
+  const found = await tx.first<{ number: string; encoding: string }>(
+    `SELECT current_setting('server_version_num') AS number, current_setting('server_encoding') AS encoding`,
+  );
+  const major = Math.floor(Number(found?.number) / 10_000);
+  if (major < oldestVersion) {
+    throw incompatible(place, `it is PostgreSQL ${major}`, `Use PostgreSQL ${oldestVersion} or later.`);
+  }
+  if (found?.encoding !== 'UTF8') {
+    throw incompatible(place, `the database is encoded as ${found?.encoding}`, "Create one with ENCODING 'UTF8'.");
+  }
+}
+
+function incompatible(place: string, found: string, advice: string): SyncError {
+  return new SyncError(`${place} cannot be used as a sink: ${found}. ${advice}`, {
+    code: 'SINK_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { place },
+  });
+}
