@@ -1,6 +1,7 @@
 import type { ConnectorName } from '../core/names.ts';
 import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
+import { postgresAccess } from './postgres/postgres-access.ts';
 import type { RecordReader } from './record-reader.ts';
 import type { OpenHistory, OpenHow, SinkAccess } from './sink-access.ts';
 import type { SinkOptions, SinkPlace } from './sink-access.ts';
@@ -13,6 +14,8 @@ export function accessSink(sink: SinkPlace): SinkAccess {
       return sqliteAccess(sink.path);
     case 'jsonl':
       return jsonlAccess(sink.directory);
+    case 'postgres':
+      return postgresAccess(sink);
   }
 }
 

@@ -3,6 +3,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { ClosedFiles } from './closed-files.ts';
 import type { Pause } from './lease.ts';
 import type { ConnectorOverview, EntityFreshness, LedgerReader, RunFacts } from './ledger-reader.ts';
+import type { PostgresConnection } from './postgres/place.ts';
 import type { KeyReader, RecordReader } from './record-reader.ts';
 import type { Sink } from './sink.ts';
 
@@ -68,7 +69,17 @@ export interface ServedLedger extends AsyncDisposable {
 
 /** Where a sink is. */
 export type SinkPlace =
-  { readonly type: 'sqlite'; readonly path: string } | { readonly type: 'jsonl'; readonly directory: string };
+  | { readonly type: 'sqlite'; readonly path: string }
+  | { readonly type: 'jsonl'; readonly directory: string }
+  | {
+      readonly type: 'postgres';
+      readonly connection: PostgresConnection;
+      /** A way around a pooler, for locks that belong to a session; null: there is no pooler. */
+      readonly direct: PostgresConnection | null;
+      readonly schema: string;
+      /** Connections that one process opens at most. */
+      readonly connections: number;
+    };
 
 /** What the settings say of a sink. */
 export type SinkOptions = SinkPlace & {

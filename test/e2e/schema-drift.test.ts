@@ -179,6 +179,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
 /** The sink's change counter: it grows with every row that is written. */
 function sequenceOf(type: SinkType): number {
   const options = sampleSinks[type].options(folder);
+  if (options.type === 'postgres') throw new Error('a PostgreSQL sink keeps a counter for each connector');
   const file = options.type === 'sqlite' ? options.path : path.join(options.directory, '_ledger.db');
   const db = new Database(file, { readonly: true });
   try {

@@ -4,7 +4,7 @@ import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { PostgresConnection } from '../../src/sinks/postgres/connection.ts';
+import type { PostgresConnection } from '../../src/sinks/postgres/place.ts';
 import { findPostgres, howToGetPostgres } from './ensure-postgres.ts';
 import { freePort } from './redis.ts';
 
@@ -39,7 +39,7 @@ export interface PostgresOptions {
 }
 
 /** PostgreSQL refuses to run as root. */
-const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
 /** Ends the server at once, without a checkpoint, when its input is closed: also when the process that started it was killed. */
 const untilAbandoned = '"$@" < /dev/null & server=$!; cat > /dev/null; kill -QUIT $server; wait $server';
@@ -49,7 +49,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Priv
   const bin = findPostgres();
   if (bin === null) throw new Error(howToGetPostgres);
   const folder = options.folder ?? mkdtempSync(join(tmpdir(), 'connector-sync-postgres-'));
-  if ('uid' in nobody) chownSync(folder, nobody.uid, nobody.gid);
+  if (nobody !== null) chownSync(folder, nobody.uid, nobody.gid);
   chmodSync(folder, 0o700);
   const data = join(folder, 'data');
   const port = await freePort();

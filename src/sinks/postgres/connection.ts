@@ -1,26 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
-import type { Secret } from '../../core/secret.ts';
-
-/** Where a PostgreSQL server is and who asks it. The settings have checked it. */
-export interface PostgresConnection {
-  /** Tried in this order until one is no standby. */
-  readonly hosts: readonly PostgresHost[];
-  readonly database: string;
-  readonly user: string;
-  readonly password: Secret | null;
-  /** `disable`: no TLS. `require`: whatever the certificate says. `verify-full`: the certificate is checked, and that it is the host's. */
-  readonly sslmode: 'disable' | 'require' | 'verify-full';
-  /** Absolute path of the certificates to trust in place of the system's; null: the system's. */
-  readonly rootCertificate: string | null;
-}
-
-export interface PostgresHost {
-  /** A name, an address, or the absolute path of the folder with the server's socket. */
-  readonly host: string;
-  readonly port: number;
-}
+import type { PostgresConnection, PostgresHost } from './place.ts';
 
 const connectTimeoutMs = 10_000;
 
@@ -48,19 +29,4 @@ function tlsOptions(
   if (sslmode === 'disable' || host.startsWith('/')) return false;
   if (sslmode === 'require') return { rejectUnauthorized: false };
   return rootCertificate === null ? {} : { ca: readFileSync(rootCertificate, 'utf8') };
-}
-
-/** For people and messages: never the user or the password. */
-export function placeOf(
-  { hosts, database }: Pick<PostgresConnection, 'hosts' | 'database'>,
-  schema: string,
-): string {
-  const places = hosts.map(({ host, port }) =>
-    host.startsWith('/') ? `${host}:${port}` : `${bracketed(host)}:${port}`,
-  );
-  return `${places.join(',')}/${database}/${schema}`;
-}
-
-function bracketed(host: string): string {
-  return host.includes(':') ? `[${host}]` : host;
 }

@@ -20,17 +20,17 @@ const oldestVersion = 14;
  * tables of another program are there, or a newer sink.
  */
 export async function makeSink(server: Server, schema: string, clock: Clock): Promise<FoundSink> {
-  const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
-  if (found !== null && found.isOfThisServer) return found;
-  return await server.transact(async (tx) => await makeOnce(tx, server.place, schema, clock));
+  const known = await server.read(async (tx) => {
+    const found = await findSink(tx, schema, server.place);
+    return found !== null && isOf(found, await identifyServer(tx)) ? found : null;
+  });
+  return known ?? (await server.transact(async (tx) => await makeOnce(tx, server.place, schema, clock)));
 }
 
-/** Null: the schema is not there, or empty. */
-export async function findSink(
-  tx: Tx,
-  schema: string,
-  place: string,
-): Promise<(FoundSink & { readonly isOfThisServer: boolean }) | null> {
+interface StoredMeta extends FoundSink, ServerIdentity {}
+
+/** Null: the schema is not there, or empty. Throws as `makeSink`. */
+export async function findSink(tx: Tx, schema: string, place: string): Promise<StoredMeta | null> {
   await checkVersion(tx, place);
   const tables = await tx.rows<{ name: string }>(
     `SELECT c.relname::text AS name FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -39,16 +39,18 @@ export async function findSink(
   );
   if (tables.length === 0) return null;
   if (!tables.some(({ name }) => name === '_sync_meta')) {
-    throw incompatible(place, `the schema holds ${tables.length} tables of another program`, 'Name another schema.');
+    throw incompatible(
+      place,
+      `the schema holds ${tables.length} tables of another program`,
+      'Name another schema.',
+    );
   }
-  const at = `${quoted(schema)}.`;
-  const [meta, server] = [
-    await tx.first<{ sinkId: string; version: number; systemIdentifier: string; timeline: number }>(
-      `SELECT sink_id, version, system_identifier, timeline FROM ${at}_sync_meta`,
-    ),
-    await identifyServer(tx),
-  ];
-  if (meta === undefined) throw incompatible(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
+  const meta = await tx.first<StoredMeta>(
+    `SELECT sink_id, version, system_identifier, timeline FROM ${quoted(schema)}._sync_meta`,
+  );
+  if (meta === undefined) {
+    throw incompatible(place, 'its _sync_meta is empty', 'Restore the schema, or name another one.');
+  }
   if (meta.version > schemaVersion) {
     throw incompatible(
       place,
@@ -56,12 +58,13 @@ export async function findSink(
       'Use a newer connector-sync.',
     );
   }
-  const isOfThisServer = meta.systemIdentifier === server.systemIdentifier && meta.timeline === server.timeline;
-  return { sinkId: meta.sinkId, version: meta.version, isOfThisServer };
+  return meta;
 }
 
 async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock): Promise<FoundSink> {
-  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', { schema: `connector-sync ${schema}` });
+  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:schema, 0))', {
+    schema: `connector-sync ${schema}`,
+  });
   const found = await findSink(tx, schema, place);
   const at = `${quoted(schema)}.`;
   const server = await identifyServer(tx);
@@ -74,11 +77,17 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
     await tx.run(
       `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
        VALUES (1, :sinkId, 'postgres', :version, :now, :systemIdentifier, :timeline)`,
-      { sinkId, version: schemaVersion, now: instant(clock.now()), ...server },
+      {
+        sinkId,
+        version: schemaVersion,
+        now: instant(clock.now()),
+        systemIdentifier: server.systemIdentifier,
+        timeline: server.timeline,
+      },
     );
     return { sinkId, version: schemaVersion };
   }
-  return found.isOfThisServer ? found : await moveOn(tx, at, found, server);
+  return isOf(found, server) ? found : await moveOn(tx, at, found, server);
 }
 
 /** Numbers that a reader may have seen of commits which the new primary never got. */
@@ -88,30 +97,41 @@ const lostNumbers = 2 ** 32;
  * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest commits: numbers of
  * changes go on far above all that those may have had. What was restored into another system is another sink.
  */
-async function moveOn(tx: WriteTx, at: string, found: FoundSink, server: ServerIdentity): Promise<FoundSink> {
-  const [stored] = await tx.rows<{ systemIdentifier: string }>(`SELECT system_identifier FROM ${at}_sync_meta`);
-  const sinkId = stored?.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
+async function moveOn(
+  tx: WriteTx,
+  at: string,
+  found: StoredMeta,
+  server: ServerIdentity,
+): Promise<FoundSink> {
+  const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
   await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers`, { lostNumbers });
   await tx.run(
     `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
-    { sinkId, ...server },
+    { sinkId, systemIdentifier: server.systemIdentifier, timeline: server.timeline },
   );
-  return { ...found, sinkId };
+  return { sinkId, version: found.version };
 }
 
+/** Which cluster it is, and how often a standby of it was promoted. */
 interface ServerIdentity {
   readonly systemIdentifier: string;
   readonly timeline: number;
-  readonly [name: string]: string | number;
 }
 
-/** Both functions may be called by ordinary users. */
+function isOf(found: ServerIdentity, server: ServerIdentity): boolean {
+  return found.systemIdentifier === server.systemIdentifier && found.timeline === server.timeline;
+}
+
+/** Ordinary users may ask for both. The control file learns of a new timeline only with its next checkpoint. */
 async function identifyServer(tx: Tx): Promise<ServerIdentity> {
-  const found = await tx.first<{ systemIdentifier: string; timeline: number }>(
+  const found = await tx.first<{ systemIdentifier: string; wal: string }>(
     `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
-       (SELECT timeline_id FROM pg_control_checkpoint()) AS timeline`,
+       pg_walfile_name(pg_current_wal_insert_lsn()) AS wal`,
   );
-  return { systemIdentifier: found?.systemIdentifier ?? '', timeline: found?.timeline ?? 0 };
+  return {
+    systemIdentifier: found?.systemIdentifier ?? '',
+    timeline: Number.parseInt(found?.wal.slice(0, 8) ?? '0', 16),
+  };
 }
 
 async function checkVersion(tx: Tx, place: string): Promise<void> {
@@ -123,7 +143,11 @@ async function checkVersion(tx: Tx, place: string): Promise<void> {
     throw incompatible(place, `it is PostgreSQL ${major}`, `Use PostgreSQL ${oldestVersion} or later.`);
   }
   if (found?.encoding !== 'UTF8') {
-    throw incompatible(place, `the database is encoded as ${found?.encoding}`, "Create one with ENCODING 'UTF8'.");
+    throw incompatible(
+      place,
+      `the database is encoded as ${found?.encoding}`,
+      "Create one with ENCODING 'UTF8'.",
+    );
   }
 }
 

@@ -1,7 +1,8 @@
 import pg from 'pg';
-import type { Clock } from '../../core/clock.ts';
+import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { clientConfig, placeOf, type PostgresConnection } from './connection.ts';
+import { clientConfig } from './connection.ts';
+import { placeOf, type PostgresConnection } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
 
@@ -17,6 +18,8 @@ export interface Server extends AsyncDisposable {
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /** From now on called in front of the first transaction after a lost connection: the server may be another one. */
+  afterLoss(look: () => Promise<unknown>): void;
   /** A connection of its own, to the host that is written to; the caller ends it. Straight to the server where the settings name a way. */
   connect(): Promise<pg.Client>;
 }
@@ -32,7 +35,6 @@ export interface ServerOptions {
   readonly direct: PostgresConnection | null;
   readonly schema: string;
   readonly durability: 'full' | 'normal';
-  readonly clock: Clock;
   readonly signal?: AbortSignal;
   /** Connections at most. */
   readonly connections: number;
@@ -49,11 +51,25 @@ const mostConflicts = 5;
 const reconnectMs = 60_000;
 
 export function openServer(options: ServerOptions): Server {
-  const { connection, schema, clock, signal } = options;
+  const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
   const pools = new Map<number, pg.Pool>();
   /** The host that was no standby when it was last asked. */
   let current = 0;
+  let isLost = false;
+  let look: (() => Promise<unknown>) | null = null;
+  /** `look` has transactions of its own. */
+  const lookAgain = async (): Promise<void> => {
+    isLost = false;
+    try {
+      await look?.();
+    } catch (error) {
+      isLost = true;
+      throw error instanceof SyncError && error.cause !== undefined && error.recovery === 'retry'
+        ? error.cause
+        : error;
+    }
+  };
 
   const poolOf = (host: number): pg.Pool => {
     const known = pools.get(host);
@@ -143,7 +159,7 @@ export function openServer(options: ServerOptions): Server {
       const status = rows[0]?.status;
       if (status === 'committed') return true;
       if (status === 'aborted') return false;
-      await clock.sleep(500, signal);
+      await systemClock.sleep(500, signal);
     }
     throw new SyncError(
       `PostgreSQL at ${place} cannot say whether the last commit was stored. Sync again: what was stored is met again.`,
@@ -174,19 +190,21 @@ export function openServer(options: ServerOptions): Server {
     const startedMs = performance.now();
     for (let conflicts = 0, pauseMs = 100; ;) {
       try {
+        if (isLost) await lookAgain();
         const outcome = await attempt(work);
         if (outcome.kind === 'committed') return outcome.result;
         if (await wasStored(outcome)) return outcome.result;
       } catch (error) {
         const failing = failingOf(error);
         conflicts += failing === 'conflict' ? 1 : 0;
+        isLost ||= failing === 'connection';
         const isOver = performance.now() - startedMs > reconnectMs || signal?.aborted === true;
         if (failing === 'other' || conflicts > mostConflicts || (failing === 'connection' && isOver)) {
           throw toSinkError(error, place);
         }
       }
       restart?.();
-      await clock.sleep(pauseMs * (0.5 + Math.random()), signal);
+      await systemClock.sleep(pauseMs * (0.5 + Math.random()), signal);
       pauseMs = Math.min(2 * pauseMs, 2_000);
     }
   };
@@ -200,13 +218,14 @@ export function openServer(options: ServerOptions): Server {
       } catch (error) {
         if (failingOf(error) !== 'connection' || performance.now() - startedMs > reconnectMs) throw error;
       }
-      await clock.sleep(500, signal);
+      await systemClock.sleep(500, signal);
     }
   };
 
   return {
     place,
     transact,
+    afterLoss: (given) => void (look = given),
     read: async (work) => {
       try {
         return await withClient(async (client) => {

@@ -1,0 +1,69 @@
+import { systemClock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { OpenHow, SinkPlace } from '../sink-access.ts';
+import type { Ledger } from './ledger.ts';
+import { findSink, makeSink } from './open-schema.ts';
+import { quoted } from './records/names.ts';
+import { openServer, type Server } from './server.ts';
+
+export type PostgresPlace = Extract<SinkPlace, { readonly type: 'postgres' }>;
+
+/**
+ * Opens the sink for writing, and makes it where there is none. Throws `SyncError` SINK_INCOMPATIBLE, SINK_FAILED; SINK_MOVED where another sink than
+ * `how.sinkId` is there, or none. The caller disposes its server.
+ */
+export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Ledger> {
+  const { schema } = place;
+  const { clock, durability, signal } = how;
+  const server = openServer({ ...place, durability, ...(signal === undefined ? {} : { signal }) });
+  return await disposedOnFailure(server, async () => {
+    if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
+    const { sinkId } = await makeSink(server, schema, clock);
+    server.afterLoss(async () => await makeSink(server, schema, clock));
+    return { server, at: `${quoted(schema)}.`, clock, sinkId };
+  });
+}
+
+/** Opens the sink for reading. Throws `SyncError` SINK_FAILED where there is none. The caller disposes its server. */
+export async function openLedgerToRead(place: PostgresPlace): Promise<Ledger> {
+  const { schema } = place;
+  const server = openServer({ ...place, durability: 'full' });
+  return await disposedOnFailure(server, async () => {
+    const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
+    if (found === null) {
+      throw new SyncError(
+        `There is no sink at ${server.place} yet. Check the url and the schema, or run a sync first.`,
+        {
+          code: 'SINK_FAILED',
+          recovery: 'stop',
+          context: { place: server.place },
+        },
+      );
+    }
+    return { server, at: `${quoted(schema)}.`, clock: systemClock, sinkId: found.sinkId };
+  });
+}
+
+/** Whether there is a sink. Rejects where that cannot be known, and where tables of another program are. */
+export async function isSinkThere(place: PostgresPlace): Promise<boolean> {
+  await using server = openServer({ ...place, durability: 'full' });
+  return (await server.read(async (tx) => await findSink(tx, place.schema, server.place))) !== null;
+}
+
+async function expectSink(server: Server, schema: string, sinkId: string): Promise<void> {
+  const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
+  if (found?.sinkId === sinkId) return;
+  throw new SyncError(
+    `${server.place} holds ${found === null ? 'no sink' : 'another sink'} than before. Restore it, or restart what uses it to begin with what is there.`,
+    { code: 'SINK_MOVED', recovery: 'stop', context: { place: server.place } },
+  );
+}
+
+async function disposedOnFailure<Result>(server: Server, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    await server[Symbol.asyncDispose]();
+    throw error;
+  }
+}

@@ -1,0 +1,38 @@
+import type { SinkAccess } from '../sink-access.ts';
+import { placeOf } from './place.ts';
+import type { PostgresPlace } from './open-ledger.ts';
+
+/** The client library is loaded when something is opened: a command that uses no such sink does not load it. */
+export function postgresAccess(at: PostgresPlace): SinkAccess {
+  const place = placeOf(at.connection, at.schema);
+  return {
+    place,
+    ledgerPlace: place,
+    isThere: async () => {
+      const { isSinkThere } = await import('./open-ledger.ts');
+      return await isSinkThere(at);
+    },
+    open: async (how) => {
+      const { openPostgresSink } = await import('./postgres-sink.ts');
+      return await openPostgresSink(at, how);
+    },
+    openHistory: async () => {
+      const { openPostgresHistory } = await import('./history.ts');
+      return await openPostgresHistory(at);
+    },
+    openRecords: async () => {
+      const { openPostgresRecords } = await import('./records/read-records.ts');
+      return await openPostgresRecords(at);
+    },
+    openKeys: async () => {
+      const { openPostgresKeys } = await import('./records/read-records.ts');
+      return await openPostgresKeys(at);
+    },
+    openServed: async (how) => {
+      const { openServedPostgres } = await import('./served.ts');
+      return await openServedPostgres(at, how);
+    },
+    openClosedFiles: async () => null,
+    freeBytes: async () => null,
+  };
+}
