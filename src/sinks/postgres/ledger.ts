@@ -1,11 +1,12 @@
 import type { Clock, Instant } from '../../core/clock.ts';
-import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ChainReading } from '../decisions/becoming-due.ts';
 import type { RunPlan } from '../sink.ts';
 import type { RecordTable } from './records/record-table.ts';
 import type { SeenRows } from './records/seen-rows.ts';
 import type { Server } from './server.ts';
 import type { Tx } from './session.ts';
+import type { Stamp } from './stamp.ts';
 
 /** An open sink: its server and the schema that it lies in. */
 export interface Ledger {
@@ -58,17 +59,6 @@ export interface PlannedTable {
   readonly table: RecordTable;
   /** Columns of the plan's table: what every record must have been prepared for. */
   readonly width: number;
-}
-
-/** What is written beside every record. */
-export interface Stamp {
-  readonly run: RunId;
-  readonly now: Instant;
-  /**
-   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a transaction locks the
-   * counter until its end, and is its fence: it comes as late as it can.
-   */
-  readonly takeSeqs: (count: number) => Promise<number>;
 }
 
 /** What every step of a lease's transaction works with. */

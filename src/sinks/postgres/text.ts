@@ -1,3 +1,5 @@
+import { hash } from 'node:crypto';
+
 const escape = '\uE000';
 
 /**
@@ -12,4 +14,12 @@ export function writeText(text: string): string {
 export function readText(text: string): string {
   if (!text.includes(escape)) return text;
   return text.replace(/\uE000([01])/g, (_, mark: string) => (mark === '0' ? '\0' : escape));
+}
+
+/**
+ * The first 16 bytes of the SHA-256 of a text (keys, parameters): what is looked up by it, because an entry of an index has a limit and a
+ * text has none. Two texts with the same hash would take 2^64 tries to find.
+ */
+export function textHash(text: string): Buffer {
+  return hash('sha256', text, 'buffer').subarray(0, 16);
 }

@@ -2,8 +2,9 @@ import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
 import type { Lease } from '../lease.ts';
-import type { Commit, HeldConnector, Ledger, Stamp } from './ledger.ts';
+import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { Tx } from './session.ts';
+import type { Stamp } from './stamp.ts';
 
 /** `inRun` for what a lease holds. */
 export type InLease = <Result>(

@@ -1,8 +1,8 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { RunId } from '../../../core/names.ts';
 import type { PreparedRecord } from '../../../core/records.ts';
-import type { Stamp } from '../ledger.ts';
 import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
 
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
 export interface RecordTable {

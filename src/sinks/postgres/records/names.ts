@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+
+/** An SQL identifier: always quoted, so that no name is a keyword or an expression. */
+export function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
+
+/** PostgreSQL cuts longer names, and only says so in a notice. */
+const mostBytes = 63;
+/** What the names of an entity's indexes have behind the table's. */
+export const indexSuffixes = { key: '__key', seq: '__seq', home: '__partition' } as const;
+const mostTableBytes = mostBytes - indexSuffixes.home.length;
+const hashLength = 10;
+
+/**
+ * `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. One that is too long keeps its
+ * beginning and gets a hash of the whole behind three underscores, which no other name has. `_sync_tables` says it too.
+ */
+export function tableName(connector: string, entity: string): string {
+  const whole = `${connector.replaceAll('-', '_')}__${entity}`;
+  if (whole.length <= mostTableBytes) return whole;
+  const hash = createHash('sha256').update(whole).digest('hex').slice(0, hashLength);
+  return `${whole.slice(0, mostTableBytes - hashLength - 3)}___${hash}`;
+}
+
+/** An entity's table as statements name it. `at`: the schema, quoted, with the point behind it. */
+export function tableAt(at: string, connector: string, entity: string): string {
+  return `${at}${quoted(tableName(connector, entity))}`;
+}

@@ -1,0 +1,13 @@
+import type { Instant } from '../../core/clock.ts';
+import type { RunId } from '../../core/names.ts';
+
+/** What is written beside every record. */
+export interface Stamp {
+  readonly run: RunId;
+  readonly now: Instant;
+  /**
+   * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a transaction locks the
+   * counter until its end, and is its fence: it comes as late as it can.
+   */
+  readonly takeSeqs: (count: number) => Promise<number>;
+}
