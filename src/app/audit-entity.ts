@@ -62,9 +62,14 @@ export async function compareAside<T>(
   // First, so that no call is spent where there is nothing to compare with.
   await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
   using folder = await privateFolder();
-  const { lockTimeoutMs } = connector.sink;
   const path = join(folder.path, 'read.db');
-  const sink: SinkSettings = { type: 'sqlite', name: 'read', path, durability: 'normal', lockTimeoutMs };
+  const sink: SinkSettings = {
+    type: 'sqlite',
+    name: 'read',
+    path,
+    durability: 'normal',
+    lockTimeoutMs: 60_000,
+  };
   // Only records are compared: its files stay where they are.
   const report = await app.sync({ ...connector, sink, downloads: null }, asked);
   await using read = await accessSink(sink).openKeys();

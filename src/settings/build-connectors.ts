@@ -77,7 +77,7 @@ function buildConnector(
   );
   const read = new Set(entities.keys());
   const folder = folderOf(name);
-  const here = { definition, read, sinks: sinks.values(), folder, at: [...at, 'downloads'] };
+  const here = { definition, read, sinks: sinks.values(), sink, folder, at: [...at, 'downloads'] };
   const downloads = buildDownloads(file.downloads, here, note);
   if (!isNamed || address === null || sink === undefined) return null;
   return {

@@ -12,6 +12,8 @@ interface OfConnector {
   /** Those that the connector reads. */
   readonly read: ReadonlySet<EntityName>;
   readonly sinks: Iterable<SinkSettings>;
+  /** Its own; undefined where the config names none that there is. */
+  readonly sink: SinkSettings | undefined;
   /** Of the config file: relative paths begin there. */
   readonly folder: string;
   readonly at: readonly string[];
@@ -36,11 +38,24 @@ export function buildDownloads(
       ['sinks', sink.name],
     );
   }
+  if (of.sink?.type === 'postgres' && !file.shared) {
+    note(
+      [...at, 'directory'],
+      `sink ${of.sink.name} may be written from several machines, which must see the same files: expected a directory that they share, and shared: true`,
+    );
+  }
   return { directory, entities: buildEntities(file, of, note), maxBytes: buildMaxBytes(file, of, note) };
 }
 
 function isStoredIn(sink: SinkSettings, directory: string): boolean {
-  return directory === (sink.type === 'sqlite' ? sink.path : sink.directory);
+  switch (sink.type) {
+    case 'sqlite':
+      return directory === sink.path;
+    case 'jsonl':
+      return directory === sink.directory;
+    case 'postgres':
+      return false;
+  }
 }
 
 function buildEntities(

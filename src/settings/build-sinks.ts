@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { buildDuration } from './build-duration.ts';
+import { buildPostgres } from './build-postgres.ts';
 import { isConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';
 import type { SettingsFile, SinkFile } from './settings-file.ts';
@@ -11,29 +12,24 @@ const noFile = /^(:memory:$|file:)/;
 /** After a problem in the file, which ends the reading of it. */
 const minuteMs = 60_000;
 
-/** The sinks by name, with absolute paths. Two sinks never share a file: each keeps its own account of it. */
+/** The sinks by name, with absolute paths. Two sinks never share a file or a schema: each keeps its own account of it. */
 export function buildSinks(
   file: SettingsFile['sinks'],
   folder: string,
   note: Note,
 ): ReadonlyMap<string, SinkSettings> {
   const sinks = new Map<string, SinkSettings>();
-  const nameByPath = new Map<string, string>();
+  const nameByPlace = new Map<string, string>();
   for (const [name, written] of Object.entries(file)) {
     const at = ['sinks', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
-    const sink = buildSink(
-      name,
-      written,
-      folder,
-      buildDuration(written.lockTimeout, minuteMs, [...at, 'lockTimeout'], note),
-    );
-    const place = sink.type === 'sqlite' ? 'path' : 'directory';
+    const sink = buildSink(name, written, folder, note);
+    const place = placeSetting[sink.type];
     if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
       note([...at, 'path'], 'expected the path of a file on disk');
     }
-    for (const occupied of occupiedPaths(sink)) {
-      const other = nameByPath.get(occupied);
+    for (const occupied of occupiedPlaces(sink)) {
+      const other = nameByPlace.get(occupied);
       if (other !== undefined) {
         note(
           [...at, place],
@@ -42,21 +38,52 @@ export function buildSinks(
           ['sinks', other],
         );
       }
-      nameByPath.set(occupied, name);
+      nameByPlace.set(occupied, name);
     }
     sinks.set(name, sink);
   }
   return sinks;
 }
 
-function buildSink(name: string, file: SinkFile, folder: string, lockTimeoutMs: number): SinkSettings {
-  const how = { name, durability: file.durability, lockTimeoutMs };
+const placeSetting = { sqlite: 'path', jsonl: 'directory', postgres: 'schema' } as const;
+
+function buildSink(name: string, file: SinkFile, folder: string, note: Note): SinkSettings {
+  const at = ['sinks', name];
+  const { durability } = file;
+  if (file.type === 'postgres') {
+    const { connections, directUrl, password } = file;
+    const schema = file.schema ?? name.replaceAll('-', '_');
+    if (!schemaName.test(schema)) {
+      note(
+        [...at, 'schema'],
+        'expected 1 to 40 lower-case letters, digits and _, beginning with a letter, not pg_',
+      );
+    }
+    const connection = buildPostgres(file.url, password, folder, [...at, 'url'], note);
+    const direct =
+      directUrl === undefined ? null : buildPostgres(directUrl, password, folder, [...at, 'directUrl'], note);
+    return { type: 'postgres', name, connection, direct, schema, connections, durability };
+  }
+  const lockTimeoutMs = buildDuration(file.lockTimeout, minuteMs, [...at, 'lockTimeout'], note);
+  const how = { name, durability, lockTimeoutMs };
   return file.type === 'sqlite'
     ? { ...how, type: 'sqlite', path: path.resolve(folder, file.path) }
     : { ...how, type: 'jsonl', directory: path.resolve(folder, file.directory) };
 }
 
+/** It needs no quotes in a person's own statements. */
+const schemaName = /^(?!pg_)[a-z][a-z0-9_]{0,39}$/;
+
 /** A JSONL sink's ledger is a database file inside its directory. */
-function occupiedPaths(sink: SinkSettings): readonly string[] {
-  return sink.type === 'sqlite' ? [sink.path] : [sink.directory, path.join(sink.directory, '_ledger.db')];
+function occupiedPlaces(sink: SinkSettings): readonly string[] {
+  switch (sink.type) {
+    case 'sqlite':
+      return [sink.path];
+    case 'jsonl':
+      return [sink.directory, path.join(sink.directory, '_ledger.db')];
+    case 'postgres':
+      return sink.connection.hosts.map(({ host, port }) =>
+        JSON.stringify([host, port, sink.connection.database, sink.schema]),
+      );
+  }
 }

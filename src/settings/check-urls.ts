@@ -66,7 +66,7 @@ function parseUrl(text: string): URL | null {
   return /[\s\\]/.test(text) || !URL.canParse(text) ? null : new URL(text);
 }
 
-function isLoopback(hostname: string): boolean {
+export function isLoopback(hostname: string): boolean {
   return hostname === 'localhost' || isIn(loopback, hostname);
 }
 

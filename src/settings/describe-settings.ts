@@ -1,5 +1,12 @@
 import { formatDuration } from './parse-unit.ts';
-import type { ConnectorSettings, EntitySettings, LocalSettings, Schedule, SinkSettings } from './settings.ts';
+import type {
+  ConnectorSettings,
+  EntitySettings,
+  LocalSettings,
+  PostgresAddress,
+  Schedule,
+  SinkSettings,
+} from './settings.ts';
 
 /** The settings as plain data for people: defaults filled in, durations as texts, secrets never, nor what is missing here. */
 export function describeSettings(settings: LocalSettings): object {
@@ -42,8 +49,19 @@ export function describeSettings(settings: LocalSettings): object {
 }
 
 function describeSink(sink: SinkSettings): object {
+  if (sink.type === 'postgres') {
+    const { type, connection, direct, schema, connections, durability } = sink;
+    const around = direct === null ? {} : { directUrl: describePostgres(direct) };
+    return { type, url: describePostgres(connection), ...around, schema, connections, durability };
+  }
   const { name: _, lockTimeoutMs, ...rest } = sink;
   return { ...rest, lockTimeout: formatDuration(lockTimeoutMs) };
+}
+
+/** Only where it is. */
+function describePostgres({ hosts, database, password, sslmode }: PostgresAddress): string {
+  const places = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
+  return `postgresql://${password === null ? '' : '[secret]@'}${places}/${database}?sslmode=${sslmode}`;
 }
 
 /** Only where it is: user, password and options may all be secret. */

@@ -36,8 +36,25 @@ const sink = z.discriminatedUnion(
   [
     strictObject({ type: z.literal('sqlite'), path: z.string().min(1), durability, lockTimeout }),
     strictObject({ type: z.literal('jsonl'), directory: z.string().min(1), durability, lockTimeout }),
+    strictObject({
+      type: z.literal('postgres'),
+      url: z.string().min(1).meta({
+        description:
+          'postgresql://user@host:5432/database, several hosts with commas; sslmode=verify-full is the default except on this machine',
+      }),
+      password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+      directUrl: z.string().min(1).optional().meta({
+        description:
+          'Where url leads to a pooler: the address of the server itself, for locks that belong to a session',
+      }),
+      schema: z.string().optional().meta({ description: "Default: the sink's name, - as _" }),
+      connections: z.int().min(2).max(200).default(10).meta({
+        description: 'Connections that one process opens at most, besides one for its locks',
+      }),
+      durability,
+    }),
   ],
-  { error: 'expected type: sqlite or jsonl' },
+  { error: 'expected type: sqlite, jsonl or postgres' },
 );
 
 const schedule = strictObject({
@@ -72,6 +89,10 @@ const downloads = strictObject({
     .min(1)
     .optional()
     .meta({ description: 'Entities whose files are fetched; default: all entities with files' }),
+  shared: z.boolean().default(false).meta({
+    description:
+      'The directory is one and the same on every machine that runs the connector, as a network share is',
+  }),
   maxBytes: z
     .union([z.int().min(1), z.string()])
     .default('1GB')

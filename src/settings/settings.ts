@@ -81,7 +81,29 @@ export type SinkSettings =
       readonly directory: string;
       readonly durability: 'full' | 'normal';
       readonly lockTimeoutMs: number;
+    }
+  | {
+      readonly type: 'postgres';
+      readonly name: string;
+      readonly connection: PostgresAddress;
+      /** Around a pooler; null: there is none. */
+      readonly direct: PostgresAddress | null;
+      readonly schema: string;
+      readonly connections: number;
+      readonly durability: 'full' | 'normal';
     };
+
+/** A PostgreSQL server, its database and who asks it. */
+export interface PostgresAddress {
+  /** Tried in this order until one is no standby. A host is a name, an address, or the absolute path of a socket's folder. */
+  readonly hosts: readonly { readonly host: string; readonly port: number }[];
+  readonly database: string;
+  readonly user: string;
+  readonly password: Secret | null;
+  readonly sslmode: 'disable' | 'require' | 'verify-full';
+  /** Absolute path of the certificates to trust; null: the system's. */
+  readonly rootCertificate: string | null;
+}
 
 export interface ConnectorSettings {
   readonly name: ConnectorName;

@@ -3,6 +3,7 @@ import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
+import { readJson } from '../../src/sinks/ledger/json-text.ts';
 import { readText } from '../../src/sinks/postgres/text.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
@@ -123,7 +124,7 @@ function parserOf(oid: number): (text: string) => unknown {
     case builtins.TIMESTAMPTZ:
       return (text) => new Date(text).toISOString();
     case builtins.JSON:
-      return (text) => JSON.parse(text) as unknown;
+      return readJson;
     default:
       return pg.types.getTypeParser(oid, 'text') as (text: string) => unknown;
   }

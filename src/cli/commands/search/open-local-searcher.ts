@@ -19,7 +19,7 @@ export async function openLocalSearcher(
   const { sink } = connector;
   if (sink.type !== 'sqlite') {
     throw usage(
-      `${name} is in sink ${sink.name}, whose files cannot be searched (type ${sink.type}): expected one of type sqlite. Ask the API instead (--remote), or read the lines in ${sink.directory}.`,
+      `${name} is in sink ${sink.name}, which cannot be searched (type ${sink.type}): expected one of type sqlite. Ask the API instead (--remote)${sink.type === 'jsonl' ? `, or read the lines in ${sink.directory}` : `, or the tables of schema ${sink.schema} with SQL`}.`,
     );
   }
   await using reader = await openExistingRecords(sink);
