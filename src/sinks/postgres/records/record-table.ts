@@ -17,8 +17,10 @@ export interface RecordTable {
   takeRows(tx: Tx, count: number): Promise<number>;
   /** Notes other homes; the rows themselves keep their `_seq`. */
   setHomes(tx: Tx, homes: readonly RowHome[]): Promise<void>;
-  /** Up to `limit` rows without a tombstone of this home behind row `after`, by row number. */
-  liveRows(tx: Tx, home: number, after: number, limit: number): Promise<readonly HomedRow[]>;
+  /** Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then by row number. */
+  liveRows(tx: Tx, homes: readonly HomeFrom[], limit: number): Promise<readonly HomedRow[]>;
+  /** How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left out. */
+  countLive(tx: Tx, homes: readonly HomeFrom[], most: number): Promise<ReadonlyMap<number, number>>;
   /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
   liveBefore(tx: Tx, at: Instant, after: number, limit: number): Promise<readonly number[]>;
   /** By row number; those that do not exist are left out. */
@@ -56,8 +58,15 @@ export interface StoredRow {
   readonly home: number | null;
 }
 
+/** A partition, and the row number behind which its rows are looked at; 0: from the first. */
+export interface HomeFrom {
+  readonly home: number;
+  readonly after: number;
+}
+
 export interface HomedRow {
   readonly row: number;
+  readonly home: number;
   readonly changedAt: Instant;
 }
 
