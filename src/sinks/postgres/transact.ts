@@ -87,6 +87,24 @@ export async function fencedTransaction<Result>(
   }, restart);
 }
 
+/** One snapshot of what the lease's holder may see: `SyncError` FENCED when another has overtaken it. */
+export async function readFenced<Result>(
+  { server, at }: Ledger,
+  held: HeldConnector,
+  work: (tx: Tx) => Promise<Result>,
+): Promise<Result> {
+  held.checkLease();
+  const { connector, epoch } = held;
+  return await server.read(async (tx) => {
+    const found = await tx.first(
+      `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
+      { connector, epoch },
+    );
+    if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
+    return await work(tx);
+  });
+}
+
 export function fenced(held: Pick<HeldConnector, 'connector' | 'epoch'>, why: string): SyncError {
   return new SyncError(
     `Writing as holder of connector "${held.connector}" was refused: ${why}. End this run; a newer one goes on.`,

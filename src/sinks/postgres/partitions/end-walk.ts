@@ -1,0 +1,189 @@
+import * as z from 'zod';
+import { SyncError } from '../../../core/errors.ts';
+import type { EntityName } from '../../../core/names.ts';
+import {
+  concludeWalk,
+  weakestAbsence,
+  type Conclusion,
+  type EndedWalk,
+} from '../../decisions/conclude-walk.ts';
+import { readJson, writeJson } from '../../ledger/json-text.ts';
+import { standing } from '../../ledger/partitions/states.ts';
+import {
+  proofKinds,
+  type Absence,
+  type PageLength,
+  type Position,
+  type Seal,
+  type WalkFailure,
+  type WalkMode,
+} from '../../partition.ts';
+import type { UnsealedWalk } from '../../sink.ts';
+import type { Commit } from '../ledger.ts';
+import { partitionsById, type PartitionRow } from './read-partitions.ts';
+import { ask } from './statement.ts';
+import { transitions } from './transitions.ts';
+
+/** Notes how far walks have come. */
+export async function advanceWalks(
+  { ledger: { at }, tx }: Commit,
+  positions: ReadonlyMap<number, Position>,
+): Promise<void> {
+  if (positions.size === 0) return;
+  const ids = [...positions.keys()].toSorted((left, right) => left - right);
+  const texts = ids.flatMap((id) => positions.get(id) ?? []).map(positionText);
+  await transitions.advance(tx, at, { ids, positions: texts });
+}
+
+const maxPositionBytes = 64 * 1024;
+
+/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
+function positionText(position: Position): string {
+  const text = writeJson(position);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxPositionBytes) {
+    throw new SyncError(
+      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
+      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
+    );
+  }
+  return text;
+}
+
+export interface EndedListing {
+  readonly partition: PartitionRow;
+  readonly seal: Seal;
+}
+
+/**
+ * Ends walks, in the order given. A listing with inner listings counts as sealed only when all of them are read too; they are ledger rows
+ * until then, and go in the same transaction. A partition without inner listings is a tree of one.
+ */
+export async function sealWalks(commit: Commit, ended: readonly EndedListing[]): Promise<void> {
+  if (ended.length === 0) return;
+  const { ledger, current, stamp, tx } = commit;
+  const { at } = ledger;
+  const { run, chainStartedAt } = current;
+  const { now } = stamp;
+  await transitions.endListing(tx, at, {
+    ids: ended.map(({ partition }) => partition.id),
+    proofs: ended.map(({ seal }) => proofText(seal)),
+    absences: ended.map(({ seal }) => seal.absence),
+    sizes: ended.map(({ seal }) => seal.lastPage?.size ?? null),
+    lengths: ended.map(({ seal }) => seal.lastPage?.records ?? null),
+  });
+  const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
+  if (inner.length > 0) await transitions.sealInner(tx, at, { ids: inner, now, run });
+  // What a tree's last listing says counts, of several that end in one transaction.
+  const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
+  const read = await readWholeTrees(tx, at, { ids: [...byTree.keys()] });
+  if (read.length === 0) return;
+  const sealed = read.flatMap(({ id, innerAbsences, ...tree }) => {
+    const last = byTree.get(id);
+    if (last === undefined) return [];
+    const weakest = weakestAbsence([tree.absence, ...innerAbsences]);
+    const watermark = last.partition.tree === null ? last.seal.watermark : null;
+    const proof = { absence: weakest, watermark, chainStartedAt };
+    const conclusion = concludeWalk({ ...tree, isMidway: tree.midway === 1 }, proof);
+    const scope = current.reading.get(last.partition.entity)?.scope ?? null;
+    return [{ id, scope, absence: weakest, conclusion }];
+  });
+  const each = <Name extends keyof Conclusion>(name: Name): readonly Conclusion[Name][] =>
+    sealed.map(({ conclusion }) => conclusion[name]);
+  const ids = sealed.map(({ id }) => id);
+  await transitions.seal(tx, at, {
+    ids,
+    run,
+    now,
+    scopes: sealed.map(({ scope }) => scope),
+    absences: sealed.map(({ absence }) => absence),
+    watermarks: each('watermark'),
+    fullAts: each('fullAt'),
+    fullOrigins: each('fullOrigin'),
+    sweepOrigins: each('sweepOrigin'),
+  });
+  await transitions.dropInner(tx, at, { trees: ids });
+}
+
+function proofText({ proof, absence: _absence, watermark: _watermark, ...shown }: Seal): string {
+  return writeJson({ ...proof, ...shown });
+}
+
+interface WholeTree extends Omit<EndedWalk, 'isMidway'> {
+  readonly id: number;
+  readonly midway: number;
+  readonly absence: Absence;
+  readonly innerAbsences: readonly Absence[];
+}
+
+/** Those of the partitions whose own listing is read, and every listing inside their trees. */
+const readWholeTrees = ask<{ ids: readonly number[] }, WholeTree>(
+  (
+    at,
+  ) => `SELECT one.id, one.mode, one.midway, one.origin, one.watermark, one.found_marker, one.full_at, one.full_origin, one.absence,
+       ARRAY(SELECT DISTINCT inside.absence FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id) AS inner_absences
+     FROM ${at}_sync_partitions AS one
+     WHERE one.id = ANY(:ids::bigint[]) AND one.listed = 1 AND one.due_since IS NOT NULL AND NOT EXISTS (
+       SELECT 1 FROM ${at}_sync_partitions AS inside WHERE inside.tree = one.id AND inside.due_since IS NOT NULL)`,
+);
+
+/** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
+export async function setWalkAside(
+  { ledger: { at }, held, current, tx }: Commit,
+  partition: number,
+  why: WalkFailure,
+): Promise<void> {
+  await partitionsById(tx, at, held.connector, [partition]);
+  await transitions.setAside(tx, at, {
+    id: partition,
+    run: current.run,
+    failure: writeJson(why),
+    code: why.code,
+    failedAt: why.at,
+    dropPosition: why.dropPosition,
+    dropWatermark: why.dropWatermark,
+  });
+}
+
+export interface EarlyEnds {
+  /** Partitions that are due again. */
+  readonly ids: readonly number[];
+  /** Those of this run. */
+  readonly ofRun: readonly UnsealedWalk[];
+}
+
+/**
+ * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed due again, as
+ * if they had never been read: in full, and neither a watermark nor what they did not meet counts.
+ */
+export async function unsealEarlyEnds(
+  { ledger: { at }, held: { connector }, current, stamp: { now }, tx }: Commit,
+  entity: EntityName,
+  followed: PageLength,
+): Promise<EarlyEnds> {
+  const { run, origin, window } = current;
+  const { size, records } = followed;
+  const early = await readEarlyEnds(tx, at, { connector, entity, window, origin, size, records });
+  const ids = early.map(({ id }) => id);
+  if (ids.length > 0) await transitions.unseal(tx, at, { ids, now, origin });
+  const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
+  return {
+    ids,
+    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: storedProof.parse(readJson(proof)) })),
+  };
+}
+
+const storedProof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
+
+/** Walks of the chain that ended with a page of this size and at least so many records. */
+const readEarlyEnds = ask<
+  { connector: string; entity: string; window: string; origin: number; size: number; records: number },
+  { readonly id: number; readonly mode: WalkMode; readonly proof: string; readonly sealedRun: string }
+>(
+  (at) => `SELECT one.id, one.mode, one.proof, one.sealed_run FROM ${at}_sync_partitions AS one
+     WHERE one.connector = :connector AND one.entity = :entity AND one.backfill = :window AND one.origin = :origin
+       AND one.gone = ${standing.live} AND (one.due_since IS NULL OR one.listed = 1)
+       AND one.last_page_size = :size AND one.last_page_records >= :records
+       AND (one.listed = 1 OR EXISTS (SELECT 1 FROM ${at}_sync_runs AS run WHERE run.run = one.sealed_run AND run.origin = :origin))
+     ORDER BY one.id`,
+);

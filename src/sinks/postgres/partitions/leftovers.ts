@@ -1,0 +1,68 @@
+import { decideMode, standingOfParent, type ParentStanding } from '../../decisions/becoming-due.ts';
+import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
+import { inRun } from '../transact.ts';
+import { beginWalks } from './find-partitions.ts';
+import { fullOrigins, readLeftovers, type Leftover } from './read-partitions.ts';
+import { transitions } from './transitions.ts';
+
+/**
+ * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
+ * seems to be gone waits, and what nothing leads to any more is due no longer.
+ */
+export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
+  const { run } = held;
+  if (run === null) return 0;
+  return await inRun(ledger, held, run.run, async (commit) => {
+    const { current, tx } = commit;
+    const { origin, window } = current;
+    const { connector } = held;
+    let count = 0;
+    for (const entity of current.entities) {
+      for (let after: number | undefined = 0; after !== undefined;) {
+        const batch = await readLeftovers(tx, ledger.at, { connector, window, entity, origin, after });
+        const standings = await parentsOf(commit, batch);
+        const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
+        if (released.length > 0) {
+          await transitions.release(tx, ledger.at, { ids: released.map(({ id }) => id) });
+        }
+        const begun = batch
+          .filter(({ id }) => standings.get(id) === 'is-there')
+          .map((one) => ({ id: one.id, entity, mode: decideMode(one, current.reading.get(entity)) }));
+        const chain = { connector, origin, now: commit.stamp.now, reading: current.reading };
+        await beginWalks(tx, ledger.at, chain, begun);
+        count += begun.length;
+        after = batch.at(-1)?.id;
+      }
+    }
+    return count;
+  });
+}
+
+/** By the partition's id. */
+async function parentsOf(
+  { ledger, current: { tables, seen, origin }, tx }: Commit,
+  batch: readonly Leftover[],
+): Promise<ReadonlyMap<number, ParentStanding>> {
+  const standings = new Map<number, ParentStanding>(batch.map(({ id }) => [id, 'leads-elsewhere']));
+  for (const entity of new Set(batch.map(({ parentEntity }) => parentEntity))) {
+    const below = batch.filter(({ parentEntity }) => parentEntity === entity);
+    const keyTexts = [...new Set(below.map(({ parentKey }) => parentKey))];
+    const parents = (await tables.get(entity)?.table.rowsOf(tx, keyTexts)) ?? new Map<string, never>();
+    const there = [...parents.values()].filter(({ deletedAt }) => deletedAt === null);
+    const homes = there.flatMap(({ home }) => (home === null ? [] : [home]));
+    const walkedBy = homes.length === 0 ? new Map<number, null>() : await fullOrigins(tx, ledger.at, homes);
+    await seen.load(
+      tx,
+      entity,
+      there.map(({ row }) => row),
+    );
+    for (const { id, parentKey, foundOrigin } of below) {
+      const parent = parents.get(parentKey);
+      if (parent === undefined || parent.deletedAt !== null) continue;
+      const by = parent.home === null ? null : (walkedBy.get(parent.home) ?? null);
+      const isSeen = by === origin && seen.has(entity, parent.row);
+      standings.set(id, standingOfParent({ walkedBy: by, isSeen }, { origin, foundOrigin }));
+    }
+  }
+  return standings;
+}

@@ -1,0 +1,154 @@
+import { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { KnownWalks } from '../../decisions/becoming-due.ts';
+import { standing } from '../../ledger/partitions/states.ts';
+import type { LeftWork } from '../../run-report.ts';
+import type { Tx } from '../session.ts';
+import { textHash } from '../text.ts';
+import { inScope, type Scope } from './scope.ts';
+import { ask } from './statement.ts';
+
+/** A partition as a commit needs it. */
+export interface PartitionRow {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly tree: number | null;
+  readonly isDue: boolean;
+  readonly isListed: boolean;
+  /** The partition that its records are at home in: of a listing inside a tree the tree's, of a backfill's the living one. */
+  readonly home: number;
+}
+
+export interface KnownRow extends KnownWalks {
+  readonly id: number;
+  readonly entity: EntityName;
+  readonly paramsHash: Buffer;
+  readonly origin: number;
+  readonly gone: number;
+}
+
+export interface Leftover extends KnownWalks {
+  readonly id: number;
+  readonly parentEntity: EntityName;
+  readonly parentKey: string;
+  readonly foundOrigin: number;
+}
+
+type InChain = Scope & { readonly origin: number };
+
+const walks = 'one.due_since, one.watermark, one.marker, one.full_at, one.sealed_scope';
+const isLeftover = `due_since IS NOT NULL AND origin <> :origin AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
+
+/** By id. Throws `SyncError` FENCED when the connector has one of them not (any more). */
+export async function partitionsById(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, PartitionRow>> {
+  const found = await tx.rows<PartitionRow>(
+    `SELECT one.id, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
+       coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM ${at}_sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
+     FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[]) AND one.connector = :connector`,
+    { ids: [...new Set(ids)].toSorted((left, right) => left - right), connector },
+  );
+  const byId = new Map(found.map((row) => [row.id, row]));
+  const lost = ids.find((id) => !byId.has(id));
+  if (lost === undefined) return byId;
+  throw new SyncError(
+    `Partition ${lost} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector, partition: lost } },
+  );
+}
+
+/** What is known under these parameters, by `knownName`. */
+export async function knownPartitions(
+  tx: Tx,
+  at: string,
+  of: { readonly connector: ConnectorName; readonly window: string },
+  named: readonly { readonly entity: EntityName; readonly params: string }[],
+): Promise<ReadonlyMap<string, KnownRow>> {
+  const found = await tx.rows<KnownRow>(
+    `SELECT one.id, one.entity, one.params_hash, one.origin, one.gone, ${walks}
+     FROM unnest(:entities::text[], :hashes::bytea[]) AS named(entity, params_hash)
+     JOIN ${at}_sync_partitions AS one ON one.connector = :connector AND one.entity = named.entity
+       AND one.params_hash = named.params_hash AND one.backfill = :window`,
+    {
+      ...of,
+      entities: named.map(({ entity }) => entity),
+      hashes: named.map(({ params }) => textHash(params)),
+    },
+  );
+  return new Map(found.map((row) => [knownName(row.entity, row.paramsHash), row]));
+}
+
+export function knownName(entity: string, paramsHash: Buffer): string {
+  return `${entity} ${paramsHash.toString('hex')}`;
+}
+
+/** Whether the chain left partitions due, or a sweep unfinished. */
+export async function isLeft(tx: Tx, at: string, chain: InChain): Promise<boolean> {
+  const partitions = `SELECT 1 FROM ${at}_sync_partitions WHERE ${inScope}`;
+  const found = await tx.first<{ isLeft: boolean }>(
+    `SELECT EXISTS (${partitions} AND due_since IS NOT NULL AND origin = :origin) OR EXISTS (${partitions} AND ${isLeftover})
+       OR EXISTS (${partitions} AND sweep_origin = :origin) AS is_left`,
+    chain,
+  );
+  return found?.isLeft === true;
+}
+
+/** Partitions that the run would now walk. */
+export async function countReady(
+  tx: Tx,
+  at: string,
+  of: { readonly connector: ConnectorName; readonly window: string },
+): Promise<number> {
+  const counted = await tx.first<{ ready: number }>(
+    `SELECT count(*) AS ready FROM ${at}_sync_partitions WHERE connector = :connector AND backfill = :window AND ready = 1`,
+    of,
+  );
+  return counted?.ready ?? 0;
+}
+
+/** What is due, by entity; listings inside a tree are a part of it. */
+export const leftWork = ask<Scope, LeftWork>(
+  (at) => `SELECT entity, count(*) AS partitions FROM ${at}_sync_partitions
+     WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
+);
+
+/** The next thousand of what is due below a parent although the chain has not found it. */
+export const readLeftovers = ask<
+  { connector: string; window: string; entity: string; origin: number; after: number },
+  Leftover
+>(
+  (at) => `SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
+     FROM ${at}_sync_partitions AS one
+     WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
+     ORDER BY id LIMIT 1000`,
+);
+
+/** The chains that last walked these partitions in full; null: none did. Those that do not exist are left out. */
+export async function fullOrigins(
+  tx: Tx,
+  at: string,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, number | null>> {
+  const found = await tx.rows<{ id: number; fullOrigin: number | null }>(
+    `SELECT id, full_origin FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[])`,
+    { ids: [...new Set(ids)] },
+  );
+  return new Map(found.map(({ id, fullOrigin }) => [id, fullOrigin]));
+}
+
+/** Those of the partitions whose record is there, or which no record led to. */
+export async function livePartitions(
+  tx: Tx,
+  at: string,
+  ids: readonly number[],
+): Promise<ReadonlySet<number>> {
+  const found = await tx.rows<{ id: number }>(
+    `SELECT id FROM ${at}_sync_partitions WHERE id = ANY(:ids::bigint[]) AND gone = ${standing.live}`,
+    { ids: [...new Set(ids)] },
+  );
+  return new Set(found.map(({ id }) => id));
+}
