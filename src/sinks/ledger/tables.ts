@@ -30,7 +30,7 @@ export interface TableAccount {
   readonly adoptedAt: string | null;
 }
 
-interface TableRow {
+export interface TableRow {
   readonly key: string;
   readonly stored: string;
   readonly declared: string;
@@ -82,19 +82,9 @@ export function prepareTables(db: Database.Database) {
      * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
      */
     declare: (connector: ConnectorName, table: EntityTable): TableChange => {
-      const before = known(connector, table.entity);
-      if (before !== undefined) checkFits(connector, table, before);
-      const stored = before?.stored ?? [];
-      const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
-      // What the definition declares by now is no added column any more.
-      const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
-      save(connector, table.entity, {
-        key: table.key,
-        stored: [...stored, ...columnsMissingIn(table.columns, stored)],
-        declared: table.columns,
-        evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
-      });
-      return { stored, filled };
+      const { declared, change } = declareColumns(connector, table, known(connector, table.entity));
+      save(connector, table.entity, declared);
+      return change;
     },
     /** Undefined for a table that was never declared. */
     known,
@@ -102,12 +92,7 @@ export function prepareTables(db: Database.Database) {
     addEvolved: (connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void => {
       const before = known(connector, entity);
       if (before === undefined || columns.length === 0) return;
-      save(connector, entity, {
-        ...before,
-        stored: [...before.stored, ...columnsMissingIn(columns, before.stored)],
-        declared: [...before.declared, ...columnsMissingIn(columns, before.declared)],
-        evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
-      });
+      save(connector, entity, withColumns(before, columns));
     },
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addRows.run(rows, connector, entity);
@@ -129,6 +114,39 @@ export function prepareTables(db: Database.Database) {
   };
 }
 
+/**
+ * What is known of a table once it is declared with these columns, and what changes in it. Throws `SyncError` SINK_INCOMPATIBLE for another
+ * key or a column of another type.
+ */
+export function declareColumns(
+  connector: ConnectorName,
+  table: EntityTable,
+  before: KnownTable | undefined,
+): { readonly declared: Omit<KnownTable, 'asOf'>; readonly change: TableChange } {
+  if (before !== undefined) checkFits(connector, table, before);
+  const stored = before?.stored ?? [];
+  const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
+  // What the definition declares by now is no added column any more.
+  const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
+  const declared = {
+    key: table.key,
+    stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+    declared: table.columns,
+    evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
+  };
+  return { declared, change: { stored, filled } };
+}
+
+/** With columns that were added for undeclared fields. */
+export function withColumns(before: KnownTable, columns: readonly Column[]): KnownTable {
+  return {
+    ...before,
+    stored: [...before.stored, ...columnsMissingIn(columns, before.stored)],
+    declared: [...before.declared, ...columnsMissingIn(columns, before.declared)],
+    evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
+  };
+}
+
 export function columnsMissingIn(columns: readonly Column[], others: readonly Column[]): readonly Column[] {
   const names = new Set(others.map(({ name }) => name));
   return columns.filter(({ name }) => !names.has(name));
@@ -139,7 +157,7 @@ export function isJsonColumn(type: FieldType): boolean {
   return type === 'object' || type === 'array' || type === 'any';
 }
 
-function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
+export function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
   return {
     key: parseNames(key),
     stored: parseColumns(stored),

@@ -1,8 +1,18 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { RunId } from '../../../core/names.ts';
-import type { PreparedRecord } from '../../../core/records.ts';
+import type { ConnectorName, RunId } from '../../../core/names.ts';
+import type { Column, EntityTable, PreparedRecord } from '../../../core/records.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
+
+/** A table that is there. */
+export interface TablePlace {
+  /** The schema, quoted, with the point behind it. */
+  readonly at: string;
+  readonly connector: ConnectorName;
+  readonly table: EntityTable;
+  /** Every column that it has had so far, those of `table` among them or not. */
+  readonly stored: readonly Column[];
+}
 
 /** One entity's records. Every call takes or gives a set: a statement per record would be a round trip each. */
 export interface RecordTable {
@@ -10,7 +20,8 @@ export interface RecordTable {
   find(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, StoredRow>>;
   /**
    * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, and
-   * are taken by the caller (`takeRows`). `_seq` numbers are taken here, one for each row, in the order given.
+   * are taken by the caller (`takeRows`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
+   * several times the last one is stored, with its number.
    */
   write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
   /** The next `count` row numbers, which are never given twice; gives the first. */

@@ -1,0 +1,87 @@
+import type { Instant } from '../../../core/clock.ts';
+import { keyTextOf } from '../../../core/records.ts';
+import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
+import { textHash } from '../text.ts';
+import { quoted, tableAt } from './names.ts';
+import type { HomedRow, KeyedRow, RecordTable, TablePlace } from './record-table.ts';
+import { canonicalKey, columnValue } from './types.ts';
+
+/** Homes and tombstones; rows by number, key and home. */
+export function markRows({
+  at,
+  connector,
+  table,
+}: TablePlace): Omit<RecordTable, 'find' | 'write' | 'takeRows'> {
+  const name = tableAt(at, connector, table.entity);
+  const keyed = `SELECT t._row, t._changed_at, t._deleted_at, t._partition, ${table.key.map((key) => `t.${quoted(key)}`).join(', ')}
+    FROM ${name} AS t`;
+  const mark = async (tx: Tx, rows: readonly number[], stamp: Stamp, set: string): Promise<void> => {
+    if (rows.length === 0) return;
+    const { now, run } = stamp;
+    await tx.run(
+      `UPDATE ${name} AS t SET ${set}, _changed_at = :now::timestamptz, _run_id = :run, _seq = :first::bigint + v.n - 1
+       FROM unnest(:rows::bigint[]) WITH ORDINALITY AS v(row, n) WHERE t._row = v.row`,
+      { rows, now, run, first: await stamp.takeSeqs(rows.length) },
+    );
+  };
+  const rowNumbers = async (tx: Tx, sql: string, values: Parameters<Tx['arrays']>[1]): Promise<number[]> =>
+    (await tx.arrays(sql, values)).map(([row]) => Number(row));
+  return {
+    setHomes: async (tx, homes) => {
+      if (homes.length === 0) return;
+      await tx.run(
+        `UPDATE ${name} AS t SET _partition = v.home FROM unnest(:rows::bigint[], :homes::bigint[]) AS v(row, home)
+         WHERE t._row = v.row`,
+        { rows: homes.map(({ row }) => row), homes: homes.map(({ home }) => home) },
+      );
+    },
+    liveRows: async (tx, home, after, limit) =>
+      await tx.rows<HomedRow>(
+        `SELECT _row AS row, _changed_at AS changed_at FROM ${name}
+         WHERE _partition = :home AND _row > :after AND _deleted_at IS NULL ORDER BY _row LIMIT :limit`,
+        { home, after, limit },
+      ),
+    liveBefore: async (tx, before, after, limit) =>
+      await rowNumbers(
+        tx,
+        `SELECT _row FROM ${name} WHERE _first_seen_at < :before::timestamptz AND _row > :after AND _deleted_at IS NULL
+         ORDER BY _row LIMIT :limit`,
+        { before, after, limit },
+      ),
+    rows: async (tx, rows) => {
+      const found = await tx.arrays(`${keyed} WHERE t._row = ANY(:rows::bigint[])`, { rows });
+      return new Map(found.map((cells) => [Number(cells[0]), keyedRow(cells)]));
+    },
+    rowsOf: async (tx, keyTexts) => {
+      const known = keyTexts.flatMap((text) => {
+        const canonical = canonicalKey(table, text);
+        return canonical === null ? [] : [{ text, hash: textHash(canonical) }];
+      });
+      const sql = keyed.replace('SELECT', 'SELECT k.n,');
+      const found = await tx.arrays(
+        `${sql} JOIN unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) ON t._key = k.key`,
+        { keys: known.map(({ hash }) => hash) },
+      );
+      return new Map(found.map(([n, ...cells]) => [known[Number(n) - 1]?.text ?? '', keyedRow(cells)]));
+    },
+    tombstone: async (tx, rows, stamp) => await mark(tx, rows, stamp, '_deleted_at = :now::timestamptz'),
+    revive: async (tx, rows, stamp) => await mark(tx, rows, stamp, '_deleted_at = NULL'),
+    tombstonedBy: async (tx, run, limit) =>
+      await rowNumbers(
+        tx,
+        `SELECT _row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = :run ORDER BY _row LIMIT :limit`,
+        { run, limit },
+      ),
+  };
+}
+
+function keyedRow([row, changedAt, deletedAt, home, ...key]: readonly unknown[]): KeyedRow {
+  return {
+    row: Number(row),
+    keyText: keyTextOf(key.map(columnValue)),
+    changedAt: changedAt as Instant,
+    deletedAt: deletedAt as Instant | null,
+    home: home as number | null,
+  };
+}

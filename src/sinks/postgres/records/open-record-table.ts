@@ -1,0 +1,156 @@
+import type { Instant } from '../../../core/clock.ts';
+import type { PreparedRecord } from '../../../core/records.ts';
+import { columnsMissingIn } from '../../ledger/tables.ts';
+import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
+import { textHash } from '../text.ts';
+import { encodeArray, encodeRows, type BinaryType, type BinaryValue } from './encode-binary.ts';
+import { markRows } from './mark-rows.ts';
+import { quoted, tableAt } from './names.ts';
+import type { RecordTable, StoredRow, TablePlace, WrittenRow } from './record-table.ts';
+import { binaryType } from './types.ts';
+
+export function openRecordTable(place: TablePlace): RecordTable {
+  return { ...findAndWrite(place), ...markRows(place) };
+}
+
+/** What every record of a page costs: a look for its key, and a write where it is new or another. */
+function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write' | 'takeRows'> {
+  const { at, connector, table } = place;
+  const name = tableAt(at, connector, table.entity);
+  const found = `SELECT k.n, t._row, t._hash, t._volatile_hash, t._changed_at, t._deleted_at, t._partition
+    FROM unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) JOIN ${name} AS t ON t._key = k.key`;
+  const inserting = insertOf(place);
+  const updating = updateOf(place);
+  return {
+    find: async (tx, keyTexts) => {
+      const rows = await tx.arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
+      return new Map((rows as FoundRow[]).map(([n, ...row]) => [keyTexts[n - 1] ?? '', storedRow(row)]));
+    },
+    takeRows: async (tx, count) => {
+      const taken = await tx.first<{ lastRow: number }>(
+        `UPDATE ${at}_sync_tables SET last_row = last_row + :count WHERE connector = :connector AND entity = :entity
+         RETURNING last_row`,
+        { count, connector, entity: table.entity },
+      );
+      if (taken === undefined) throw new TypeError(`No table was declared for ${connector}/${table.entity}`);
+      return taken.lastRow - count + 1;
+    },
+    write: async (tx, rows, stamp) => {
+      if (rows.length === 0) return;
+      const all = [...newestOf(rows, await stamp.takeSeqs(rows.length))];
+      const isNew = (one: NewestRow): boolean => one.home !== undefined;
+      await inserting(tx, all.filter(isNew), stamp);
+      await updating(
+        tx,
+        all.filter((one) => !isNew(one)),
+        stamp,
+      );
+    },
+  };
+}
+
+type FoundRow = [n: number, ...rest: FoundCells];
+type FoundCells = [
+  row: number,
+  hash: string,
+  volatileHash: string | null,
+  changedAt: Instant,
+  deletedAt: Instant | null,
+  home: number | null,
+];
+
+function storedRow([row, hash, volatileHash, changedAt, deletedAt, home]: FoundCells): StoredRow {
+  return { row, hash, volatileHash, changedAt, deletedAt, home };
+}
+
+interface NewestRow extends WrittenRow {
+  readonly seq: number;
+}
+
+/** Each row once, as it was written last; a new row stays one. */
+function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<NewestRow> {
+  const newest = new Map<number, NewestRow>();
+  for (const [index, { row, record, home }] of rows.entries()) {
+    const homeOf = home === undefined ? newest.get(row)?.home : home;
+    newest.set(row, {
+      row,
+      record,
+      seq: firstSeq + index,
+      ...(homeOf === undefined ? {} : { home: homeOf }),
+    });
+  }
+  return newest.values();
+}
+
+type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => Promise<void>;
+
+/** Straight into the table: the keys are new, and nobody else may add any. */
+function insertOf({ at, connector, table }: TablePlace): Writing {
+  const own: readonly (readonly [string, BinaryType])[] = [
+    ['_row', 'bigint'],
+    ['_key', 'bytea'],
+    ['_extra', 'json'],
+    ['_first_seen_at', 'timestamptz'],
+    ['_changed_at', 'timestamptz'],
+    ['_run_id', 'text'],
+    ['_seq', 'bigint'],
+    ['_hash', 'text'],
+    ['_volatile_hash', 'text'],
+    ['_partition', 'bigint'],
+  ];
+  const names = [...own.map(([name]) => name), ...table.columns.map(({ name }) => quoted(name))];
+  const types = [...own.map(([, type]) => type), ...table.columns.map(({ type }) => binaryType[type])];
+  const copy = `COPY ${tableAt(at, connector, table.entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  return async (tx, rows, { now, run }) => {
+    if (rows.length === 0) return;
+    await tx.copyIn(copy, encodeRows(types, cellsOf(rows, now, run)));
+  };
+}
+
+function* cellsOf(
+  rows: readonly NewestRow[],
+  now: Instant,
+  run: string,
+): Generator<readonly BinaryValue[], void> {
+  for (const { row, record, seq, home = null } of rows) {
+    const { keyText, extra, hash, volatileHash, values } = record;
+    yield [row, textHash(keyText), extra, now, now, run, seq, hash, volatileHash, home, ...values];
+  }
+}
+
+/** Key columns are not set: their values are the same. Columns that are not declared any more lose their old value. */
+function updateOf({ at, connector, table, stored }: TablePlace): Writing {
+  const columns: readonly { readonly name: string; readonly type: BinaryType; readonly of: CellOf }[] = [
+    { name: '_row', type: 'bigint', of: ({ row }) => row },
+    { name: '_extra', type: 'json', of: ({ record }) => record.extra },
+    { name: '_seq', type: 'bigint', of: ({ seq }) => seq },
+    { name: '_hash', type: 'text', of: ({ record }) => record.hash },
+    { name: '_volatile_hash', type: 'text', of: ({ record }) => record.volatileHash },
+    ...table.columns.flatMap(({ name, type }, index) =>
+      table.key.includes(name)
+        ? []
+        : [{ name: quoted(name), type: binaryType[type], of: valueAt(index) } as const],
+    ),
+  ];
+  const sets = [
+    ...columns.flatMap(({ name }, index) => (index === 0 ? [] : [`${name} = v.c${index}`])),
+    ...columnsMissingIn(stored, table.columns).map(({ name }) => `${quoted(name)} = NULL`),
+  ];
+  const sql = `UPDATE ${tableAt(at, connector, table.entity)} AS t
+    SET ${sets.join(', ')}, _changed_at = :now::timestamptz, _run_id = :run, _deleted_at = NULL
+    FROM unnest(${columns.map(({ type }, index) => `:c${index}::${type}[]`).join(', ')})
+      AS v(${columns.map((_, index) => `c${index}`).join(', ')})
+    WHERE t._row = v.c0`;
+  return async (tx, rows, { now, run }) => {
+    if (rows.length === 0) return;
+    const arrays = columns.map(({ type, of }, index) => [`c${index}`, encodeArray(type, rows.map(of))]);
+    await tx.run(sql, { ...Object.fromEntries(arrays), now, run });
+  };
+}
+
+type CellOf = (row: NewestRow) => BinaryValue;
+
+function valueAt(index: number): CellOf {
+  return ({ record }: { readonly record: PreparedRecord }) => record.values[index] ?? null;
+}

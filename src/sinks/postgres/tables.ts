@@ -1,0 +1,216 @@
+import type { Instant } from '../../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { Column, EntityTable } from '../../core/records.ts';
+import { writeColumns } from '../ledger/table-json.ts';
+import {
+  declareColumns,
+  readTable,
+  withColumns,
+  type KnownTable,
+  type TableAccount,
+  type TableChange,
+  type TableRow,
+} from '../ledger/tables.ts';
+import { noteInDay } from './day-account.ts';
+import { tableName } from './records/names.ts';
+import type { Tx } from './session.ts';
+
+/* `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
+
+/** Without those that were never declared. */
+export async function knownTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<ReadonlyMap<EntityName, KnownTable>> {
+  const rows = await tx.rows<TableRow & { readonly entity: EntityName }>(
+    `SELECT entity, key, stored, declared, evolved, as_of FROM ${at}_sync_tables
+     WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    { connector, entities },
+  );
+  return new Map(rows.map((row) => [row.entity, readTable(row)]));
+}
+
+/**
+ * Notes the declared columns; gives those that each table already has and those to be filled from `_extra`, in the order given.
+ * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ */
+export async function declareTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  tables: readonly EntityTable[],
+): Promise<readonly TableChange[]> {
+  const entities = tables.map(({ entity }) => entity);
+  const known = await knownTables(tx, at, connector, entities);
+  const changes: TableChange[] = [];
+  for (const table of tables) {
+    const before = known.get(table.entity);
+    const { declared, change } = declareColumns(connector, table, before);
+    await save(tx, at, connector, table.entity, { before, after: declared });
+    changes.push(change);
+  }
+  return changes;
+}
+
+/** Notes columns that were added for undeclared fields; they are declared from now on. */
+export async function addEvolved(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entity: EntityName,
+  columns: readonly Column[],
+): Promise<void> {
+  const before = (await knownTables(tx, at, connector, [entity])).get(entity);
+  if (before === undefined || columns.length === 0) return;
+  await save(tx, at, connector, entity, { before, after: withColumns(before, columns) });
+}
+
+type Shape = Omit<KnownTable, 'asOf'>;
+
+async function save(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entity: EntityName,
+  { before, after }: { readonly before: Shape | undefined; readonly after: Shape },
+): Promise<void> {
+  const texts = textsOf(after);
+  if (before !== undefined && JSON.stringify(textsOf(before)) === JSON.stringify(texts)) return;
+  await tx.run(
+    `INSERT INTO ${at}_sync_tables (connector, entity, name, key, stored, declared, evolved, rows)
+     VALUES (:connector, :entity, :name, :key, :stored, :declared, :evolved, 0)
+     ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
+       evolved = excluded.evolved`,
+    { connector, entity, name: tableName(connector, entity), key: JSON.stringify(after.key), ...texts },
+  );
+}
+
+function textsOf({ stored, declared, evolved }: Shape): Record<'stored' | 'declared' | 'evolved', string> {
+  return {
+    stored: writeColumns(stored),
+    declared: writeColumns(declared),
+    evolved: writeColumns(evolved),
+  };
+}
+
+/** Rows of an entity that a transaction of the chain `origin` has stored. */
+export interface StoredOf {
+  readonly entity: EntityName;
+  readonly inserted: number;
+  /** Tombstones that were taken back. */
+  readonly revived: number;
+}
+
+/** Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day. */
+export async function noteStored(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  stored: readonly StoredOf[],
+  chain: { readonly origin: number; readonly now: Instant },
+): Promise<void> {
+  const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
+  if (changed.length === 0) return;
+  const began = await tx.rows<{ readonly entity: EntityName; readonly firstOrigin: number }>(
+    `UPDATE ${at}_sync_tables AS t SET rows = rows + v.inserted, deleted = deleted - v.revived,
+       first_origin = coalesce(first_origin, :origin::bigint)
+     FROM unnest(:entities::text[], :inserted::bigint[], :revived::bigint[]) AS v(entity, inserted, revived)
+     WHERE t.connector = :connector AND t.entity = v.entity RETURNING t.entity, t.first_origin`,
+    {
+      connector,
+      origin: chain.origin,
+      entities: changed.map(({ entity }) => entity),
+      inserted: changed.map(({ inserted }) => inserted),
+      revived: changed.map(({ revived }) => revived),
+    },
+  );
+  // The entity began with the rows of its first chain: on its first day they stand for its rows of 24 hours ago.
+  const counted = new Set(began.flatMap((one) => (one.firstOrigin === chain.origin ? [] : [one.entity])));
+  const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));
+  const ofDay = added.filter(({ entity }) => counted.has(entity));
+  await noteInDay(tx, at, connector, { added: ofDay, deleted: [], now: chain.now });
+}
+
+export interface RowsOf {
+  readonly entity: EntityName;
+  readonly rows: number;
+}
+
+/** Tombstones. Each entity once. */
+export async function addDeleted(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  deleted: readonly RowsOf[],
+): Promise<void> {
+  if (deleted.length === 0) return;
+  await tx.run(
+    `UPDATE ${at}_sync_tables AS t SET deleted = deleted + v.rows
+     FROM unnest(:entities::text[], :rows::bigint[]) AS v(entity, rows)
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    {
+      connector,
+      entities: deleted.map(({ entity }) => entity),
+      rows: deleted.map(({ rows }) => rows),
+    },
+  );
+}
+
+/** Rows without a tombstone, and since when they are those of another address. */
+export async function tableAccounts(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+): Promise<ReadonlyMap<EntityName, TableAccount>> {
+  const rows = await tx.rows<TableAccount & { readonly entity: EntityName }>(
+    `SELECT entity, rows - deleted AS stored, adopted_at FROM ${at}_sync_tables WHERE connector = :connector`,
+    { connector },
+  );
+  return new Map(rows.map(({ entity, ...account }) => [entity, account]));
+}
+
+/** A full run has met every row of these, so adopted ones are those of the new address. */
+export async function agreed(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entities: readonly EntityName[],
+): Promise<void> {
+  await tx.run(
+    `UPDATE ${at}_sync_tables SET adopted_at = NULL
+     WHERE connector = :connector AND entity = ANY(:entities::text[]) AND adopted_at IS NOT NULL`,
+    { connector, entities },
+  );
+}
+
+/**
+ * The chain of this run has read all of these entities, whose records come from walks of `walked`. As old as the chain, then;
+ * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
+ * known of its start.
+ */
+export async function wasRead(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  run: RunId,
+  read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
+): Promise<void> {
+  if (read.length === 0) return;
+  await tx.run(
+    `UPDATE ${at}_sync_tables AS t SET as_of = coalesce(
+       (SELECT first.started_at FROM ${at}_sync_runs AS run JOIN ${at}_sync_runs AS first ON first.number = run.origin
+        WHERE run.run = :run AND run.origin IS DISTINCT FROM
+          (SELECT walk.taken_over FROM ${at}_sync_tables AS walk
+           WHERE walk.connector = :connector AND walk.entity = v.walked)), as_of)
+     FROM unnest(:entities::text[], :walked::text[]) AS v(entity, walked)
+     WHERE t.connector = :connector AND t.entity = v.entity`,
+    {
+      connector,
+      run,
+      entities: read.map(({ entity }) => entity),
+      walked: read.map(({ walked }) => walked),
+    },
+  );
+}
