@@ -4,7 +4,7 @@ import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
 import { textHash } from '../text.ts';
 import { quoted, tableAt } from './names.ts';
-import type { HomedRow, KeyedRow, RecordTable, TablePlace } from './record-table.ts';
+import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from './record-table.ts';
 import { canonicalKey, columnValue } from './types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */
@@ -36,12 +36,23 @@ export function markRows({
         { rows: homes.map(({ row }) => row), homes: homes.map(({ home }) => home) },
       );
     },
-    liveRows: async (tx, home, after, limit) =>
+    liveRows: async (tx, homes, limit) =>
       await tx.rows<HomedRow>(
-        `SELECT _row AS row, _changed_at AS changed_at FROM ${name}
-         WHERE _partition = :home AND _row > :after AND _deleted_at IS NULL ORDER BY _row LIMIT :limit`,
-        { home, after, limit },
+        `SELECT live.row, v.home, live.changed_at FROM ${ofHomes}
+         CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isAtHome}
+           ORDER BY t._row LIMIT :limit) AS live
+         ORDER BY v.n, live.row LIMIT :limit`,
+        { ...boundHomes(homes), limit },
       ),
+    countLive: async (tx, homes, most) => {
+      const counted = await tx.arrays(
+        `SELECT v.home, (SELECT count(*) FROM (SELECT 1 FROM ${name} AS t WHERE ${isAtHome} LIMIT :most) AS live) FROM ${ofHomes}`,
+        { ...boundHomes(homes), most },
+      );
+      return new Map(
+        counted.flatMap(([home, rows]) => (Number(rows) > 0 ? [[Number(home), Number(rows)]] : [])),
+      );
+    },
     liveBefore: async (tx, before, after, limit) =>
       await rowNumbers(
         tx,
@@ -74,6 +85,14 @@ export function markRows({
         { run, limit },
       ),
   };
+}
+
+/** Through the index on the home, one partition after the other: as soon as there are enough rows it stops. */
+const ofHomes = 'unnest(:homes::bigint[], :afters::bigint[]) WITH ORDINALITY AS v(home, after, n)';
+const isAtHome = 't._partition = v.home AND t._row > v.after AND t._deleted_at IS NULL';
+
+function boundHomes(homes: readonly HomeFrom[]): Record<'homes' | 'afters', readonly number[]> {
+  return { homes: homes.map(({ home }) => home), afters: homes.map(({ after }) => after) };
 }
 
 function keyedRow([row, changedAt, deletedAt, home, ...key]: readonly unknown[]): KeyedRow {
