@@ -265,7 +265,7 @@ CREATE TABLE _sync_downloads (
   failed_run TEXT,
   UNIQUE (connector, entity, key_hash)
 );
-CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at, id) WHERE is_wanted = 1;
+CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at NULLS FIRST, id) WHERE is_wanted = 1;
 CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
 `
     .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
