@@ -1,0 +1,87 @@
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { Column, EntityTable } from '../../../core/records.ts';
+import { columnsMissingIn, type TableChange } from '../../ledger/tables.ts';
+import type { PlannedTable } from '../ledger.ts';
+import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
+import { declareTables } from '../tables.ts';
+import { fillFromExtra } from './fill-from-extra.ts';
+import { indexSuffixes, quoted, tableAt, tableName } from './names.ts';
+import { openRecordTable } from './open-record-table.ts';
+import { sqlType } from './types.ts';
+
+/**
+ * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen rows, `_key` the hash of the
+ * key's text, by which rows are found; `_partition` is the row's home.
+ */
+const ownColumns = `
+  _key bytea NOT NULL,
+  _extra json,
+  _first_seen_at timestamptz NOT NULL,
+  _changed_at timestamptz NOT NULL,
+  _run_id text COLLATE "C" NOT NULL,
+  _seq bigint NOT NULL,
+  _hash text COLLATE "C" NOT NULL,
+  _volatile_hash text COLLATE "C",
+  _deleted_at timestamptz,
+  _partition bigint`;
+
+/**
+ * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds for them. Throws
+ * `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ */
+export async function ensureTables(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  tables: readonly EntityTable[],
+  stamp: Stamp,
+): Promise<ReadonlyMap<EntityName, PlannedTable>> {
+  const changes = await declareTables(tx, at, connector, tables);
+  const planned = new Map<EntityName, PlannedTable>();
+  for (const [index, table] of tables.entries()) {
+    const { stored, filled }: TableChange = changes[index] ?? { stored: [], filled: [] };
+    const name = tableAt(at, connector, table.entity);
+    if (stored.length === 0) await createTable(tx, at, connector, table);
+    else await addColumns(tx, name, columnsMissingIn(table.columns, stored));
+    await fillFromExtra(tx, name, filled, stamp);
+    const place = { at, connector, table, stored };
+    planned.set(table.entity, { table: openRecordTable(place), width: table.columns.length });
+  }
+  return planned;
+}
+
+/** Only nullable ones: the table is not written anew. */
+export async function addColumns(tx: Tx, name: string, columns: readonly Column[]): Promise<void> {
+  if (columns.length === 0) return;
+  const added = columns.map((column) => `ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
+  // It waits for whoever reads the table, and everybody else behind it: so not for long, but several times.
+  await tx.run(`SET LOCAL lock_timeout = '5s'`);
+  await tx.run(`ALTER TABLE ${name} ${added.join(', ')}`);
+  await tx.run(`SET LOCAL lock_timeout = '10s'`);
+}
+
+async function createTable(tx: Tx, at: string, connector: ConnectorName, table: EntityTable): Promise<void> {
+  const name = tableAt(at, connector, table.entity);
+  const columns = table.columns.map(
+    ({ name: column, type }) =>
+      `${quoted(column)} ${sqlType[type]}${table.key.includes(column) ? ' NOT NULL' : ''}`,
+  );
+  const index = (suffix: string): string => quoted(`${tableName(connector, table.entity)}${suffix}`);
+  await tx.run(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
+  await tx.run(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
+  await tx.run(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
+  await tx.run(
+    `CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`,
+  );
+}
+
+/** Removes an entity's records; the ledger's rows about them are the caller's. */
+export async function dropTable(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  entity: EntityName,
+): Promise<void> {
+  await tx.run(`DROP TABLE IF EXISTS ${tableAt(at, connector, entity)}`);
+}

@@ -1,0 +1,190 @@
+import type { Column, ColumnValue } from '../../../core/records.ts';
+import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
+import { encodeArray, type BinaryValue } from './encode-binary.ts';
+import { jsonMembers, jsonObject } from './json-members.ts';
+import { quoted } from './names.ts';
+import { binaryType } from './types.ts';
+
+/** Rows held at once. */
+const batchRows = 1_000;
+
+/**
+ * Moves values of these columns out of `_extra`, each row as one change; those that do not fit stay. Outside the server, because its functions
+ * refuse whole documents for one odd text in them. A tombstoned row keeps the number, time and run of its deletion: it is by them that it can be
+ * taken back. `name`: the table, as statements name it.
+ */
+export async function fillFromExtra(
+  tx: Tx,
+  name: string,
+  columns: readonly Column[],
+  stamp: Stamp,
+): Promise<void> {
+  for await (const rows of rowsWithExtra(tx, name, columns)) {
+    const moved = rows.flatMap((row) => movedRow(row, columns));
+    const live = moved.filter(({ isLive }) => isLive);
+    const first = live.length === 0 ? 0 : await stamp.takeSeqs(live.length);
+    const seqs = new Map(live.map(({ row }, index) => [row, first + index]));
+    await writeMoved(tx, name, columns, { moved, seqs, stamp });
+  }
+}
+
+/** Those of the columns that every value which `_extra` holds for them would fit. */
+export async function fittingColumns(
+  tx: Tx,
+  name: string,
+  columns: readonly Column[],
+): Promise<readonly Column[]> {
+  let fitting = columns;
+  for await (const rows of rowsWithExtra(tx, name, columns)) {
+    fitting = fitting.filter((column) =>
+      rows.every(({ members }) => {
+        const text = members.get(column.name);
+        return text === undefined || fittedValue(column, text) !== undefined;
+      }),
+    );
+    if (fitting.length === 0) return [];
+  }
+  return fitting;
+}
+
+interface ExtraRow {
+  readonly row: number;
+  readonly members: ReadonlyMap<string, string>;
+  readonly isLive: boolean;
+}
+
+/** Rows whose `_extra` holds any of the columns, by row number. */
+async function* rowsWithExtra(
+  tx: Tx,
+  name: string,
+  columns: readonly Column[],
+): AsyncGenerator<readonly ExtraRow[]> {
+  if (columns.length === 0) return;
+  // Declared names are spelled without an escape wherever they are written.
+  const holds = columns.map((_, index) => `strpos(_extra::text, :name${index}) > 0`).join(' OR ');
+  const names = Object.fromEntries(columns.map((column, index) => [`name${index}`, `"${column.name}"`]));
+  for (let after = 0; ;) {
+    const found = await tx.rows<{ row: number; extra: string; isLive: boolean }>(
+      `SELECT _row AS row, _extra AS extra, _deleted_at IS NULL AS is_live FROM ${name}
+       WHERE _row > :after AND _extra IS NOT NULL AND (${holds}) ORDER BY _row LIMIT :limit`,
+      { ...names, after, limit: batchRows },
+    );
+    yield found.map(({ row, extra, isLive }) => ({ row, members: jsonMembers(extra), isLive }));
+    const last = found.at(-1);
+    if (last === undefined || found.length < batchRows) return;
+    after = last.row;
+  }
+}
+
+interface MovedRow {
+  readonly row: number;
+  readonly isLive: boolean;
+  /** In the order of the columns; undefined: the column keeps what it has. */
+  readonly values: readonly (ColumnValue | undefined)[];
+  readonly extra: string | null;
+}
+
+function movedRow({ row, members, isLive }: ExtraRow, columns: readonly Column[]): readonly MovedRow[] {
+  const left = new Map(members);
+  const values = columns.map((column) => {
+    const text = members.get(column.name);
+    const value = text === undefined ? undefined : fittedValue(column, text);
+    if (value !== undefined) left.delete(column.name);
+    return value;
+  });
+  return left.size === members.size ? [] : [{ row, isLive, values, extra: jsonObject(left) }];
+}
+
+async function writeMoved(
+  tx: Tx,
+  name: string,
+  columns: readonly Column[],
+  {
+    moved,
+    seqs,
+    stamp,
+  }: {
+    readonly moved: readonly MovedRow[];
+    readonly seqs: ReadonlyMap<number, number>;
+    readonly stamp: Stamp;
+  },
+): Promise<void> {
+  if (moved.length === 0) return;
+  const arrays: (readonly [string, string, Buffer])[] = [
+    ['row', 'bigint', array('bigint', ({ row }) => row)],
+    ['seq', 'bigint', array('bigint', ({ row }) => seqs.get(row) ?? null)],
+    ['extra', 'json', array('json', ({ extra }) => extra)],
+    ...columns.flatMap(({ type }, index) => [
+      [
+        `has${index}`,
+        'boolean',
+        array('boolean', ({ values }) => Number(values[index] !== undefined)),
+      ] as const,
+      [
+        `value${index}`,
+        binaryType[type],
+        array(binaryType[type], ({ values }) => values[index] ?? null),
+      ] as const,
+    ]),
+  ];
+  const sets = columns.map(
+    ({ name: column }, index) =>
+      `${quoted(column)} = CASE WHEN v.has${index} THEN v.value${index} ELSE t.${quoted(column)} END`,
+  );
+  await tx.run(
+    `UPDATE ${name} AS t SET ${sets.join(', ')}, _extra = v.extra, _seq = coalesce(v.seq, t._seq),
+       _changed_at = CASE WHEN v.seq IS NULL THEN t._changed_at ELSE :now::timestamptz END,
+       _run_id = CASE WHEN v.seq IS NULL THEN t._run_id ELSE :run END
+     FROM unnest(${arrays.map(([one, type]) => `:${one}::${type}[]`).join(', ')}) AS v(${arrays.map(([one]) => one).join(', ')})
+     WHERE t._row = v.row`,
+    { ...Object.fromEntries(arrays.map(([one, , bytes]) => [one, bytes])), now: stamp.now, run: stamp.run },
+  );
+
+  function array(type: Parameters<typeof encodeArray>[0], of: (row: MovedRow) => BinaryValue): Buffer {
+    return encodeArray(type, moved.map(of));
+  }
+}
+
+/** Every integer up to it is a double: 2^53. */
+const exact = 2n ** 53n;
+const most = 2n ** 63n - 1n;
+
+/**
+ * What the column holds of a value that is JSON text; undefined where it does not fit. A column that was added for an undeclared field takes null too:
+ * then what a record says of it leaves `_extra` whole, as it does when the record comes again. For a declared one the next sync does that,
+ * since its hash counts the column.
+ */
+function fittedValue({ type, isEvolved }: Column, text: string): ColumnValue | undefined {
+  if (text === 'null' && isEvolved === true) return null;
+  switch (type) {
+    case 'string':
+      return text.startsWith('"') ? wellFormed(JSON.parse(text) as string) : undefined;
+    case 'integer':
+      return isInteger(text) && BigInt(text) <= most && BigInt(text) >= -most - 1n ? BigInt(text) : undefined;
+    case 'number':
+      return isFittingNumber(text) ? Number(text) : undefined;
+    case 'boolean':
+      return text === 'true' || text === 'false' ? Number(text === 'true') : undefined;
+    case 'object':
+      return text.startsWith('{') ? text : undefined;
+    case 'array':
+      return text.startsWith('[') ? text : undefined;
+    case 'any':
+      return text;
+  }
+}
+
+/** JSON writes a lone surrogate as an escape; a column could not hold it. */
+function wellFormed(text: string): string | undefined {
+  return text.isWellFormed() ? text : undefined;
+}
+
+function isInteger(text: string): boolean {
+  return /^-?\d+$/.test(text);
+}
+
+function isFittingNumber(text: string): boolean {
+  if (isInteger(text)) return BigInt(text) <= exact && BigInt(text) >= -exact;
+  return /^-?\d/.test(text) && Number.isFinite(Number(text));
+}
