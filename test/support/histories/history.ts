@@ -1,27 +1,23 @@
 import { expect } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { SyncError } from '../../../src/core/errors.ts';
-import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
+import { addCounts, noCounts, type PageCounts } from '../../../src/core/records.ts';
 import type { Candidate, Judgement } from '../../../src/sinks/deletes.ts';
-import type { Lease } from '../../../src/sinks/lease.ts';
-import type { Partition, Seal } from '../../../src/sinks/partition.ts';
+import type { Partition } from '../../../src/sinks/partition.ts';
 import type { RunOutcome } from '../../../src/sinks/run-report.ts';
-import type { CommittedPage, PageCommit, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { CommittedPage, PageCommit, RunPlan } from '../../../src/sinks/sink.ts';
 import {
-  dayMs,
+  blocksTable,
   entityReport,
   hourMs,
-  identity,
+  listsTable,
   news,
-  page,
-  reading,
   record,
   report,
-  listsTable,
-  blocksTable,
   type Bench,
 } from '../../contracts/sink/fixture.ts';
+import { randomPage, randomPlan } from './random-work.ts';
+import { SideBySide } from './side-by-side.ts';
 import {
   blocks,
   change,
@@ -31,20 +27,10 @@ import {
   newWorld,
   opens,
   pick,
-  readEntities,
-  roots,
-  show,
   tables,
   type Random,
   type World,
 } from './world.ts';
-
-/** One side of a comparison: a sink, its lease, and what stands for its numbers. */
-interface Side {
-  readonly bench: Bench;
-  sink: Sink;
-  lease: Lease;
-}
 
 /**
  * One random history on several sinks at once: runs that read a changing world, with kills, failures, guards and repairs. The first sink's
@@ -52,87 +38,52 @@ interface Side {
  */
 export class History {
   readonly #random: Random;
-  readonly #sides: readonly Side[];
+  readonly #sides: SideBySide;
   readonly #world: World = newWorld();
-  readonly #steps: string[] = [];
   #runs = 0;
   #finished: RunId[] = [];
 
-  private constructor(random: Random, sides: readonly Side[]) {
+  private constructor(random: Random, sides: SideBySide) {
     this.#random = random;
     this.#sides = sides;
   }
 
   static async begin(random: Random, benches: readonly Bench[]): Promise<History> {
-    const sides = await Promise.all(
-      benches.map(async (bench) => {
-        const sink = await bench.open();
-        return { bench, sink, lease: await sink.acquire(identity()) };
-      }),
-    );
-    return new History(random, sides);
+    return new History(random, await SideBySide.open(benches));
   }
 
   /** What was done, for a failure's message. */
   get steps(): readonly string[] {
-    return this.#steps;
+    return this.#sides.steps;
   }
 
   async run(): Promise<void> {
-    for (let count = Math.floor(this.#random() * 12); count >= 0; count -= 1)
+    for (let count = Math.floor(this.#random() * 12); count >= 0; count -= 1) {
       change(this.#world, this.#random);
-    for (const { bench } of this.#sides)
-      bench.clock.advance(hourMs + Math.floor(this.#random() * 3) * dayMs * 0);
+    }
+    this.#sides.advance(hourMs);
     const { run, plan } = this.#plan();
-    await this.#same(
+    await this.#sides.same(
       `start ${run} full=${String(plan.isFull)} window=${plan.window}`,
       async ({ sink, lease }) => await sink.startRun(lease, plan),
     );
     const counts = new Map<EntityName, PageCounts>();
     const isKilled = this.#random() < 0.2;
-    if (!(await this.#walk(run, counts, isKilled ? Math.floor(this.#random() * 8) : Infinity)))
-      return await this.#kill();
+    if (!(await this.#walk(run, counts, isKilled ? Math.floor(this.#random() * 8) : Infinity))) {
+      return await this.#sides.takeOver();
+    }
     const isWhole = this.#random() < 0.85;
     if (plan.window === '' && isWhole) await this.#sweep(run, counts);
-    if (this.#random() < 0.08) return await this.#kill();
+    if (this.#random() < 0.08) return await this.#sides.takeOver();
     await this.#finish(run, counts, isWhole);
     if (this.#random() < 0.25) await this.#repair();
   }
 
   #plan(): { readonly run: RunId; readonly plan: RunPlan } {
-    const random = this.#random;
     this.#runs += 1;
     const run = `r${String(this.#runs).padStart(3, '0')}` as RunId;
-    const isBackfill = random() < 0.12;
-    const entities = random() < 0.8 ? readEntities : [lists, members];
-    const [{ bench }] = this.#sides as readonly [Side];
-    const now = bench.clock.now();
-    const plan = bench.plan(run, {
-      kind: isBackfill ? 'backfill' : 'sync',
-      window: isBackfill ? 'w1' : '',
-      backfill: isBackfill ? 'b1' : '',
-      isFull: random() < 0.3,
-      isBudgeted: random() < 0.2,
-      tables: entities.length === 3 ? tables : tables.slice(0, 3),
-      entities,
-      roots,
-      keeps: random() < 0.1 ? [members] : [],
-      leaves: [members],
-      choices: random() < 0.9 ? '' : 'other',
-      reading: new Map(
-        entities.map((entity) => [
-          entity,
-          reading({
-            isIncremental: entity === members,
-            fullBefore: instant(now - Math.floor(random() * 6) * hourMs),
-            mayMove: entity === members && random() < 0.5,
-          }),
-        ]),
-      ),
-      keepPartitionsSince: instant(now - (random() < 0.2 ? 4 : 500) * hourMs),
-      continueAfter: instant(now - Math.floor(random() * 20) * hourMs),
-    });
-    return { run, plan };
+    const { bench } = this.#sides.first;
+    return { run, plan: randomPlan(bench, run, this.#random) };
   }
 
   /** False: the run is to be killed. */
@@ -141,12 +92,12 @@ export class History {
     for (let step = 0; step < 400; step += 1) {
       if (step >= steps) return false;
       const limit = 1 + Math.floor(random() * 4);
-      const ready = await this.#same(
+      const ready = await this.#sides.same(
         'next',
         async ({ sink, lease }) => await sink.nextPartitions(lease, limit),
       );
       if (ready.length === 0) {
-        const found = await this.#same(
+        const found = await this.#sides.same(
           'leftovers',
           async ({ sink, lease }) => await sink.findLeftovers(lease),
         );
@@ -171,7 +122,7 @@ export class History {
       dropPosition: random() < 0.3,
       dropWatermark: random() < 0.2,
     };
-    await this.#same(
+    await this.#sides.same(
       'set aside',
       async ({ sink, lease, bench }, translate) =>
         await sink.setAside(
@@ -188,8 +139,12 @@ export class History {
     counts: Map<EntityName, PageCounts>,
   ): Promise<void> {
     const random = this.#random;
-    const pages = chosen.flatMap((partition) => this.#pages(run, partition));
-    const stored = await this.#same(
+    const { bench, lease: own } = this.#sides.first;
+    const now = bench.clock.now();
+    const pages = chosen.map((partition) =>
+      randomPage({ lease: own, run }, partition, { world: this.#world, random, now }),
+    );
+    const stored = await this.#sides.same(
       `commit ${pages.length} pages`,
       async ({ sink, lease }, translate) =>
         await sink.commit(
@@ -210,7 +165,7 @@ export class History {
 
   /** A page whose answer was lost: the engine asks for it again. Its listing may be done and forgotten by then. */
   async #commitAgain(pages: readonly PageCommit[], counts: Map<EntityName, PageCounts>): Promise<void> {
-    const again: unknown = await this.#same('commit again', async ({ sink, lease }, translate) => {
+    const again: unknown = await this.#sides.same('commit again', async ({ sink, lease }, translate) => {
       const repeated = pages.map((one) => ({
         ...one,
         children: [],
@@ -222,119 +177,61 @@ export class History {
     for (const { counts: ofPage } of again as readonly CommittedPage[]) addAll(counts, ofPage);
   }
 
-  /** A walk's next pages: one, or two in one commit. Now and then a record is left out, or shown twice. */
-  #pages(run: RunId, partition: Partition): readonly PageCommit[] {
-    const random = this.#random;
-    const from = typeof partition.position?.['offset'] === 'number' ? partition.position['offset'] : 0;
-    const all = show(this.#world, partition).filter(() => random() < 0.96);
-    const size = 1 + Math.floor(random() * 6);
-    const shown = all.slice(from, from + size);
-    if (shown[0] !== undefined && random() < 0.1) (shown as (typeof shown)[number][]).push(shown[0]);
-    const isLast = from + size >= all.length;
-    const exploded = shown.flatMap((one) => one.exploded);
-    const one = page(
-      { lease: this.#sides[0]?.lease as Lease, run },
-      partition.id,
-      shown.map((each) => each.record),
-      {
-        entity: partition.entity,
-        children: shown.flatMap((each) => each.children),
-        position: { kind: 'offset', offset: from + size },
-        rows: [
-          { entity: partition.entity, records: shown.map((each) => each.record) },
-          ...(partition.entity === members ? [{ entity: opens, records: exploded }] : []),
-        ],
-        seal: isLast ? this.#seal(partition, size, shown.length) : null,
-        ...(random() < 0.03 ? { followed: { size, records: 1 + Math.floor(random() * size) } } : {}),
-        ...(random() < 0.1
-          ? { drift: [{ entity: partition.entity, field: 'later', kind: 'undeclared', type: 'integer' }] }
-          : {}),
-        ...(random() < 0.05
-          ? {
-              fetched: shown.length + 1,
-              refused: [
-                {
-                  entity: partition.entity,
-                  reason: 'key-missing',
-                  detail: 'no key \0',
-                  record: `{"n":${Math.floor(random() * 3)}}`,
-                },
-              ],
-            }
-          : {}),
-      },
-    );
-    return [one];
-  }
-
-  #seal(partition: Partition, size: number, records: number): Seal {
-    const random = this.#random;
-    const [{ bench }] = this.#sides as readonly [Side];
-    const isFull = partition.mode === 'full';
-    return {
-      proof: {
-        kind: pick(random, ['single', 'seam', 'keyset'] as const) ?? 'seam',
-        isOrdered: random() < 0.9,
-      },
-      watermark:
-        partition.entity === members && random() < 0.8 ? instant(bench.clock.now() - hourMs / 2) : null,
-      absence: isFull ? (pick(random, ['nothing', 'nothing', 'get', 'walk', null] as const) ?? null) : null,
-      ...(random() < 0.5 ? { lastPage: { size, records } } : {}),
-      ...(random() < 0.3 ? { clockDifferences: [1, Math.floor(random() * 100)] } : {}),
-    };
-  }
-
   async #sweep(run: RunId, counts: Map<EntityName, PageCounts>): Promise<void> {
     const random = this.#random;
     const limit = 1 + Math.floor(random() * 10);
     const confirmable = random() < 0.7 ? [lists, members] : [];
-    await this.#same(
+    await this.#sides.same(
       'suspect parents',
       async ({ sink, lease }) => await sink.deletes.suspectParents(lease, run, confirmable),
     );
     for (let isDone = false, rounds = 0; !isDone; rounds += 1) {
-      ({ isDone } = await this.#same(
+      ({ isDone } = await this.#sides.same(
         'sweep',
         async ({ sink, lease }) => await sink.deletes.sweep(lease, run, limit),
       ));
       expect(rounds, 'a sweep comes to an end').toBeLessThan(2_000);
     }
-    const missing = await this.#same(
+    const missing = await this.#sides.same(
       'missing',
       async ({ sink, lease }) => await sink.deletes.missing(lease, run),
     );
     for (const { entity } of missing) {
-      if (random() < 0.2)
-        await this.#same(
+      if (random() < 0.2) {
+        await this.#sides.same(
           `allow ${entity}`,
           async ({ sink, lease }) => await sink.deletes.allow(lease, run, entity),
         );
+      }
       if (random() < 0.8) await this.#judge(run, entity, counts);
     }
-    await this.#same('missing', async ({ sink, lease }) => await sink.deletes.missing(lease, run));
+    await this.#sides.same('missing', async ({ sink, lease }) => await sink.deletes.missing(lease, run));
     for (const entity of [lists, members, opens, blocks]) {
       const which = pick(random, ['allowed', 'missed-twice', 'all', 'all'] as const) ?? 'all';
       for (let rows = -1; rows !== 0;) {
-        rows = await this.#same(
+        rows = await this.#sides.same(
           `tombstone ${entity} ${which}`,
           async ({ sink, lease }) => await sink.deletes.tombstone(lease, run, entity, which, limit),
         );
       }
     }
     for (let rounds = 0; ; rounds += 1) {
-      const batch = await this.#same(
+      const batch = await this.#sides.same(
         'orphans',
         async ({ sink, lease }) => await sink.deletes.tombstoneOrphans(lease, run, limit),
       );
       if (batch.length === 0) break;
       expect(rounds, 'orphans come to an end').toBeLessThan(2_000);
     }
-    await this.#same('ended below', async ({ sink, lease }) => await sink.deletes.endedBelow(lease, run));
+    await this.#sides.same(
+      'ended below',
+      async ({ sink, lease }) => await sink.deletes.endedBelow(lease, run),
+    );
   }
 
   async #judge(run: RunId, entity: EntityName, counts: Map<EntityName, PageCounts>): Promise<void> {
     const random = this.#random;
-    const candidates = await this.#same(
+    const candidates = await this.#sides.same(
       `to confirm ${entity}`,
       async ({ sink, lease }) => await sink.deletes.toConfirm(lease, run, entity, 5),
     );
@@ -342,7 +239,7 @@ export class History {
     const judgements = candidates.map((candidate) =>
       this.#judgement(candidate, random() < 0.7, random() < 0.3),
     );
-    const stored = await this.#same(
+    const stored = await this.#sides.same(
       `judge ${entity}`,
       async ({ sink, lease }) => await sink.deletes.judge(lease, run, entity, judgements),
     );
@@ -373,8 +270,8 @@ export class History {
       const wrong = isWrong ? { fetched: one.fetched + 1 } : {};
       return { ...entityReport(entity, { ...one, ...wrong }), isWhole: random() < 0.9 };
     });
-    await this.#same('left', async ({ sink, lease }) => await sink.left(lease));
-    await this.#same(
+    await this.#sides.same('left', async ({ sink, lease }) => await sink.left(lease));
+    await this.#sides.same(
       `finish ${outcome}`,
       async ({ sink, lease, bench }) =>
         await sink.finish(
@@ -400,8 +297,8 @@ export class History {
     if (chance < 0.3) {
       const entity = pick(random, [null, lists, members, blocks]) ?? null;
       const withData = random() < 0.4;
-      await this.#release();
-      await this.#same(`reset ${String(entity)} data=${String(withData)}`, async ({ sink, bench }) => {
+      await this.#sides.release();
+      await this.#sides.same(`reset ${String(entity)} data=${String(withData)}`, async ({ sink, bench }) => {
         const own = tables.filter(
           (table) => table.entity === entity || (entity === members && table.entity === opens),
         );
@@ -412,11 +309,11 @@ export class History {
           now: instant(bench.clock.now()),
         });
       });
-      await this.#acquire();
+      await this.#sides.acquire();
       return;
     }
     if (chance < 0.5) {
-      await this.#kill();
+      await this.#sides.takeOver();
       return;
     }
     await this.#byHand();
@@ -427,7 +324,7 @@ export class History {
     const random = this.#random;
     const of = pick(random, this.#finished) ?? ('none' as RunId);
     const { run, plan } = this.#plan();
-    await this.#same(
+    await this.#sides.same(
       `start ${run} by hand`,
       async ({ sink, lease }) =>
         await sink.startRun(lease, {
@@ -441,7 +338,7 @@ export class History {
     const counts = new Map<EntityName, PageCounts>();
     if (random() < 0.5) {
       for (let isDone = false; !isDone;) {
-        ({ isDone } = await this.#same(
+        ({ isDone } = await this.#sides.same(
           `undelete ${of}`,
           async ({ sink, lease }) => await sink.repair.undelete(lease, run, of, 3),
         ));
@@ -449,7 +346,7 @@ export class History {
     } else {
       const [id, what] = pick(random, [...this.#world.members]) ?? [];
       if (id !== undefined && what !== undefined) {
-        const stored = await this.#same(
+        const stored = await this.#sides.same(
           'store one',
           async ({ sink, lease }) =>
             await sink.repair.storeRecord(lease, run, members, memberRecord(id, what)),
@@ -458,7 +355,7 @@ export class History {
       }
       const list = pick(random, [...this.#world.lists.keys()]);
       if (list !== undefined && random() < 0.3) {
-        await this.#same(
+        await this.#sides.same(
           'delete one',
           async ({ sink, lease }) =>
             await sink.repair.tombstoneRecord(lease, run, lists, JSON.stringify([list])),
@@ -467,78 +364,8 @@ export class History {
     }
     await this.#finish(run, counts, true);
   }
-
-  /** The process is gone in the middle of a run, and another one takes the connector. */
-  async #kill(): Promise<void> {
-    await this.#release();
-    await this.#acquire();
-  }
-
-  async #release(): Promise<void> {
-    for (const { lease } of this.#sides) await lease[Symbol.asyncDispose]();
-  }
-
-  async #acquire(): Promise<void> {
-    this.#steps.push('take over');
-    for (const side of this.#sides) side.lease = await side.sink.acquire(identity());
-  }
-
-  /** Does the same on every side; the answers must be equal once numbers of partitions stand for what they are of. */
-  async #same<Result>(
-    step: string,
-    work: (side: Side, translate: (id: number) => number) => Promise<Result>,
-  ): Promise<Result> {
-    this.#steps.push(step);
-    const [first, ...others] = this.#sides as readonly [Side, ...Side[]];
-    const before = await partitionNames(first);
-    const answer = await settled(async () => await work(first, (id) => id));
-    // A step may find partitions and forget others.
-    const names = new Map([...before, ...(await partitionNames(first))]);
-    for (const other of others) {
-      const theirs = await partitionNames(other);
-      const idOf = new Map([...theirs].map(([id, name]) => [name, id]));
-      const translate = (id: number): number => idOf.get(names.get(id) ?? '') ?? -1;
-      const found = await settled(async () => await work(other, translate));
-      const after = new Map([...theirs, ...(await partitionNames(other))]);
-      const shown = named(found, after);
-      expect(shown, `${step} after ${this.#steps.slice(-12).join(', ')}`).toEqual(named(answer, names));
-    }
-    if (answer.error !== undefined) throw answer.error;
-    return answer.value as Result;
-  }
 }
 
 function addAll(counts: Map<EntityName, PageCounts>, added: CommittedPage['counts']): void {
   for (const one of added) counts.set(one.entity, addCounts(counts.get(one.entity) ?? noCounts, one.counts));
-}
-
-interface Settled {
-  readonly value?: unknown;
-  readonly error?: unknown;
-}
-
-/** A refusal is an answer: only its code is compared. Accounting errors are expected. */
-async function settled(work: () => Promise<unknown>): Promise<Settled> {
-  try {
-    return { value: await work() };
-  } catch (error) {
-    const isAnswer = error instanceof SyncError && ['ACCOUNTING', 'FENCED', 'USAGE'].includes(error.code);
-    if (isAnswer) return { value: error.code };
-    return { error };
-  }
-}
-
-async function partitionNames({ bench }: Side): Promise<ReadonlyMap<number, string>> {
-  const rows = await bench.ledger('SELECT id, connector, entity, params, backfill FROM _sync_partitions');
-  return new Map(rows.map(({ id, ...name }) => [Number(id), JSON.stringify(Object.values(name))]));
-}
-
-/** `id` and `tree` of partitions by name. */
-function named({ value, error }: Settled, names: ReadonlyMap<number, string>): unknown {
-  if (error !== undefined) return { failed: error instanceof Error ? error.message : String(error) };
-  return JSON.parse(
-    JSON.stringify(value ?? null, (key, one: unknown) =>
-      (key === 'id' || key === 'tree') && typeof one === 'number' ? (names.get(one) ?? 'unknown') : one,
-    ),
-  );
 }

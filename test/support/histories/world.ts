@@ -70,8 +70,9 @@ export function change(world: World, random: Random): void {
       if (list !== undefined && random() < 0.4) removeList(world, list);
       return;
     case 2:
-      if (list !== undefined)
+      if (list !== undefined) {
         world.lists.set(list, { version: Math.floor(random() * 100), isHidden: random() < 0.1 });
+      }
       return;
     case 3:
     case 4:

@@ -1,0 +1,1 @@
+export const openPostgresHistory: any = () => { throw new Error('later'); };

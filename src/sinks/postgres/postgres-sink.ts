@@ -1,0 +1,1 @@
+export const openPostgresSink: any = () => { throw new Error('later'); };

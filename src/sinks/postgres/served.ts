@@ -1,0 +1,1 @@
+export const openServedPostgres: any = () => { throw new Error('later'); };

@@ -1,0 +1,110 @@
+import { expect } from 'vitest';
+import { SyncError } from '../../../src/core/errors.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import { identity, type Bench } from '../../contracts/sink/fixture.ts';
+
+/** A sink, and the lease on its connector. */
+interface Side {
+  readonly bench: Bench;
+  readonly sink: Sink;
+  lease: Lease;
+}
+
+/** Several sinks that are told the same. The first one's answers count; those of the others must be the same. */
+export class SideBySide {
+  readonly steps: string[] = [];
+  readonly #sides: readonly Side[];
+
+  private constructor(sides: readonly Side[]) {
+    this.#sides = sides;
+  }
+
+  static async open(benches: readonly Bench[]): Promise<SideBySide> {
+    const open = async (bench: Bench): Promise<Side> => {
+      const sink = await bench.open();
+      return { bench, sink, lease: await sink.acquire(identity()) };
+    };
+    return new SideBySide(await Promise.all(benches.map(open)));
+  }
+
+  get first(): Side {
+    return (this.#sides as readonly [Side])[0];
+  }
+
+  advance(ms: number): void {
+    for (const { bench } of this.#sides) bench.clock.advance(ms);
+  }
+
+  /** The process is gone in the middle of a run, and another one takes the connector. */
+  async takeOver(): Promise<void> {
+    await this.release();
+    await this.acquire();
+  }
+
+  async release(): Promise<void> {
+    for (const { lease } of this.#sides) await lease[Symbol.asyncDispose]();
+  }
+
+  async acquire(): Promise<void> {
+    this.steps.push('take over');
+    for (const side of this.#sides) side.lease = await side.sink.acquire(identity());
+  }
+
+  /** Does the same on every side; the answers must be equal once numbers of partitions stand for what they are of. */
+  async same<Result>(
+    step: string,
+    work: (side: Side, translate: (id: number) => number) => Promise<Result>,
+  ): Promise<Result> {
+    this.steps.push(step);
+    const [first, ...others] = this.#sides as readonly [Side, ...Side[]];
+    const before = await partitionNames(first);
+    const answer = await settled(async () => await work(first, (id) => id));
+    // A step may find partitions and forget others.
+    const names = new Map([...before, ...(await partitionNames(first))]);
+    for (const other of others) {
+      const theirs = await partitionNames(other);
+      const idOf = new Map([...theirs].map(([id, name]) => [name, id]));
+      const translate = (id: number): number => idOf.get(names.get(id) ?? '') ?? -1;
+      const found = await settled(async () => await work(other, translate));
+      const after = new Map([...theirs, ...(await partitionNames(other))]);
+      const shown = named(found, after);
+      expect(shown, `${step} after ${this.steps.slice(-12).join(', ')}`).toEqual(named(answer, names));
+    }
+    if (answer.error !== undefined) throw answer.error;
+    return answer.value as Result;
+  }
+}
+
+interface Settled {
+  readonly value?: unknown;
+  readonly error?: unknown;
+}
+
+/** A refusal is an answer: only its code is compared. Accounting errors are expected. */
+async function settled(work: () => Promise<unknown>): Promise<Settled> {
+  try {
+    return { value: await work() };
+  } catch (error) {
+    const isAnswer = error instanceof SyncError && ['ACCOUNTING', 'FENCED', 'USAGE'].includes(error.code);
+    if (isAnswer) return { value: error.code };
+    return { error };
+  }
+}
+
+async function partitionNames({ bench }: Side): Promise<ReadonlyMap<number, string>> {
+  const rows = await bench.ledger('SELECT id, connector, entity, params, backfill FROM _sync_partitions');
+  return new Map(rows.map(({ id, ...name }) => [Number(id), JSON.stringify(Object.values(name))]));
+}
+
+/** `id` and `tree` of partitions by name. */
+function named({ value, error }: Settled, names: ReadonlyMap<number, string>): unknown {
+  if (error !== undefined) {
+    return { failed: error instanceof Error ? error.message : 'something that is no error' };
+  }
+  return JSON.parse(
+    JSON.stringify(value ?? null, (key, one: unknown) =>
+      (key === 'id' || key === 'tree') && typeof one === 'number' ? (names.get(one) ?? 'unknown') : one,
+    ),
+  );
+}
