@@ -25,8 +25,11 @@ export interface HeldConnector {
   run: CurrentRun | null;
   /** One transaction of a lease at a time: what it knows in memory is that of the last one. */
   readonly inTurn: <Result>(work: () => Promise<Result>) => Promise<Result>;
-  /** Throws `SyncError` FENCED once the lease has been given back, or could not be renewed for so long that another may have it. */
-  readonly checkLease: () => void;
+  /**
+   * Throws `SyncError` FENCED once the lease has been given back or overtaken. One that could not be renewed for so long that another may have
+   * it is renewed first.
+   */
+  readonly checkLease: () => Promise<void>;
   /** Gives the lease back; idempotent. */
   readonly release: () => Promise<void>;
 }

@@ -17,7 +17,7 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
       return await openPostgresSink(at, how);
     },
     openHistory: async () => {
-      const { openPostgresHistory } = await import('./history.ts');
+      const { openPostgresHistory } = await import('./history/history.ts');
       return await openPostgresHistory(at);
     },
     openRecords: async () => {

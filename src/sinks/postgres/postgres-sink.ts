@@ -1,1 +1,101 @@
-export const openPostgresSink: any = () => { throw new Error('later'); };
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Lease } from '../lease.ts';
+import type { OpenHow } from '../sink-access.ts';
+import type { Sink } from '../sink.ts';
+import { postgresDeletes } from './deletes/postgres-deletes.ts';
+import { postgresFiles } from './downloads/postgres-files.ts';
+import { ledgerReader } from './history/history.ts';
+import { acquireConnector } from './lease/acquire.ts';
+import { openLeases } from './lease/leases.ts';
+import type { HeldConnector, Ledger } from './ledger.ts';
+import { openLedger, type PostgresPlace } from './open-ledger.ts';
+import { findSink } from './open-schema.ts';
+import { setWalkAside } from './partitions/end-walk.ts';
+import { findLeftovers } from './partitions/leftovers.ts';
+import { left, nextPartitions } from './partitions/next-partitions.ts';
+import { commitPages } from './records/commit.ts';
+import { postgresDrift } from './records/drift.ts';
+import { postgresRepair } from './repair/postgres-repair.ts';
+import { finishRun } from './runs/finish.ts';
+import { dropPause, writePause } from './runs/pauses.ts';
+import { requestCancel } from './runs/runs.ts';
+import { startRun } from './runs/start-run.ts';
+import { inRun, readFenced, type InLease } from './transact.ts';
+
+/** A sink in a schema of a PostgreSQL server: records and ledger lie together there, and are committed together. */
+export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
+  return postgresSink(await openLedger(place, how), place.schema);
+}
+
+function postgresSink(ledger: Ledger, schema: string): Sink {
+  const { server, at, sinkId } = ledger;
+  const leases = openLeases(ledger);
+  const heldByLease = new Map<Lease, HeldConnector>();
+  const heldOf = (lease: Lease): HeldConnector => {
+    const held = heldByLease.get(lease);
+    if (held === undefined) throw releasedError(lease.connector);
+    return held;
+  };
+  const inLease: InLease = async (lease, run, work) => await inRun(ledger, heldOf(lease), run, work);
+  let closing: Promise<void> | null = null;
+
+  return {
+    id: sinkId,
+    history: ledgerReader(at, (work) => server.read(work)),
+    deletes: postgresDeletes(ledger, inLease),
+    repair: postgresRepair(ledger, leases, inLease),
+    drift: postgresDrift(ledger, inLease),
+    files: postgresFiles(ledger, inLease),
+    isInPlace: async () => {
+      try {
+        return (await server.read(async (tx) => await findSink(tx, schema, server.place)))?.sinkId === sinkId;
+      } catch {
+        return false; // Opening it again says what is wrong there.
+      }
+    },
+    acquire: async (identity) => {
+      const held = await acquireConnector(ledger, leases, identity);
+      const { connector, epoch } = held;
+      const lease: Lease = {
+        connector,
+        epoch,
+        [Symbol.asyncDispose]: async () => {
+          if (heldByLease.delete(lease)) await held.release();
+        },
+      };
+      heldByLease.set(lease, held);
+      return lease;
+    },
+    startRun: async (lease, plan) => await startRun(ledger, heldOf(lease), plan),
+    nextPartitions: async (lease, limit) => await nextPartitions(ledger, heldOf(lease), limit),
+    commit: async (lease, pages) => await commitPages(ledger, heldOf(lease), pages),
+    setAside: async (lease, { partition, run }, why) =>
+      await inLease(lease, run, async (commit) => await setWalkAside(commit, partition, why)),
+    finish: async (lease, run, report) => await finishRun(ledger, heldOf(lease), run, report),
+    findLeftovers: async (lease) => await findLeftovers(ledger, heldOf(lease)),
+    left: async (lease) => await left(ledger, heldOf(lease)),
+    // Rows and ledger are one: what the server has lost of one it has lost of the other.
+    lostRows: async (lease) => await readFenced(ledger, heldOf(lease), async () => []),
+    pause: async (connector, pause) =>
+      await server.transact(async (tx) => await writePause(tx, at, connector, pause)),
+    resume: async (connector) => await server.transact(async (tx) => await dropPause(tx, at, connector)),
+    requestCancel: async (run, now) =>
+      await server.transact(async (tx) => await requestCancel(tx, at, run, now)),
+    [Symbol.asyncDispose]: async () => {
+      closing ??= (async () => {
+        heldByLease.clear();
+        await leases[Symbol.asyncDispose]();
+        await server[Symbol.asyncDispose]();
+      })();
+      await closing;
+    },
+  };
+}
+
+function releasedError(connector: ConnectorName): SyncError {
+  return new SyncError(
+    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector } },
+  );
+}

@@ -55,7 +55,7 @@ export async function fencedTransaction<Result>(
   work: (tx: Tx, stamp: Stamp) => Promise<Result>,
   restart?: () => void,
 ): Promise<Result> {
-  held.checkLease();
+  await held.checkLease();
   const { server, at, clock } = ledger;
   const { connector, epoch } = held;
   return await server.transact(async (tx) => {
@@ -93,7 +93,7 @@ export async function readFenced<Result>(
   held: HeldConnector,
   work: (tx: Tx) => Promise<Result>,
 ): Promise<Result> {
-  held.checkLease();
+  await held.checkLease();
   const { connector, epoch } = held;
   return await server.read(async (tx) => {
     const found = await tx.first(

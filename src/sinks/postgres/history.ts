@@ -1,1 +1,0 @@
-export const openPostgresHistory: any = () => { throw new Error('later'); };

@@ -1,0 +1,102 @@
+import { hostname } from 'node:os';
+import { instant, type Clock, type Instant } from '../../../core/clock.ts';
+import { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName, RunId } from '../../../core/names.ts';
+import { identityDifferences, IdentityChangedError } from '../../acquire-errors.ts';
+import type { ConnectorIdentity } from '../../lease.ts';
+import type { AdoptedIdentity } from '../../repair.ts';
+import type { HeldConnector, Ledger } from '../ledger.ts';
+import { forbidContinuing, interruptRunning } from '../runs/runs.ts';
+import type { Tx } from '../session.ts';
+import { fencedTransaction } from '../transact.ts';
+import { holdConnector, rivalOf, storedIdentity } from './connectors.ts';
+import type { Leases } from './leases.ts';
+
+/** No record is written outside a run, so no run stands beside one. */
+const noRun = '' as RunId;
+
+/**
+ * Takes the connector's lease and marks the runs of a killed holder `interrupted`: what it had not committed is gone with it.
+ * Throws `ConnectorBusyError`, `IdentityChangedError`.
+ */
+export async function acquireConnector(
+  { at }: Ledger,
+  leases: Leases,
+  identity: ConnectorIdentity,
+): Promise<HeldConnector> {
+  const { connector, definitionHash, holder } = identity;
+  const taken = await leases.take(connector, holder, async (tx, epoch) => {
+    await checkIdentity(tx, at, identity);
+    await interruptRunning(tx, at, connector);
+    await holdConnector(tx, at, identity, epoch);
+  });
+  return { ...taken, definitionHash, run: null };
+}
+
+async function checkIdentity(tx: Tx, at: string, given: ConnectorIdentity): Promise<void> {
+  const { connector } = given;
+  const rival = await rivalOf(tx, at, connector);
+  if (rival !== undefined) {
+    throw new SyncError(
+      `Connectors "${connector}" and "${rival}" would share tables in this sink. Rename one of them.`,
+      { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, rival } },
+    );
+  }
+  const stored = await storedIdentity(tx, at, connector);
+  const differences = stored === undefined ? [] : identityDifferences(stored, given);
+  if (differences.length > 0) throw new IdentityChangedError(connector, differences);
+}
+
+/** One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay as they are. */
+export async function holdingMeanwhile<Result>(
+  ledger: Ledger,
+  leases: Leases,
+  connector: ConnectorName,
+  work: (tx: Tx) => Promise<Result>,
+): Promise<Result> {
+  const taken = await leases.take(connector, repairer(connector, ledger.clock), async () => undefined);
+  try {
+    const held: HeldConnector = { ...taken, definitionHash: '', run: null };
+    return await taken.inTurn(async () => await fencedTransaction(ledger, held, noRun, work));
+  } finally {
+    await taken.release();
+  }
+}
+
+function repairer(connector: ConnectorName, clock: Clock): ConnectorIdentity['holder'] {
+  const command = `repair of ${connector}`;
+  return { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
+}
+
+/** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
+export async function adopt(
+  ledger: Ledger,
+  leases: Leases,
+  { connector, baseUrl, connectorId, definition }: AdoptedIdentity,
+  now: Instant,
+): Promise<void> {
+  const { at } = ledger;
+  await holdingMeanwhile(ledger, leases, connector, async (tx) => {
+    const stored = await storedIdentity(tx, at, connector);
+    if (stored === undefined) {
+      throw new SyncError(
+        `The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`,
+        { code: 'USAGE', recovery: 'stop' },
+      );
+    }
+    if (stored.definition !== definition) {
+      const difference = { what: 'definition', stored: stored.definition, given: definition } as const;
+      throw new IdentityChangedError(connector, [difference]);
+    }
+    await interruptRunning(tx, at, connector);
+    await forbidContinuing(tx, at, connector);
+    await tx.run(
+      `UPDATE ${at}_sync_connectors SET base_url = :baseUrl, connector_id = :connectorId WHERE connector = :connector`,
+      { connector, baseUrl, connectorId },
+    );
+    await tx.run(`UPDATE ${at}_sync_tables SET adopted_at = :now WHERE connector = :connector`, {
+      connector,
+      now,
+    });
+  });
+}

@@ -1,0 +1,94 @@
+import type { ConnectorName } from '../../../core/names.ts';
+import { ConnectorBusyError } from '../../acquire-errors.ts';
+import { parseHolder } from '../../ledger/ledger-json.ts';
+import type { WriteTx } from '../server.ts';
+import type { Tx } from '../session.ts';
+
+/** So long a lease lasts that nobody renews, by the server's clock. */
+const lasting = "interval '30 seconds'";
+
+export interface TakenRow {
+  readonly connector: ConnectorName;
+  /** JSON. */
+  readonly holder: string;
+  /** Of the session that has the connector's lock; null: none of this process has. */
+  readonly pid: number | null;
+  /** Of the session that asked for it. */
+  readonly sessionPid: number | null;
+}
+
+/**
+ * Raises the connector's epoch and writes its lease; gives the epoch. Waits for a commit of the one that held it. Throws `ConnectorBusyError`
+ * while that one lives.
+ */
+export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise<number> {
+  const { connector, holder, pid } = row;
+  // Asked first without a lock, which would wait for the holder's commits.
+  await checkFree(tx, at, row);
+  await tx.run(
+    `INSERT INTO ${at}_sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
+    { connector },
+  );
+  const raised = await tx.first<{ epoch: number; xid: string }>(
+    `UPDATE ${at}_sync_counters SET epoch = epoch + 1 WHERE connector = :connector
+     RETURNING epoch, pg_current_xact_id()::text AS xid`,
+    { connector },
+  );
+  tx.noteTransaction(raised?.xid ?? '');
+  await checkFree(tx, at, row);
+  const epoch = raised?.epoch ?? 0;
+  await tx.run(
+    `INSERT INTO ${at}_sync_leases (connector, epoch, holder, until, backend_pid)
+     VALUES (:connector, :epoch, :holder, clock_timestamp() + ${lasting}, :pid::integer)
+     ON CONFLICT (connector) DO UPDATE SET epoch = excluded.epoch, holder = excluded.holder, until = excluded.until,
+       backend_pid = excluded.backend_pid`,
+    { connector, epoch, holder, pid },
+  );
+  return epoch;
+}
+
+interface RunningLease {
+  readonly holder: string;
+  readonly backendPid: number | null;
+  readonly isOfThisStart: boolean;
+}
+
+/**
+ * A lease that has not run out is free where its holder had the connector's lock and this process has it now: that session is gone. Not
+ * believed where the server was restarted since, which ends every session, nor where both locks are of one process of the server (a pooler).
+ */
+async function checkFree(tx: Tx, at: string, { connector, pid, sessionPid }: TakenRow): Promise<void> {
+  const running = await tx.first<RunningLease>(
+    `SELECT holder, backend_pid, until - ${lasting} > pg_postmaster_start_time() AS is_of_this_start
+     FROM ${at}_sync_leases WHERE connector = :connector AND until > clock_timestamp()`,
+    { connector },
+  );
+  if (running === undefined) return;
+  const { holder, backendPid, isOfThisStart } = running;
+  const wasKilled = pid !== null && backendPid !== null && backendPid !== sessionPid && isOfThisStart;
+  if (!wasKilled) throw new ConnectorBusyError(connector, parseHolder(holder));
+}
+
+/** Makes leases last as long again; gives the connectors of those that were not overtaken. */
+export async function renewLeases(
+  { rows }: Pick<Tx, 'rows'>,
+  at: string,
+  leases: readonly {
+    readonly connector: ConnectorName;
+    readonly epoch: number;
+    readonly pid: number | null;
+  }[],
+): Promise<ReadonlySet<ConnectorName>> {
+  if (leases.length === 0) return new Set();
+  const renewed = await rows<{ connector: ConnectorName }>(
+    `UPDATE ${at}_sync_leases AS lease SET until = clock_timestamp() + ${lasting}, backend_pid = own.pid
+     FROM unnest(:connectors::text[], :epochs::bigint[], :pids::integer[]) AS own(connector, epoch, pid)
+     WHERE lease.connector = own.connector AND lease.epoch = own.epoch RETURNING lease.connector`,
+    {
+      connectors: leases.map(({ connector }) => connector),
+      epochs: leases.map(({ epoch }) => epoch),
+      pids: leases.map(({ pid }) => pid),
+    },
+  );
+  return new Set(renewed.map(({ connector }) => connector));
+}

@@ -1,0 +1,68 @@
+import { txOn, type Tx } from '../session.ts';
+import type { Server } from '../server.ts';
+
+/**
+ * The connection that the leases of this process hang on. When the process dies, so does it, and its locks are free at once, long before the
+ * leases run out.
+ */
+export interface LeaseSession {
+  /** Each statement is a transaction of its own. One that takes ten seconds ends the session. */
+  readonly rows: Tx['rows'];
+  /** The server's process for this connection; null where a pooler is between: its locks would be those of whoever comes next. */
+  readonly pid: number | null;
+  /** Never waits; false where another session has the lock, or a pooler is between. Locks that this one has it would get again. */
+  tryLock(name: string): Promise<boolean>;
+  unlock(name: string): Promise<void>;
+  end(): Promise<void>;
+}
+
+const deadlineMs = 10_000;
+const keyOf = 'hashtextextended(:name, 0)';
+
+/** `onLost` is called once, when the connection is gone or hangs, and not after `end`. */
+export async function openLeaseSession(server: Server, onLost: () => void): Promise<LeaseSession> {
+  const client = await server.connect();
+  let isOver = false;
+  const end = async (): Promise<void> => {
+    isOver = true;
+    await client.end().catch(() => undefined);
+  };
+  const lose = (): void => {
+    if (isOver) return;
+    void end();
+    onLost();
+  };
+  client.on('error', lose);
+  client.on('end', lose);
+  const tx = txOn(client);
+  const rows: Tx['rows'] = async (sql, values) => {
+    const timer = setTimeout(lose, deadlineMs);
+    try {
+      return await tx.rows(sql, values);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  try {
+    const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+    // A pooler gives its clients numbers of its own.
+    const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
+    return {
+      rows,
+      pid,
+      tryLock: async (name) => {
+        if (pid === null) return false;
+        const [found] = await rows<{ isLocked: boolean }>(
+          `SELECT pg_try_advisory_lock(${keyOf}) AS is_locked`,
+          { name },
+        );
+        return found?.isLocked === true;
+      },
+      unlock: async (name) => void (await rows(`SELECT pg_advisory_unlock(${keyOf})`, { name })),
+      end,
+    };
+  } catch (error) {
+    await end();
+    throw error;
+  }
+}

@@ -1,0 +1,216 @@
+import { systemClock } from '../../../core/clock.ts';
+import type { SyncError } from '../../../core/errors.ts';
+import type { ConnectorName } from '../../../core/names.ts';
+import { ConnectorBusyError } from '../../acquire-errors.ts';
+import type { Holder } from '../../lease.ts';
+import { writeJson } from '../../ledger/json-text.ts';
+import type { HeldConnector, Ledger } from '../ledger.ts';
+import { toSinkError } from '../postgres-error.ts';
+import type { WriteTx } from '../server.ts';
+import { fenced } from '../transact.ts';
+import { openLeaseSession, type LeaseSession } from './lease-session.ts';
+import { renewLeases, takeLease } from './lease-rows.ts';
+
+/** What a lease has of a held connector. */
+export type Taken = Pick<HeldConnector, 'connector' | 'epoch' | 'inTurn' | 'checkLease' | 'release'>;
+
+/**
+ * The leases that this process has in the sink. Each is a row that says until when, by the server's clock, and a lock of the session. The
+ * row alone counts where the lock cannot be had; the lock says at once that its holder was killed.
+ */
+export interface Leases extends AsyncDisposable {
+  /**
+   * Takes the connector, raises its epoch and does `work`, in one transaction. Throws `ConnectorBusyError` while another process, another sink of this
+   * one, or another lease of this sink holds it.
+   */
+  take(
+    connector: ConnectorName,
+    holder: Holder,
+    work: (tx: WriteTx, epoch: number) => Promise<void>,
+  ): Promise<Taken>;
+}
+
+const renewMs = 8_000;
+/** Short of the time after which another may take it. */
+const believedMs = 20_000;
+/** The server notices within some milliseconds that a process was killed. */
+const lockTries = 10;
+const lockPauseMs = 50;
+
+interface OwnLease {
+  readonly connector: ConnectorName;
+  readonly holder: Holder;
+  /** Null while it is being taken. */
+  epoch: number | null;
+  lockedIn: LeaseSession | null;
+  /** By the clock of this process: a moment at which the lease was as long as it can be. */
+  renewedMs: number;
+  isOvertaken: boolean;
+  isReleased: boolean;
+}
+
+export function openLeases(ledger: Ledger): Leases {
+  const { server, at, sinkId } = ledger;
+  const own = new Map<ConnectorName, OwnLease>();
+  let session: Promise<LeaseSession> | null = null;
+  let renewal: Promise<void> | null = null;
+  let timer: NodeJS.Timeout | null = null;
+  const lockName = (connector: ConnectorName): string => `connector-sync ${sinkId} ${connector}`;
+
+  const currentSession = async (): Promise<LeaseSession> => {
+    const opening = (session ??= openLeaseSession(server, () => {
+      session = null;
+      if (own.size > 0) renewSoon();
+    }));
+    try {
+      return await opening;
+    } catch (error) {
+      if (session === opening) session = null;
+      throw error;
+    }
+  };
+  const lock = async (lease: OwnLease, tries: number): Promise<void> => {
+    const asked = await currentSession();
+    for (let tried = 1; ; tried += 1) {
+      const isLocked = await asked.tryLock(lockName(lease.connector));
+      lease.lockedIn = isLocked ? asked : null;
+      if (isLocked || asked.pid === null || tried >= tries) return;
+      await systemClock.sleep(lockPauseMs);
+    }
+  };
+  const unlock = async (lease: OwnLease): Promise<void> => {
+    const { lockedIn } = lease;
+    lease.lockedIn = null;
+    await lockedIn?.unlock(lockName(lease.connector)).catch(() => undefined);
+  };
+
+  /** What a lost session had locked is locked again; what was taken by others is theirs. */
+  const renew = async (): Promise<void> => {
+    const asked = await currentSession();
+    const leases = [...own.values()].filter(({ epoch, isReleased }) => epoch !== null && !isReleased);
+    for (const lease of leases) if (lease.lockedIn !== asked) await lock(lease, 1);
+    const askedMs = performance.now();
+    const rows = leases.map(({ connector, epoch, lockedIn }) => ({
+      connector,
+      epoch: epoch ?? 0,
+      pid: lockedIn?.pid ?? null,
+    }));
+    const renewed = await renewLeases(asked, at, rows);
+    for (const lease of leases) {
+      if (renewed.has(lease.connector)) lease.renewedMs = askedMs;
+      else lease.isOvertaken = true;
+    }
+  };
+  /** A failure shows in time: a lease that is not renewed is not believed. */
+  const renewSoon = (): void => {
+    renewal ??= renew()
+      .catch(() => undefined)
+      .finally(() => (renewal = null));
+  };
+  const drop = (lease: OwnLease): void => {
+    own.delete(lease.connector);
+    if (own.size > 0 || timer === null) return;
+    clearInterval(timer);
+    timer = null;
+  };
+
+  const check = async (lease: OwnLease, epoch: number): Promise<void> => {
+    if (!lease.isReleased && !lease.isOvertaken && performance.now() - lease.renewedMs > believedMs) {
+      const askedMs = performance.now();
+      const row = { connector: lease.connector, epoch, pid: lease.lockedIn?.pid ?? null };
+      const renewed = await server.transact(async (tx) => await renewLeases(tx, at, [row]));
+      lease.isOvertaken = !renewed.has(lease.connector);
+      lease.renewedMs = askedMs;
+    }
+    const why = refusalOf(lease);
+    if (why !== null) throw why;
+  };
+  const release = async (lease: OwnLease, epoch: number): Promise<void> => {
+    // First the lock: who takes the connector in between should get both.
+    await unlock(lease);
+    try {
+      await (
+        await currentSession()
+      ).rows(
+        `UPDATE ${at}_sync_leases SET until = clock_timestamp() WHERE connector = :connector AND epoch = :epoch`,
+        { connector: lease.connector, epoch },
+      );
+    } catch {
+      // Out of reach: it runs out by itself.
+    }
+    drop(lease);
+  };
+  const releases = new Set<() => Promise<void>>();
+
+  return {
+    take: async (connector, holder, work) => {
+      const known = own.get(connector);
+      if (known !== undefined) throw new ConnectorBusyError(connector, known.holder);
+      const lease: OwnLease = {
+        connector,
+        holder,
+        epoch: null,
+        lockedIn: null,
+        renewedMs: 0,
+        isOvertaken: false,
+        isReleased: false,
+      };
+      own.set(connector, lease);
+      try {
+        await lock(lease, lockTries);
+        const asked = await currentSession();
+        const pid = lease.lockedIn?.pid ?? null;
+        const epoch = await server.transact(async (tx) => {
+          lease.renewedMs = performance.now();
+          const row = { connector, holder: writeJson(holder), pid, sessionPid: asked.pid };
+          const taken = await takeLease(tx, at, row);
+          await work(tx, taken);
+          return taken;
+        });
+        lease.epoch = epoch;
+        timer ??= setInterval(renewSoon, renewMs).unref();
+        const inTurn = turns();
+        const giveBack = async (): Promise<void> => {
+          if (lease.isReleased) return;
+          lease.isReleased = true;
+          releases.delete(giveBack);
+          await inTurn(async () => await release(lease, epoch));
+        };
+        releases.add(giveBack);
+        return {
+          connector,
+          epoch,
+          inTurn,
+          checkLease: async () => await check(lease, epoch),
+          release: giveBack,
+        };
+      } catch (error) {
+        await unlock(lease);
+        drop(lease);
+        throw toSinkError(error, server.place);
+      }
+    },
+    [Symbol.asyncDispose]: async () => {
+      await Promise.all([...releases].map(async (giveBack) => await giveBack()));
+      const opened = session;
+      session = null;
+      await (await opened?.catch(() => null))?.end();
+    },
+  };
+}
+
+function refusalOf({ connector, epoch, isReleased, isOvertaken }: OwnLease): SyncError | null {
+  const held = { connector, epoch: epoch ?? 0 };
+  if (isReleased) return fenced(held, 'its lease was given back');
+  return isOvertaken ? fenced(held, `epoch ${held.epoch} was overtaken`) : null;
+}
+
+/** Each `work` begins when the one before it is through, however that ended. */
+function turns(): HeldConnector['inTurn'] {
+  let last: Promise<unknown> = Promise.resolve();
+  return async (work) => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => undefined);
+    return await turn;
+  };
+}

@@ -1,0 +1,151 @@
+import * as z from 'zod';
+import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { usage } from '../../../core/usage-error.ts';
+import { readJson } from '../../ledger/json-text.ts';
+import type { ResetCounts, ResetScope } from '../../repair.ts';
+import { holdingMeanwhile } from '../lease/acquire.ts';
+import { storedIdentity } from '../lease/connectors.ts';
+import type { Leases } from '../lease/leases.ts';
+import type { Ledger } from '../ledger.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { tableAt } from '../records/names.ts';
+import { forbidContinuing } from '../runs/runs.ts';
+import type { Tx } from '../session.ts';
+
+/** One connector in a transaction that holds it. */
+interface Resetting {
+  readonly tx: Tx;
+  readonly at: string;
+  readonly connector: ConnectorName;
+  readonly what: ResetScope;
+}
+
+/**
+ * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's identity stays as it
+ * is; the number of its newest change stays even when the connector is forgotten, so that none is given twice.
+ */
+export async function reset(
+  ledger: Ledger,
+  leases: Leases,
+  connector: ConnectorName,
+  what: ResetScope,
+): Promise<ResetCounts> {
+  return await holdingMeanwhile(ledger, leases, connector, async (tx) => {
+    checkTables(connector, what);
+    const resetting: Resetting = { tx, at: ledger.at, connector, what };
+    return what.entity === null ? await resetConnector(resetting) : await resetEntity(resetting, what.entity);
+  });
+}
+
+function checkTables(connector: ConnectorName, { entity, tables }: ResetScope): void {
+  const [walked] = tables;
+  if (entity === null || walked === undefined || walked.entity === entity) return;
+  throw usage(
+    `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
+  );
+}
+
+async function resetEntity(resetting: Resetting, entity: EntityName): Promise<ResetCounts> {
+  const { connector, what } = resetting;
+  if (!(await knownEntities(resetting)).includes(entity)) {
+    throw usage(
+      `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
+    );
+  }
+  const entities = [...new Set([entity, ...what.tables.map((table) => table.entity)])];
+  const partitions = await readAgain(resetting, entities);
+  return { partitions, rows: what.withData ? await dropRecords(resetting, entities) : 0 };
+}
+
+async function resetConnector(resetting: Resetting): Promise<ResetCounts> {
+  const { tx, at, connector, what } = resetting;
+  if ((await storedIdentity(tx, at, connector)) === undefined) {
+    throw usage(
+      `The sink holds nothing of connector "${connector}": it has never been read. Check the name; \`status\` lists what is there.`,
+    );
+  }
+  const entities = await knownEntities(resetting);
+  const partitions = await readAgain(resetting, entities);
+  await deleteOf(resetting, ['_sync_windows']);
+  await forbidContinuing(tx, at, connector);
+  if (!what.withData) return { partitions, rows: 0 };
+  const rows = await dropRecords(resetting, entities);
+  await dropConnector(resetting);
+  return { partitions, rows };
+}
+
+/** Every entity of which there is anything, tables made from others' records included. */
+async function knownEntities({ tx, at, connector }: Resetting): Promise<readonly EntityName[]> {
+  const known = await tx.rows<{ entity: EntityName }>(
+    `SELECT entity FROM ${at}_sync_tables WHERE connector = :connector
+     UNION SELECT entity FROM ${at}_sync_partitions WHERE connector = :connector ORDER BY 1`,
+    { connector },
+  );
+  return known.map(({ entity }) => entity);
+}
+
+/**
+ * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress goes. They are ready
+ * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
+ */
+async function readAgain(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, at, connector, what } = resetting;
+  await transitions.dropUnfinished(tx, at, { connector, entities });
+  await deleteOf(resetting, ['_sync_missing', '_sync_seen'], entities);
+  const newest = await tx.first<{ scope: string }>(
+    `SELECT scope FROM ${at}_sync_runs WHERE connector = :connector AND chain = '' ORDER BY number DESC LIMIT 1`,
+    { connector },
+  );
+  const reading = newest === undefined ? [] : readScope.parse(readJson(newest.scope)).entities;
+  return await transitions.readAgain(tx, at, { connector, entities, now: what.now, reading });
+}
+
+const readScope = z.object({ entities: z.array(z.string()) });
+
+const tablesOfRecords = [
+  '_sync_tables',
+  '_sync_hours',
+  '_sync_also',
+  '_sync_quarantine',
+  '_sync_drift',
+  '_sync_downloads',
+];
+
+/** The records and what the ledger says of them; gives how many there were. The partitions stay. */
+async function dropRecords(resetting: Resetting, entities: readonly EntityName[]): Promise<number> {
+  const { tx, at, connector } = resetting;
+  if (entities.length === 0) return 0;
+  const stored = await tx.first<{ rows: number | null }>(
+    `SELECT sum(rows)::bigint AS rows FROM ${at}_sync_tables WHERE connector = :connector AND entity = ANY(:entities::text[])`,
+    { connector, entities },
+  );
+  const tables = entities.map((entity) => tableAt(at, connector, entity)).toSorted();
+  await tx.run(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
+  await deleteOf(resetting, tablesOfRecords, entities);
+  return stored?.rows ?? 0;
+}
+
+/** The rest of a connector: its partitions, runs and identity. A pause stays: it says what people want, not what was read. */
+async function dropConnector(resetting: Resetting): Promise<void> {
+  const { tx, at, connector } = resetting;
+  await tx.run(
+    `DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM ${at}_sync_runs WHERE connector = :connector)`,
+    { connector },
+  );
+  await transitions.dropConnector(tx, at, { connector });
+  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors'];
+  await deleteOf(resetting, [...tablesOfRecords, ...others]);
+}
+
+/** Every statement names the connector: nothing of another one is touched. Of all its entities where none are named. */
+async function deleteOf(
+  { tx, at, connector }: Resetting,
+  tables: readonly string[],
+  entities: readonly EntityName[] | null = null,
+): Promise<void> {
+  for (const table of tables) {
+    const from = `DELETE FROM ${at}${table} WHERE connector = :connector`;
+    if (entities === null) await tx.run(from, { connector });
+    else await tx.run(`${from} AND entity = ANY(:entities::text[])`, { connector, entities });
+  }
+}

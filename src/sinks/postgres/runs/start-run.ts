@@ -1,0 +1,186 @@
+import { SyncError } from '../../../core/errors.ts';
+import type { EntityName } from '../../../core/names.ts';
+import { believedUntil, type ChainReading } from '../../decisions/becoming-due.ts';
+import { writeJson } from '../../ledger/json-text.ts';
+import type { RunPlan, StartedRun } from '../../sink.ts';
+import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import { findPartitions } from '../partitions/find-partitions.ts';
+import { countReady, isLeft } from '../partitions/read-partitions.ts';
+import type { Scope } from '../partitions/scope.ts';
+import { transitions } from '../partitions/transitions.ts';
+import { countsOfChain } from '../counts.ts';
+import { ensureTables } from '../records/ensure-table.ts';
+import { dropSeen, openSeenRows } from '../records/seen-rows.ts';
+import type { Tx } from '../session.ts';
+import type { Stamp } from '../stamp.ts';
+import { fencedTransaction } from '../transact.ts';
+import {
+  chainStartedAt,
+  insertRun,
+  interruptRunning,
+  newestRun,
+  type EarlierRun,
+  type NewRun,
+} from './runs.ts';
+
+/**
+ * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
+ * or starts afresh with the plan's roots.
+ */
+export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
+  return await held.inTurn(async () => {
+    held.run = null;
+    const { current, started } = await fencedTransaction(
+      ledger,
+      held,
+      plan.run,
+      async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
+    );
+    held.run = current;
+    return started;
+  });
+}
+
+interface Starting {
+  readonly ledger: Ledger;
+  readonly held: HeldConnector;
+  readonly plan: RunPlan;
+  readonly tx: Tx;
+  readonly stamp: Stamp;
+}
+
+async function begin(starting: Starting): Promise<{ current: CurrentRun; started: StartedRun }> {
+  const { ledger, held, plan, tx, stamp } = starting;
+  const { at } = ledger;
+  const { connector } = held;
+  const scope: Scope = { connector, window: plan.window, entities: plan.entities };
+  await interruptRunning(tx, at, connector);
+  const tables = await ensureTables(tx, at, connector, plan.tables, stamp);
+  const earlier = await unfinishedRun(starting, scope);
+  const begun = await beginRun(starting, earlier, tables);
+  const { origin, reading, isFull } = begun;
+  const wasKeptWaiting = earlier !== null && earlier.resumeAt !== null && !earlier.hasStored;
+  if (earlier === null) {
+    await startFresh(starting, scope, begun);
+  } else {
+    await transitions.retry(tx, at, { ...scope, origin });
+    if (wasKeptWaiting) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
+  }
+  const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
+  await findPartitions(tx, at, plan.roots, finding);
+  return {
+    // What was put back stands last by its depth alone.
+    current: { ...begun, isStalestFirst: plan.isBudgeted && !wasKeptWaiting },
+    started: {
+      run: plan.run,
+      continues: earlier?.run ?? null,
+      due: await countReady(tx, at, { connector, window: plan.window }),
+      isFull,
+      earlier: earlier === null ? [] : await countsOfChain(tx, at, connector, origin),
+    },
+  };
+}
+
+/** The newest run, when it was cut short, read the same things as this plan, got on lately and has work left. */
+async function unfinishedRun(
+  { ledger: { at }, held, plan, tx }: Starting,
+  scope: Scope,
+): Promise<EarlierRun | null> {
+  const newest = await newestRun(tx, at, held.connector, plan.window);
+  if (newest === undefined || newest.canContinue === 0) return null;
+  const wasCutShort =
+    newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
+  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
+  const isYoung = newest.progressAt > plan.continueAfter;
+  const isFullEnough = newest.isFull === 1 || !plan.isFull;
+  const fits = wasCutShort && isYoung && isFullEnough && newest.scope === scopeOf(held, plan);
+  return fits && (await isLeft(tx, at, { ...scope, origin: newest.origin })) ? newest : null;
+}
+
+async function beginRun(
+  { ledger: { at }, held, plan, tx }: Starting,
+  earlier: EarlierRun | null,
+  tables: CurrentRun['tables'],
+): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
+  const { connector } = held;
+  const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
+  const isFull = plan.isFull || earlier?.isFull === 1;
+  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope: scopeOf(held, plan) };
+  const origin = await insertRun(tx, at, begun, earlier);
+  return {
+    run,
+    kind,
+    window,
+    backfill,
+    keepPartitionsSince,
+    origin,
+    chainStartedAt: (await chainStartedAt(tx, at, origin)) ?? startedAt,
+    isFull,
+    reading: chainReadings(held, plan, isFull),
+    entities: new Set(plan.entities),
+    keeps: new Set(plan.keeps),
+    tables,
+    seen: openSeenRows(at, connector, origin),
+    followed: new Map(),
+  };
+}
+
+/**
+ * Begins a chain of syncs: half-read trees and what is to be swept for an earlier chain are forgotten. Roots are found anew
+ * by the caller; what was found below a parent stays due until its parent, or the end of the walks, makes it ready, and what
+ * has not been read in full for too long becomes due. Set-aside walks of leaves that failed lately keep their positions where they are first
+ * reads or incremental: what was read whole before begins again, because only a full walk from the start sees deletes.
+ * Of a backfill's window nothing is kept: its partitions are as young as its chain.
+ */
+async function startFresh(
+  { ledger: { at }, held: { connector }, plan, tx, stamp: { now } }: Starting,
+  scope: Scope,
+  { reading }: Pick<CurrentRun, 'reading'>,
+): Promise<void> {
+  const { window } = scope;
+  await dropSeen(tx, at, connector, window);
+  if (window !== '') {
+    await transitions.dropWindow(tx, at, { connector, window });
+    return;
+  }
+  await transitions.dropHalfRead(tx, at, scope);
+  await transitions.stopSweep(tx, at, scope);
+  await transitions.startOver(tx, at, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter });
+  await transitions.park(tx, at, { connector });
+  for (const [entity, { fullBefore, believedUntil: until }] of reading) {
+    await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now });
+  }
+}
+
+/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would never become ready. */
+function chainReadings(
+  { definitionHash }: HeldConnector,
+  plan: RunPlan,
+  isFull: boolean,
+): ReadonlyMap<EntityName, ChainReading> {
+  const leaves = new Set(plan.leaves);
+  return new Map(
+    plan.entities.map((entity) => {
+      const reading = plan.reading.get(entity);
+      if (reading === undefined) {
+        throw new SyncError(
+          `The run's plan does not say how "${entity}" is read. This is a defect: report it with the run's log.`,
+          { code: 'INTERNAL', recovery: 'stop', context: { entity } },
+        );
+      }
+      // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
+      const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
+      return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
+    }),
+  );
+}
+
+/** What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else now. */
+function scopeOf({ definitionHash }: HeldConnector, plan: RunPlan): string {
+  return writeJson({
+    definition: definitionHash,
+    choices: plan.choices,
+    entities: [...plan.entities].sort(),
+    roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
+  });
+}
