@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import type { FieldDrift } from '../../../src/core/records.ts';
-import type { DriftRows, StoredDrift } from '../../../src/sinks/ledger/drift/note-drift.ts';
+import type { StoredDrift } from '../../../src/sinks/decisions/choose-columns.ts';
+import type { DriftRows } from '../../../src/sinks/ledger/drift/note-drift.ts';
 import { driftNoting } from '../../../src/sinks/ledger/drift/note-drift.ts';
 import type { WriteStamp } from '../../../src/sinks/ledger/record-store.ts';
 

@@ -1,16 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { FieldDrift, JsonType } from '../../../core/records.ts';
+import type { FieldDrift } from '../../../core/records.ts';
+import type { StoredDrift } from '../../decisions/choose-columns.ts';
 import type { WriteStamp } from '../record-store.ts';
-
-/** One row of `_sync_drift`. */
-export interface StoredDrift {
-  readonly field: string;
-  readonly kind: FieldDrift['kind'];
-  readonly type: JsonType;
-  /** 1: only in quarantined records so far. */
-  readonly isRefused: 0 | 1;
-}
 
 /** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
 export type DriftRows = ReturnType<typeof prepareDriftRows>;
@@ -38,7 +30,7 @@ export function prepareDriftRows(db: Database.Database) {
 }
 
 /** Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no ledger. */
-const maxFields = 200;
+export const maxFields = 200;
 export const otherFields = '*';
 
 /** What is noted of one entity, as the newest transactions left it. */
@@ -99,7 +91,7 @@ export function driftNoting(
   };
 }
 
-function keyOf({ field, kind, type }: Pick<StoredDrift, 'field' | 'kind' | 'type'>): string {
+export function keyOf({ field, kind, type }: Pick<StoredDrift, 'field' | 'kind' | 'type'>): string {
   return `${kind} ${type} ${field}`;
 }
 

@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { DriftRow } from '../../drift.ts';
-import type { StoredDrift } from './note-drift.ts';
+import type { StoredDrift } from '../../decisions/choose-columns.ts';
 import { versionOf } from '../read-operations.ts';
 
 interface SeenDrift extends StoredDrift {

@@ -1,0 +1,126 @@
+import type { EntityName } from '../../core/names.ts';
+import { addCounts as sumOf, noCounts, type PageCounts } from '../../core/records.ts';
+import { checkCounts } from '../decisions/add-up.ts';
+import type { CommittedPage, PageCommit } from '../sink.ts';
+import { addCounts, keepQuarantined } from './counts.ts';
+import { noteDrift } from './drift/note-drift.ts';
+import type { Commit, HeldConnector, Ledger } from './ledger.ts';
+import { findPartitions } from './partitions/find-partitions.ts';
+import { moveOn } from './partitions/move-on.ts';
+import { partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
+import type { StoredCounts } from './meet-rows.ts';
+import { storeRows } from './store-rows.ts';
+import { inRun } from './transact.ts';
+
+/**
+ * Stores whole pages in one transaction, each step for all of them: a round trip costs as much as hundreds of rows. What comes of it is what would
+ * come of one page after the other. A page committed a second time (after a crash, the engine asks for it again)
+ * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
+ */
+export async function commitPages(
+  ledger: Ledger,
+  held: HeldConnector,
+  pages: readonly PageCommit[],
+): Promise<readonly CommittedPage[]> {
+  const [first] = pages;
+  if (first === undefined) {
+    return [];
+  }
+  const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
+  return await inRun(
+    ledger,
+    held,
+    (stray ?? first).walk.run,
+    async (commit) => await storePages(commit, pages),
+  );
+}
+
+interface PlacedPage {
+  readonly page: PageCommit;
+  readonly partition: PartitionRow;
+}
+
+async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]> {
+  const { ledger, held, current, tx, stamp } = commit;
+  const { at } = ledger;
+  const { connector } = held;
+  const ids = pages.map(({ walk }) => walk.partition);
+  const partitions = await partitionsById(tx, at, connector, ids);
+  const placed = pages.flatMap((page): readonly PlacedPage[] => {
+    const partition = partitions.get(page.walk.partition);
+    return partition === undefined ? [] : [{ page, partition }];
+  });
+  const counts = await countPages(commit, placed);
+  await addCounts(tx, at, current.run, totals(counts.flat()));
+  await keepQuarantined(
+    tx,
+    at,
+    connector,
+    pages.flatMap(({ refused }) => refused),
+    stamp,
+  );
+  await noteDrift(
+    commit,
+    pages.flatMap(({ drift }) => drift),
+  );
+  const newlyDue = await findChildren(commit, pages);
+  const learned = await moveOn(commit, placed);
+  await current.seen.save(tx);
+  return counts.map((one, index) => {
+    const { due, ofRun } = learned[index] ?? { due: 0, ofRun: [] };
+    const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
+    return { counts: one, newlyDue: (newlyDue[index] ?? 0) + due, ...unsealed };
+  });
+}
+
+/** Stores the pages' records. Of each page the walk's own entity comes first; what its records were exploded into follows. */
+async function countPages(
+  commit: Commit,
+  placed: readonly PlacedPage[],
+): Promise<readonly CommittedPage['counts'][]> {
+  const shown = placed.flatMap(({ page, partition: { entity, home } }) =>
+    page.rows.map((rows) => ({ ...rows, home, isInsertOnly: rows.entity !== entity })),
+  );
+  const stored = (await storeRows(commit, shown)).values();
+  return placed.map(({ page, partition }) => countPage(page, partition, () => stored.next().value));
+}
+
+function countPage(
+  page: PageCommit,
+  { entity }: PartitionRow,
+  nextStored: () => StoredCounts | undefined,
+): CommittedPage['counts'] {
+  const tally = new Map<EntityName, PageCounts>();
+  const add = (one: EntityName, counts: Partial<PageCounts>): void =>
+    void tally.set(one, sumOf(tally.get(one) ?? noCounts, { ...noCounts, ...counts }));
+  add(entity, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
+  for (const { entity: refused } of page.refused) {
+    add(refused, { fetched: refused === entity ? 0 : 1, quarantined: 1 });
+  }
+  for (const rows of page.rows) {
+    const fetched = rows.entity === entity ? 0 : rows.records.length;
+    add(rows.entity, { fetched, ...nextStored() });
+  }
+  const counts = [...tally].map(([one, counted]) => ({ entity: one, counts: counted }));
+  for (const one of counts) checkCounts(one.entity, one.counts);
+  return counts;
+}
+
+function totals(counts: CommittedPage['counts']): CommittedPage['counts'] {
+  const byEntity = new Map<EntityName, PageCounts>();
+  for (const { entity, counts: one } of counts)
+    byEntity.set(entity, sumOf(byEntity.get(entity) ?? noCounts, one));
+  return [...byEntity].map(([entity, sum]) => ({ entity, counts: sum }));
+}
+
+/** How many partitions became due by each page. */
+async function findChildren(
+  { ledger, held, current, tx, stamp }: Commit,
+  pages: readonly PageCommit[],
+): Promise<readonly number[]> {
+  const { window, origin, reading } = current;
+  const finding = { connector: held.connector, window, origin, now: stamp.now, reading };
+  const children = pages.flatMap((page) => page.children);
+  const becameDue = (await findPartitions(tx, ledger.at, children, finding)).values();
+  return pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
+}

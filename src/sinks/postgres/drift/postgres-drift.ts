@@ -1,0 +1,38 @@
+import { chooseColumns, summarizeDrift } from '../../decisions/choose-columns.ts';
+import type { Drift } from '../../drift.ts';
+import { columnsMissingIn } from '../../ledger/tables.ts';
+import type { Ledger } from '../ledger.ts';
+import { addColumns } from '../records/ensure-tables.ts';
+import { fillFromExtra, fittingColumns } from '../records/fill-from-extra.ts';
+import { tableAt } from '../records/names.ts';
+import { addEvolved, knownTables } from '../tables.ts';
+import type { InLease } from '../transact.ts';
+import { driftOf } from './note-drift.ts';
+
+/** What a sink in PostgreSQL knows of undeclared fields, and the columns that it gives them. */
+export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
+  return {
+    known: async (connector, entities) =>
+      await server.read(async (tx) => {
+        const drift = await driftOf(tx, at, connector, entities);
+        const tables = await knownTables(tx, at, connector, entities);
+        return new Map(
+          entities.map((entity) => [entity, summarizeDrift(drift.get(entity) ?? [], tables.get(entity))]),
+        );
+      }),
+    evolve: async (lease, run, entity) =>
+      await inLease(lease, run, async ({ held: { connector }, tx, stamp }) => {
+        const table = (await knownTables(tx, at, connector, [entity])).get(entity);
+        const drift = (await driftOf(tx, at, connector, [entity])).get(entity) ?? [];
+        const wanted = table === undefined ? [] : chooseColumns(drift, table);
+        if (table === undefined || wanted.length === 0) return [];
+        const name = tableAt(at, connector, entity);
+        const columns = await fittingColumns(tx, name, wanted);
+        if (columns.length === 0) return [];
+        await addEvolved(tx, at, connector, entity, columns);
+        await addColumns(tx, name, columnsMissingIn(columns, table.stored));
+        await fillFromExtra(tx, name, columns, stamp);
+        return columns;
+      }),
+  };
+}

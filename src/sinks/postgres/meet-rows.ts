@@ -1,0 +1,131 @@
+import type { EntityName } from '../../core/names.ts';
+import type { PageCounts, PreparedRecord } from '../../core/records.ts';
+import type { EntityRows } from '../sink.ts';
+import type { RowAt } from './deletes/places.ts';
+import type { FileNote } from './downloads/note-files.ts';
+import type { Commit } from './ledger.ts';
+import type { RecordTable, StoredRow, WrittenRow } from './records/record-table.ts';
+
+/** What records turned out to be. */
+export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
+
+/** Records of one entity, as a page shows them. */
+export interface ShownRows extends EntityRows {
+  /** The partition that shows them; null outside a walk. */
+  readonly home: number | null;
+  /** Exploded rows: what is stored is never replaced. */
+  readonly isInsertOnly: boolean;
+}
+
+/** An entity's records in a commit: what is known of them, and what is to be written. */
+export interface Batch {
+  readonly entity: EntityName;
+  readonly table: RecordTable;
+  readonly shown: ShownRows[];
+  /** By key text; as the records so far have left them. */
+  readonly rows: Map<string, StoredRow>;
+  /** Row numbers of the keys that are new. */
+  readonly newRows: Map<string, number>;
+  readonly written: WrittenRow[];
+  readonly homes: Map<number, number>;
+  readonly elsewhere: RowAt[];
+  /** Stored rows that this chain has met for the first time. */
+  readonly firstMet: Set<number>;
+  readonly files: FileNote[];
+  inserted: number;
+  revived: number;
+}
+
+/** What the records of a commit are met with. */
+export interface Meeting {
+  readonly commit: Commit;
+  readonly live: ReadonlySet<number>;
+  readonly isMet: boolean;
+  /** A row that differs only in volatile fields is written again when it was last written at or before this. */
+  readonly staleBefore: string;
+}
+
+/** Decides what each record is, in their order, and notes in the batch what is to be written. */
+export function meetRows(meeting: Meeting, batch: Batch, shown: ShownRows): StoredCounts {
+  const counts = { inserted: 0, updated: 0, duplicate: 0, unchanged: 0 };
+  for (const record of shown.records) {
+    const stored = batch.rows.get(record.keyText);
+    if (stored === undefined) {
+      insertRow(meeting, batch, record, shown.home);
+      counts.inserted += 1;
+    } else {
+      counts[meetRow(meeting, batch, record, { stored, shown })] += 1;
+    }
+    if (record.file !== undefined) batch.files.push({ keyText: record.keyText, file: record.file });
+  }
+  return counts;
+}
+
+function insertRow(
+  { commit: { current, stamp }, isMet }: Meeting,
+  batch: Batch,
+  record: PreparedRecord,
+  home: number | null,
+): void {
+  const row = batch.newRows.get(record.keyText) ?? 0;
+  const { hash, volatileHash } = record;
+  batch.written.push({ row, record, home });
+  batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt: stamp.now, deletedAt: null, home });
+  if (isMet) current.seen.mark(batch.entity, row, true);
+  batch.inserted += 1;
+}
+
+/**
+ * What a record with a stored key is: updated (another hash, or it was tombstoned), duplicate (already met by this chain), unchanged; in this
+ * order. The last two cost no row write, save for stale volatile fields.
+ */
+function meetRow(
+  meeting: Meeting,
+  batch: Batch,
+  record: PreparedRecord,
+  { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
+): 'updated' | 'duplicate' | 'unchanged' {
+  const { row, hash, volatileHash, changedAt, deletedAt } = stored;
+  const { home, isInsertOnly } = shown;
+  const isElsewhere = home !== null && stored.home !== home;
+  const homeNow = isElsewhere ? meetAway(meeting, batch, stored, home) : stored.home;
+  const wasSeen = markSeen(meeting, batch, row, !isElsewhere || stored.home === null || deletedAt !== null);
+  const isUpdated = (hash !== record.hash && !isInsertOnly) || deletedAt !== null;
+  const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
+  const isWritten = isUpdated || (hasVolatileChange && changedAt <= meeting.staleBefore);
+  if (isWritten) {
+    const { now } = meeting.commit.stamp;
+    const { hash: newHash, volatileHash: newVolatile } = record;
+    const written = { hash: newHash, volatileHash: newVolatile, changedAt: now, deletedAt: null };
+    batch.written.push({ row, record });
+    batch.rows.set(record.keyText, { row, ...written, home: homeNow });
+  } else if (homeNow !== stored.home) {
+    batch.rows.set(record.keyText, { ...stored, home: homeNow });
+  }
+  batch.revived += deletedAt === null ? 0 : 1;
+  if (isUpdated) return 'updated';
+  return wasSeen ? 'duplicate' : 'unchanged';
+}
+
+/** A row without a home, or one that is only being revived, gets this one; any other keeps its own as long as that is there. Gives its home. */
+function meetAway({ live }: Meeting, batch: Batch, stored: StoredRow, partition: number): number {
+  const { row, home, deletedAt } = stored;
+  if (home !== null && deletedAt === null && live.has(home)) {
+    batch.elsewhere.push({ row, partition });
+    return home;
+  }
+  batch.homes.set(row, partition);
+  return partition;
+}
+
+function markSeen(
+  { commit: { current }, isMet }: Meeting,
+  { entity, firstMet }: Batch,
+  row: number,
+  isAtHome: boolean,
+): boolean {
+  if (!isMet) return false;
+  const wasSeen = current.seen.mark(entity, row, isAtHome);
+  if (!wasSeen) firstMet.add(row);
+  return wasSeen;
+}
