@@ -43,6 +43,10 @@ export function fileSinkKind({
         statement.run();
         return [];
       }),
+    overtake: async (folder) =>
+      withLedger(ledgerFile(folder), (db) => {
+        db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');
+      }),
     refuseUpdates: async (folder, table) =>
       withLedger(ledgerFile(folder), (db) => {
         const fail = "SELECT raise(ABORT, 'written')";

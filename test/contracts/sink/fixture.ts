@@ -29,6 +29,8 @@ export interface SinkKind {
   readonly openHistory: (folder: string) => Promise<OpenHistory>;
   /** Runs one statement over the `_sync_*` tables, which every sink has, beside the sink; gives what it reads, integers as numbers. */
   readonly ledgerSql: (folder: string, sql: string) => Promise<readonly LedgerRow[]>;
+  /** As if other holders had taken every connector. */
+  readonly overtake: (folder: string) => Promise<void>;
   /** From now on every update of a row of this table fails. */
   readonly refuseUpdates: (folder: string, table: string) => Promise<void>;
   /** All that the sink stores as text, without what is of these entities: equal where nothing else has changed. */
@@ -244,6 +246,11 @@ export class Bench {
 
   async ledger(sql: string): Promise<readonly LedgerRow[]> {
     return await this.kind.ledgerSql(this.folder, sql);
+  }
+
+  /** As if other holders had taken every connector. */
+  async overtake(): Promise<void> {
+    await this.kind.overtake(this.folder);
   }
 
   /** Of a table of the ledger; `where` as SQL has it. */

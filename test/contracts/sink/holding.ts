@@ -115,7 +115,7 @@ export function holding(kind: SinkKind): void {
     const sink = await bench().open();
     const started = await bench().begin(sink, 'r1');
     const { id } = await onlyPartition(sink, started.lease);
-    await bench().ledger("UPDATE _sync_connectors SET epoch = epoch + 1 WHERE connector = 'news'");
+    await bench().overtake();
     const walk = { partition: id, run: started.run };
     const why = {
       code: 'UPSTREAM',

@@ -224,7 +224,7 @@ export function resetting(kind: SinkKind): void {
     });
     await lease[Symbol.asyncDispose]();
     await sink.repair.reset(news, scope({ withData: true }));
-    await expect(sink.acquire(changedIdentity)).resolves.toMatchObject({ epoch: 1 });
+    await expect(sink.acquire(changedIdentity)).resolves.toMatchObject({ connector: news });
   });
 
   it.each<[string, ConnectorName, Partial<ResetScope>, RegExp]>([

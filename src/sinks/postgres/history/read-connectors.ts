@@ -105,7 +105,7 @@ WITH walked AS (
 SELECT connector, entity, coalesce(t.rows - t.deleted, 0) AS rows, coalesce(t.deleted, 0) AS deleted,
   coalesce(missing, 0) AS missing, coalesce(partitions, 0) AS partitions, coalesce(due, 0) AS due,
   coalesce(quarantined, 0) AS quarantined, last_sealed_at, last_complete_read_at,
-  stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
+  kept.stored IS NOT NULL AS has_files, kept.stored, kept.bytes, kept.wanted, kept.failed
 FROM known LEFT JOIN walked USING (connector, entity) LEFT JOIN refused USING (connector, entity)
   LEFT JOIN missed USING (connector, entity) LEFT JOIN kept USING (connector, entity)
   LEFT JOIN ${at}_sync_tables AS t USING (connector, entity)
