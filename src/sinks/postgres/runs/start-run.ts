@@ -9,7 +9,7 @@ import { countReady, isLeft } from '../partitions/read-partitions.ts';
 import type { Scope } from '../partitions/scope.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfChain } from '../counts.ts';
-import { ensureTables } from '../records/ensure-table.ts';
+import { ensureTables } from '../records/ensure-tables.ts';
 import { dropSeen, openSeenRows } from '../records/seen-rows.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
