@@ -44,7 +44,7 @@ export interface ServerOptions {
 const writeSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off;
   SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off;
   SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s'`;
-const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
+export const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
 /** Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. */
 const deadlineMs = 150_000;
 const mostConflicts = 5;
