@@ -159,21 +159,6 @@ export async function orphansGone(
   );
 }
 
-/** Of which entities any row is noted: only then meeting a row can end that. */
-export async function entitiesWithMissing(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<ReadonlySet<EntityName>> {
-  const found = await tx.rows<{ entity: EntityName }>(
-    `SELECT entity FROM unnest(:entities::text[]) AS named(entity)
-     WHERE EXISTS (SELECT 1 FROM ${at}_sync_missing AS m WHERE m.connector = :connector AND m.entity = named.entity)`,
-    { connector, entities },
-  );
-  return new Set(found.map(({ entity }) => entity));
-}
-
 export interface Missed {
   readonly row: number;
   readonly partition: number;

@@ -1,0 +1,46 @@
+import { standing } from '../../ledger/partitions/states.ts';
+import type { Deletes, EndedPartition } from '../../deletes.ts';
+import type { Ledger } from '../ledger.ts';
+import { ask } from '../partitions/statement.ts';
+import type { InLease } from '../transact.ts';
+import { deleteOrphans } from './delete-orphans.ts';
+import { deleteMissing } from './delete-rows.ts';
+import { candidates, judgeRows, suspectParents } from './judge-rows.ts';
+import { allowMissing } from './note-missing.ts';
+import { sweepRows } from './sweep-rows.ts';
+import { weighMissing } from './weigh-missing.ts';
+
+/** `Deletes` in PostgreSQL: what a run's full walks did not meet, and what becomes of it. */
+export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): Deletes {
+  return {
+    sweep: async (lease, run, limit) =>
+      await inLease(lease, run, async (commit) => ({ isDone: await sweepRows(commit, limit) })),
+    suspectParents: async (lease, run, confirmable) =>
+      await inLease(lease, run, async (commit) => await suspectParents(commit, confirmable)),
+    endedBelow: async (lease, run) =>
+      await inLease(
+        lease,
+        run,
+        async ({ held: { connector }, tx }) => await endedBelow(tx, at, { connector, run }),
+      ),
+    missing: async (lease, run) => await inLease(lease, run, weighMissing),
+    allow: async (lease, run, entity) =>
+      await inLease(lease, run, async ({ held: { connector }, tx }) =>
+        allowMissing(tx, at, { connector, entity }),
+      ),
+    toConfirm: async (lease, run, entity, limit) =>
+      await inLease(lease, run, async (commit) => await candidates(commit, entity, limit)),
+    judge: async (lease, run, entity, judgements) =>
+      await inLease(lease, run, async (commit) => await judgeRows(commit, entity, judgements)),
+    tombstone: async (lease, run, entity, which, limit) =>
+      await inLease(lease, run, async (commit) => await deleteMissing(commit, { entity, which, limit })),
+    tombstoneOrphans: async (lease, run, limit) =>
+      await inLease(lease, run, async (commit) => await deleteOrphans(commit, limit)),
+  };
+}
+
+/** What this run has set aside and is below a tombstoned record now. */
+const endedBelow = ask<{ connector: string; run: string }, EndedPartition>(
+  (at) => `SELECT id, entity FROM ${at}_sync_partitions
+     WHERE connector = :connector AND set_aside_run = :run AND gone > ${standing.live} ORDER BY id`,
+);
