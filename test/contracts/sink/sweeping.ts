@@ -80,7 +80,7 @@ export function sweeping(kind: SinkKind): void {
     bench().clock.advance(1_000);
     await hand.walk(shows(['1', '2', '3']));
     const fullAt = (): Promise<readonly unknown[]> =>
-      bench().ledger('SELECT full_at AS fullAt, sweep_origin AS origin FROM _sync_partitions');
+      bench().ledger('SELECT full_at AS "fullAt", sweep_origin AS origin FROM _sync_partitions');
     expect(await fullAt()).toEqual([{ fullAt: null, origin: 1 }]);
     await hand.sweep();
     expect(await fullAt()).toEqual([{ fullAt: began, origin: null }]);
