@@ -43,6 +43,7 @@ export function fileSinkKind({
         statement.run();
         return [];
       }),
+    paramsColumns: 'params',
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {
         db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');

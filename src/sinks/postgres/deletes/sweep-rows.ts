@@ -26,8 +26,8 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
   const { ledger, held, current, tx } = commit;
   const { connector } = held;
   const chain = { connector, origin: current.origin, entities: [...current.entities] };
-  for (let left = limit; left > 0;) {
-    const most = Math.min(left, partitionsAtOnce);
+  for (let left = limit; ;) {
+    const most = Math.max(1, Math.min(left, partitionsAtOnce));
     const unswept = await nextUnswept(tx, ledger.at, { ...chain, limit: most });
     if (unswept.length === 0) {
       await dropHomeless(tx, ledger.at, connector);
@@ -35,12 +35,11 @@ export async function sweepRows(commit: Commit, limit: number): Promise<boolean>
     }
     // What is found of one entity's rows says nothing of another's: their partitions need not take turns.
     for (const entity of new Set(unswept.map((one) => one.entity))) {
-      if (left <= 0) break;
+      if (left <= 0) return false;
       const ofEntity = unswept.filter((one) => one.entity === entity);
       left -= await sweepEntity(commit, entity, ofEntity, left);
     }
   }
-  return false;
 }
 
 /** Gives how many steps it took. */
