@@ -62,6 +62,7 @@ export async function postgresSinkKind(): Promise<SinkKind> {
     openHistory: (folder) => openHistory(options(folder)),
     ledgerSql: async (folder, sql) => await ask<LedgerRow>(folder, sql),
     paramsColumns: 'params, params_hash',
+    ownTables: [],
     overtake: async (folder) => void (await ask(folder, 'UPDATE _sync_counters SET epoch = epoch + 1')),
     refuseUpdates: async (folder, table) => {
       await ask(

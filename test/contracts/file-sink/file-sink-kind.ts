@@ -44,6 +44,7 @@ export function fileSinkKind({
         return [];
       }),
     paramsColumns: 'params',
+    ownTables: ['_sync_files'],
     overtake: async (folder) =>
       withLedger(ledgerFile(folder), (db) => {
         db.exec('UPDATE _sync_connectors SET epoch = epoch + 1');

@@ -35,6 +35,8 @@ export interface SinkKind {
   readonly refuseUpdates: (folder: string, table: string) => Promise<void>;
   /** What `_sync_partitions` knows a partition's parameters by, as columns of a statement. */
   readonly paramsColumns: string;
+  /** Tables that say something of an entity's records, beside those that every sink has. */
+  readonly ownTables: readonly string[];
   /** All that the sink stores as text, without what is of these entities: equal where nothing else has changed. */
   readonly contents: (folder: string, without: readonly StoredEntity[]) => Promise<readonly string[]>;
   /** Every record of the entity as a reader finds it now: declared fields as JSON values, `_extra`, `_seq`, `_changed_at`, `_run_id`. */

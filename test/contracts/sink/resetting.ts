@@ -156,7 +156,7 @@ export function resetting(kind: SinkKind): void {
       '_sync_also',
       '_sync_quarantine',
       '_sync_downloads',
-      '_sync_files',
+      ...kind.ownTables,
     ]) {
       expect(
         await bench().ledger(
