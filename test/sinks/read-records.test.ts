@@ -28,6 +28,7 @@ import {
   type Started,
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
+import { postgresSinkKind } from '../contracts/postgres-sink-kind.ts';
 
 const kinds = {
   sqlite: fileSinkKind({
@@ -43,9 +44,10 @@ const kinds = {
     options: (folder) => ({ type: 'jsonl', name: 'main', directory: folder, durability: 'normal' }),
     ledgerFile: (folder) => join(folder, '_ledger.db'),
   }),
+  postgres: await postgresSinkKind(),
 };
 
-describe.each(['sqlite', 'jsonl'] as const)('the records of a %s sink', (type) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sink', (type) => {
   let bench: Bench;
   let sink: Sink;
   let started: Started;

@@ -108,8 +108,9 @@ function countPage(
 
 function totals(counts: CommittedPage['counts']): CommittedPage['counts'] {
   const byEntity = new Map<EntityName, PageCounts>();
-  for (const { entity, counts: one } of counts)
+  for (const { entity, counts: one } of counts) {
     byEntity.set(entity, sumOf(byEntity.get(entity) ?? noCounts, one));
+  }
   return [...byEntity].map(([entity, sum]) => ({ entity, counts: sum }));
 }
 
