@@ -31,6 +31,7 @@ export interface Leases extends AsyncDisposable {
 }
 
 const renewMs = 8_000;
+const retryMs = 1_000;
 /** Short of the time after which another may take it. */
 const believedMs = 20_000;
 /** The server notices within some milliseconds that a process was killed. */
@@ -60,7 +61,7 @@ export function openLeases(ledger: Ledger): Leases {
   const currentSession = async (): Promise<LeaseSession> => {
     const opening = (session ??= openLeaseSession(server, () => {
       session = null;
-      if (own.size > 0) renewSoon();
+      renewSoon();
     }));
     try {
       return await opening;
@@ -103,8 +104,9 @@ export function openLeases(ledger: Ledger): Leases {
   };
   /** A failure shows in time: a lease that is not renewed is not believed. */
   const renewSoon = (): void => {
+    if (own.size === 0) return;
     renewal ??= renew()
-      .catch(() => undefined)
+      .catch(() => void setTimeout(renewSoon, retryMs).unref())
       .finally(() => (renewal = null));
   };
   const drop = (lease: OwnLease): void => {
