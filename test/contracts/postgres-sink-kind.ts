@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import PQueue from 'p-queue';
 import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
@@ -28,16 +29,16 @@ export async function postgresSinkKind(): Promise<SinkKind> {
     connections: 4,
     durability: 'full',
   });
-  const ask = async <Row extends object>(folder: string, sql: string): Promise<readonly Row[]> => {
-    const client = new pg.Client({ connectionString: url, types: { getTypeParser: parserOf } });
-    await client.connect();
-    try {
+  // One connection for all looks of this process: a new one for each would take longer than what it asks.
+  const client = new pg.Client({ connectionString: url, types: { getTypeParser: parserOf } });
+  await client.connect();
+  client.on('error', () => undefined);
+  const inOrder = new PQueue({ concurrency: 1 });
+  const ask = async <Row extends object>(folder: string, sql: string): Promise<readonly Row[]> =>
+    await inOrder.add(async () => {
       await client.query(`SET search_path = ${quoted(schemaOf(folder))}; SET TimeZone = 'UTC'`);
       return (await client.query<Row>(sql)).rows;
-    } finally {
-      await client.end();
-    }
-  };
+    });
   const readTable = async (
     folder: string,
     connector: string,
