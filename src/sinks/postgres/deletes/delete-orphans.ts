@@ -1,5 +1,6 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../ledger/partitions/states.ts';
+import type { OtherPlace } from '../../decisions/look-for-row.ts';
 import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';
@@ -10,6 +11,7 @@ import { deleteRows, type GoingRow } from './delete-rows.ts';
 import { noteOrphans } from './note-missing.ts';
 import { dropGuests, leavePlaces, otherPlaces, type RowAt } from './places.ts';
 import { orphansGone } from './read-missing.ts';
+import { grouped } from './read-sweep.ts';
 
 /** A partition below a tombstoned record. */
 export interface EndedPartitionRow {
@@ -52,14 +54,11 @@ export async function deleteOrphans(commit: Commit, limit: number): Promise<read
     left -= going.length;
   }
   while (left > 0) {
-    const most = Math.min(left, partitionsAtOnce);
-    const ended = await nextEnded(tx, ledger.at, { connector, entities, limit: most });
-    const [first] = ended;
-    if (first === undefined) break;
-    // What is deleted of one entity may end partitions of another: each entity's in its turn.
-    const other = ended.findIndex(({ entity }) => entity !== first.entity);
-    const { steps, rows } = await emptyPartitions(commit, other < 0 ? ended : ended.slice(0, other), left);
-    count(first.entity, rows);
+    const limit = Math.min(left, partitionsAtOnce);
+    const ended = await nextEnded(tx, ledger.at, { connector, entities, limit });
+    if (ended.length === 0) break;
+    const { steps, rows } = await emptyPartitions(commit, ended, left);
+    for (const [entity, deleted] of rows) count(entity, deleted);
     left -= steps;
   }
   return [...rowsByEntity].map(([entity, rows]) => ({ entity, rows }));
@@ -79,111 +78,151 @@ async function goingAlong(
 
 interface Emptied {
   readonly steps: number;
-  readonly rows: number;
+  /** How many were tombstoned, by entity; also of entities of which none was. */
+  readonly rows: ReadonlyMap<EntityName, number>;
 }
 
-/** Of one entity, by id; the last one that there are steps for in part. */
+/** What is stored of partitions of one entity, and what was decided over their rows. */
+interface OrphansOf {
+  readonly table: RecordTable | undefined;
+  /** By partition, as many as there are steps for. */
+  readonly live: ReadonlyMap<number, readonly HomedRow[]>;
+  readonly places: ReadonlyMap<number, readonly OtherPlace[]>;
+  readonly mayMove: boolean;
+  readonly keyed: ReadonlyMap<number, GoingRow>;
+  /** What the delete of each row would end. */
+  readonly ends: ReadonlyMap<number, readonly number[]>;
+  readonly moved: RowHome[];
+  readonly orphans: RowAt[];
+  readonly going: GoingRow[];
+}
+
+/** By id; the last one that there are steps for in part. */
 async function emptyPartitions(
   commit: Commit,
   ended: readonly EndedPartitionRow[],
   limit: number,
 ): Promise<Emptied> {
-  const { current, ledger, tx } = commit;
-  const [first] = ended;
-  if (first === undefined) return { steps: 0, rows: 0 };
-  const { entity } = first;
+  const { ledger, tx } = commit;
+  const { at } = ledger;
+  const orphans = new Map<EntityName, OrphansOf>();
+  for (const entity of new Set(ended.map((one) => one.entity))) {
+    const ofEntity = ended.filter((one) => one.entity === entity);
+    orphans.set(entity, await readOrphans(commit, entity, ofEntity, limit));
+  }
+  const { whole, partial, steps } = decideOrphans(ended, orphans, limit);
+  const rows = new Map<EntityName, number>();
+  for (const [entity, { table, moved, orphans: noted, going }] of orphans) {
+    if (table === undefined) continue;
+    const of = { connector: commit.held.connector, entity };
+    await table.setHomes(tx, moved);
+    const left = moved.map(({ row, home }) => ({ row, partition: home }));
+    await leavePlaces(tx, at, of, left);
+    const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };
+    await noteOrphans(tx, at, chain, noted);
+    await deleteRows(commit, entity, going);
+  }
+  for (const { id, entity } of ended) {
+    if (!whole.includes(id) && id !== partial?.id) break;
+    rows.set(entity, orphans.get(entity)?.going.length ?? 0);
+  }
+  await dropGuests(tx, at, whole);
+  await transitions.empty(tx, at, { ids: whole });
+  if (partial !== null) {
+    await transitions.sweepTo(tx, at, { ids: [partial.id], sweptTo: [partial.sweptTo] });
+  }
+  return { steps, rows };
+}
+
+async function readOrphans(
+  commit: Commit,
+  entity: EntityName,
+  ended: readonly EndedPartitionRow[],
+  limit: number,
+): Promise<OrphansOf> {
+  const { current, ledger, held, tx } = commit;
   const table = current.keeps.has(entity) ? undefined : current.tables.get(entity)?.table;
   const homes = ended.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
   const live = (await table?.liveRows(tx, homes, limit)) ?? [];
   const reached = live.length < limit ? undefined : live.at(-1)?.home;
-  const read: readonly EndedPartitionRow[] =
-    reached === undefined ? ended : ended.slice(0, ended.findIndex(({ id }) => id === reached) + 1);
-  const { through, rows, looked } =
-    table === undefined
-      ? { through: read.map(({ id }) => id), rows: 0, looked: 0 }
-      : await endRows(commit, { entity, table }, read, live);
-  const partial = through.find((id) => id === reached);
-  const whole = through.filter((id) => id !== reached);
-  await dropGuests(tx, ledger.at, whole);
-  await transitions.empty(tx, ledger.at, { ids: whole });
-  const last = live.at(-1);
-  if (partial !== undefined && last !== undefined) {
-    await transitions.sweepTo(tx, ledger.at, { ids: [partial], sweptTo: [last.row] });
-  }
-  return { steps: through.length + looked, rows };
+  const byHome = grouped(live, ({ home }) => home);
+  const last = reached === undefined ? ended.length - 1 : ended.findIndex(({ id }) => id === reached);
+  const numbers = live.map(({ row }) => row);
+  const mayMove = current.reading.get(entity)?.mayMove === true;
+  const along = mayMove ? [] : await goingAlong(commit, entity, numbers);
+  const keyed = new Map(along.map((one) => [one.row, one]));
+  return {
+    table,
+    live: new Map(ended.slice(0, last + 1).map(({ id }) => [id, byHome.get(id) ?? []])),
+    places: await otherPlaces(tx, ledger.at, { connector: held.connector, entity }, numbers),
+    mayMove,
+    keyed,
+    ends: await partitionsBelow(commit, entity, keyed),
+    moved: [],
+    orphans: [],
+    going: [],
+  };
 }
 
-interface EndedRows {
-  /** The partitions whose rows were looked at. */
-  readonly through: readonly number[];
-  /** How many of them were tombstoned. */
-  readonly rows: number;
-  readonly looked: number;
+interface Decided {
+  /** Partitions whose rows have all been looked at. */
+  readonly whole: readonly number[];
+  readonly partial: { readonly id: number; readonly sweptTo: number } | null;
+  readonly steps: number;
 }
 
 /**
  * Decides over the rows of partitions, one after the other: a row has another home, or may have one that no walk has shown yet, or it goes. What
- * its own delete ends is no home for those that follow; where it ends a partition of this entity that comes before the next, that one is first.
+ * its own delete ends is no home for those that follow; where it ends a partition that comes before the next, that one is first.
  */
-async function endRows(
-  commit: Commit,
-  { entity, table }: { readonly entity: EntityName; readonly table: RecordTable },
-  partitions: readonly EndedPartitionRow[],
-  live: readonly HomedRow[],
-): Promise<EndedRows> {
-  const { ledger, held, current, stamp, tx } = commit;
-  const { at } = ledger;
-  const of = { connector: held.connector, entity };
-  const numbers = live.map(({ row }) => row);
-  const places = await otherPlaces(tx, at, of, numbers);
-  const mayMove = current.reading.get(entity)?.mayMove === true;
-  const keyed = mayMove ? new Map<number, never>() : await goingByRow(commit, entity, numbers);
-  const ends = await partitionsBelow(commit, entity, keyed);
+function decideOrphans(
+  ended: readonly EndedPartitionRow[],
+  orphans: ReadonlyMap<EntityName, OrphansOf>,
+  limit: number,
+): Decided {
+  const whole: number[] = [];
   const endedNow = new Set<number>();
-  const through: number[] = [];
-  const moved: RowHome[] = [];
-  const left: RowAt[] = [];
-  const orphans: RowAt[] = [];
-  const going: GoingRow[] = [];
-  let looked = 0;
-  for (const [index, { id }] of partitions.entries()) {
-    through.push(id);
-    const next = partitions[index + 1]?.id ?? Infinity;
-    let isAnyBetween = false;
-    for (const { row } of live.filter(({ home }) => home === id)) {
-      looked += 1;
-      const home = places
-        .get(row)
-        ?.find(({ isLive, partition }) => isLive && !endedNow.has(partition))?.partition;
-      const one = keyed.get(row);
-      if (home !== undefined) {
-        moved.push({ row, home });
-        left.push({ row, partition: home });
-      } else if (mayMove) {
-        orphans.push({ row, partition: id });
-      } else if (one !== undefined) {
-        going.push(one);
-        for (const partition of ends.get(row) ?? []) {
-          endedNow.add(partition);
-          isAnyBetween ||= partition < next;
-        }
-      }
+  let left = limit;
+  for (const [index, { id, entity }] of ended.entries()) {
+    const ofEntity = orphans.get(entity);
+    const live = ofEntity?.live.get(id);
+    if (left <= 0 || ofEntity === undefined || live === undefined) break;
+    const rows = live.slice(0, left);
+    const endedHere = rows.flatMap(({ row }) => decideOrphan(ofEntity, row, id, endedNow));
+    const last = rows.at(-1);
+    const isWhole = rows.length < left;
+    left -= 1 + rows.length;
+    if (!isWhole && last !== undefined) {
+      return { whole, partial: { id, sweptTo: last.row }, steps: limit - left };
     }
-    if (isAnyBetween) break;
+    whole.push(id);
+    const next = ended[index + 1]?.id ?? Infinity;
+    if (endedHere.some((partition) => partition < next)) break;
   }
-  await table.setHomes(tx, moved);
-  await leavePlaces(tx, at, of, left);
-  await noteOrphans(tx, at, { ...of, origin: current.origin, since: stamp.now }, orphans);
-  await deleteRows(commit, entity, going);
-  return { through, rows: going.length, looked };
+  return { whole, partial: null, steps: limit - left };
 }
 
-async function goingByRow(
-  commit: Commit,
-  entity: EntityName,
-  rows: readonly number[],
-): Promise<ReadonlyMap<number, GoingRow>> {
-  return new Map((await goingAlong(commit, entity, rows)).map((one) => [one.row, one]));
+/** Gives the partitions that are ended by it. */
+function decideOrphan(
+  { places, mayMove, keyed, ends, moved, orphans, going }: OrphansOf,
+  row: number,
+  partition: number,
+  endedNow: Set<number>,
+): readonly number[] {
+  const known = places.get(row) ?? [];
+  const home = known.find((one) => one.isLive && !endedNow.has(one.partition))?.partition;
+  const one = keyed.get(row);
+  if (home !== undefined) {
+    moved.push({ row, home });
+  } else if (mayMove) {
+    orphans.push({ row, partition });
+  } else if (one !== undefined) {
+    going.push(one);
+    const below = ends.get(row) ?? [];
+    for (const id of below) endedNow.add(id);
+    return below;
+  }
+  return [];
 }
 
 /** What the delete of each row would end, by row. */
