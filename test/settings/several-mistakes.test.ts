@@ -43,7 +43,7 @@ connectors:
       ':9: connectors.newsletter.definition: no such definition: "email-marketting"; did you mean "email-marketing"?',
       ':10: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
       ':12: connectors.newsletter.concurrency: expected a number, got a string',
-      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, each value once, got "61"',
+      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
       ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
       ':14: connectors.wiki.exclude.0: no such entity in workspace-notes: "page"; did you mean "pages"?',
       ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition)',
