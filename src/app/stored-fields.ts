@@ -1,8 +1,8 @@
 import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
-import { readJson } from '../sinks/ledger/json-text.ts';
-import { isJsonColumn } from '../sinks/ledger/tables.ts';
+import { readJson } from '../core/json-text.ts';
+import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 
 export type StoredFields = ReadonlyMap<string, JsonValue>;

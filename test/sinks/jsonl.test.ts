@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
-import { readJson, writeJson } from '../../src/sinks/ledger/json-text.ts';
+import { readJson, writeJson } from '../../src/core/json-text.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import {
   counts,

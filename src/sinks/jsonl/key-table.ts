@@ -2,17 +2,9 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import {
-  givenUpHash,
-  lostHash,
-  tableName,
-  type HomedRow,
-  type KeyedRow,
-  type RecordTable,
-  type StoredRow,
-  type TablePlace,
-  type WriteStamp,
-} from '../ledger/record-store.ts';
+import type { HomedRow, KeyedRow, RecordTable, TablePlace, WriteStamp } from '../ledger/record-store.ts';
+import { givenUpHash, lostHash, type StoredRow } from '../decisions/meet-record.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import type { ChangeFile } from './change-file.ts';
 import type { LineWriters } from './line.ts';
 

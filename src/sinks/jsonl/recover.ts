@@ -21,7 +21,7 @@ import { syncDirectory } from '../ledger/private-file.ts';
 import type { FileList, ListedFile } from './file-list.ts';
 import { closedName, entityDirectory, readFileName } from './file-name.ts';
 import { findFile, findOtherContent, findWrongLength } from './find-damage.ts';
-import { lostHash } from '../ledger/record-store.ts';
+import { lostHash } from '../decisions/meet-record.ts';
 import { keyTableName } from './key-table.ts';
 
 /**

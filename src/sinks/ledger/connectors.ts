@@ -1,8 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
-import { writeJson } from './json-text.ts';
-import { parseHolder } from './ledger-json.ts';
+import { writeJson } from '../../core/json-text.ts';
+import { parseHolder } from '../stored-json.ts';
 
 export interface StoredIdentity {
   readonly baseUrl: string;

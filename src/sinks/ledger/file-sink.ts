@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
+import { releasedError } from '../acquire-errors.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
@@ -131,11 +131,4 @@ const mostStoredRows = 1_001;
 
 function storedRows(tables: CurrentRun['tables'], { id, entity, mode }: ReadyPartition): number {
   return mode === 'full' ? (tables.get(entity)?.table.liveRows(id, 0, mostStoredRows).length ?? 0) : 0;
-}
-
-function releasedError(connector: ConnectorName): SyncError {
-  return new SyncError(
-    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector } },
-  );
 }

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
-import { tableName } from './record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import { deletesSql, downloadsSql, hoursSql } from './schema.ts';
 
 /**

@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/read-downloads.ts';
-import { parseHolder } from './ledger-json.ts';
+import { parseHolder } from '../stored-json.ts';
 import { standing } from './partitions/states.ts';
 import { versionOf } from './read-operations.ts';
 import { readRuns } from './read-runs.ts';

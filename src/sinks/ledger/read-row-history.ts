@@ -2,10 +2,10 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../ledger-reader.ts';
-import { parseFailure, parseParams } from './ledger-json.ts';
+import { parseFailure, parseParams } from '../stored-json.ts';
 import { knowsRows, openRows } from './open-rows.ts';
 import { standing } from './partitions/states.ts';
-import { parseNames } from './table-json.ts';
+import { parseNames } from '../stored-json.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export function readRowHistory(

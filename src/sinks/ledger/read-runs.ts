@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { LedgerReader, RunSummary } from '../ledger-reader.ts';
 import type { RunKind } from '../run-report.ts';
-import { parseReport } from './ledger-json.ts';
+import { parseReport } from '../stored-json.ts';
 import { versionOf } from './read-operations.ts';
 
 export function readRuns(

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
+import type { EarlierRun } from '../decisions/resume-run.ts';
 import type { Pause } from '../lease.ts';
 import type { RunKind, RunOutcome } from '../run-report.ts';
 
@@ -16,28 +17,16 @@ export interface NewRun {
   readonly scope: string;
 }
 
-/** The newest run of a connector and window, as the next one needs to know it. */
-export interface EarlierRun {
-  readonly run: RunId;
-  readonly origin: number;
-  readonly startedAt: Instant;
-  /** Until when the service asked for quiet, where that ended the run. */
-  readonly resumeAt: Instant | null;
-  readonly scope: string;
-  readonly state: RunOutcome;
-  readonly canContinue: number;
-  /** 1 where everything is read in full. */
-  readonly isFull: number;
-  /** 1 where a page of the run is stored. */
-  readonly hasStored: number;
-  /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
-  readonly progressAt: Instant;
+interface EarlierRow extends Omit<EarlierRun, 'canContinue' | 'isFull' | 'hasStored'> {
+  readonly canContinue: 0 | 1;
+  readonly isFull: 0 | 1;
+  readonly hasStored: 0 | 1;
 }
 
 /** `_sync_runs`. */
 export function prepareRuns(db: Database.Database) {
-  const newest = db.prepare<[string, string], EarlierRun>(
-    `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
+  const newest = db.prepare<[string, string], EarlierRow>(
+    `SELECT run, origin, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
        can_continue AS canContinue, is_full AS isFull,
        EXISTS (SELECT 1 FROM _sync_counts WHERE run = newest.run) AS hasStored,
        coalesce((
@@ -67,8 +56,12 @@ export function prepareRuns(db: Database.Database) {
   );
   const forbid = db.prepare<[string]>('UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?');
   return {
-    newest: (connector: ConnectorName, window: string): EarlierRun | undefined =>
-      newest.get(connector, window),
+    newest: (connector: ConnectorName, window: string): EarlierRun | undefined => {
+      const row = newest.get(connector, window);
+      if (row === undefined) return undefined;
+      const { canContinue, isFull, hasStored } = row;
+      return { ...row, canContinue: canContinue === 1, isFull: isFull === 1, hasStored: hasStored === 1 };
+    },
     /** When the chain's first run began. */
     chainStartedAt: (origin: number): Instant | undefined => startedAt.get(origin),
     /** Begins a chain, or resumes the one of `earlier`; gives the number of the chain's first run. */

@@ -1,24 +1,10 @@
 import type Database from 'better-sqlite3';
-import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { Column, EntityTable, FieldType } from '../../core/records.ts';
-import { parseColumns, parseNames, writeColumns } from './table-json.ts';
+import type { EntityTable } from '../../core/records.ts';
+import { declareTable, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
 
-/** What changed between the table as it is stored and as it is declared now. */
-export interface TableChange {
-  readonly stored: readonly Column[];
-  readonly filled: readonly Column[];
-}
-
-/** The columns of a table that was declared, as the ledger has them. */
-export interface KnownTable {
-  readonly key: readonly string[];
-  /** Of the newest plan, added ones among them. */
-  readonly declared: readonly Column[];
-  /** Every column that it has had so far. */
-  readonly stored: readonly Column[];
-  /** Added for fields that no definition declares. */
-  readonly evolved: readonly Column[];
+export interface KnownTable extends TableColumns {
   /** When the newest chain of runs began that read it whole; null: none ever did. */
   readonly asOf: string | null;
 }
@@ -72,43 +58,20 @@ export function prepareTables(db: Database.Database) {
     const row = read.get(connector, entity);
     return row === undefined ? undefined : readTable(row);
   };
-  const save = (connector: ConnectorName, entity: EntityName, table: Omit<KnownTable, 'asOf'>): void => {
+  const save = (connector: ConnectorName, entity: EntityName, table: TableColumns): void => {
     const [stored, declared, evolved] = [table.stored, table.declared, table.evolved].map(writeColumns);
     write.run(connector, entity, JSON.stringify(table.key), stored ?? '', declared ?? '', evolved ?? '');
   };
   return {
-    /**
-     * Notes the declared columns; gives those that the table already has and those to be filled from `_extra`.
-     * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
-     */
-    declare: (connector: ConnectorName, table: EntityTable): TableChange => {
-      const before = known(connector, table.entity);
-      if (before !== undefined) checkFits(connector, table, before);
-      const stored = before?.stored ?? [];
-      const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
-      // What the definition declares by now is no added column any more.
-      const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
-      save(connector, table.entity, {
-        key: table.key,
-        stored: [...stored, ...columnsMissingIn(table.columns, stored)],
-        declared: table.columns,
-        evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
-      });
-      return { stored, filled };
+    /** Notes the declared columns. Throws as `declareTable`. */
+    declare: (connector: ConnectorName, table: EntityTable): Pick<DeclaredTable, 'stored' | 'filled'> => {
+      const { columns, ...change } = declareTable(connector, table, known(connector, table.entity));
+      save(connector, table.entity, columns);
+      return change;
     },
     /** Undefined for a table that was never declared. */
     known,
-    /** Notes columns that were added for undeclared fields; they are declared from now on. */
-    addEvolved: (connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void => {
-      const before = known(connector, entity);
-      if (before === undefined || columns.length === 0) return;
-      save(connector, entity, {
-        ...before,
-        stored: [...before.stored, ...columnsMissingIn(columns, before.stored)],
-        declared: [...before.declared, ...columnsMissingIn(columns, before.declared)],
-        evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
-      });
-    },
+    save,
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addRows.run(rows, connector, entity);
     },
@@ -129,16 +92,6 @@ export function prepareTables(db: Database.Database) {
   };
 }
 
-export function columnsMissingIn(columns: readonly Column[], others: readonly Column[]): readonly Column[] {
-  const names = new Set(others.map(({ name }) => name));
-  return columns.filter(({ name }) => !names.has(name));
-}
-
-/** Columns of these types hold JSON text alike, so that one may become another. */
-export function isJsonColumn(type: FieldType): boolean {
-  return type === 'object' || type === 'array' || type === 'any';
-}
-
 function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
   return {
     key: parseNames(key),
@@ -147,31 +100,4 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
     evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
     asOf,
   };
-}
-
-function checkFits(connector: ConnectorName, table: EntityTable, before: KnownTable): void {
-  const [key, declared] = [before.key.join(', '), table.key.join(', ')];
-  if (key !== declared) {
-    throw incompatible(
-      connector,
-      table,
-      `its rows are keyed by (${key}) and the definition now says (${declared})`,
-    );
-  }
-  const storedType = new Map(before.stored.map(({ name, type }) => [name, type]));
-  for (const { name, type } of table.columns) {
-    const held = storedType.get(name) ?? type;
-    if (held === type || (isJsonColumn(held) && isJsonColumn(type))) continue;
-    const found = `column "${name}" holds ${held} values and the definition now says ${type}`;
-    throw incompatible(connector, table, found);
-  }
-}
-
-function incompatible(connector: ConnectorName, table: EntityTable, found: string): SyncError {
-  return new SyncError(
-    `The stored table of ${connector}/${table.entity} does not fit its definition: ${found}. ` +
-      'Use another connector name for the new shape, go back to the old definition, or drop what is stored: ' +
-      `connector-sync reset ${connector}/${table.entity} --data --yes`,
-    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity: table.entity } },
-  );
 }

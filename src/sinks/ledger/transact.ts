@@ -1,6 +1,6 @@
 import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
+import { fencedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { RecordStore, WriteStamp } from './record-store.ts';
@@ -76,7 +76,7 @@ export async function inRun<Result>(
 ): Promise<Result> {
   const current = held.run;
   if (current === null || current.run !== run) {
-    throw fenced(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
+    throw fencedError(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
   }
   try {
     return await inTransaction(ledger, run, (stamp) => {
@@ -91,12 +91,5 @@ export async function inRun<Result>(
 
 export function checkEpoch(ledger: Ledger, held: HeldConnector): void {
   const epoch = ledger.connectors.epoch(held.connector);
-  if (epoch !== held.epoch) throw fenced(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
-}
-
-function fenced(held: HeldConnector, why: string): SyncError {
-  return new SyncError(
-    `Writing as holder of connector "${held.connector}" was refused: ${why}. End this run; a newer one goes on.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector: held.connector, epoch: held.epoch } },
-  );
+  if (epoch !== held.epoch) throw fencedError(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
 }

@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
-import { tableName, type TablePlace } from '../ledger/record-store.ts';
-import { columnsMissingIn } from '../ledger/tables.ts';
+import type { TablePlace } from '../ledger/record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
+import { columnsMissingIn } from '../decisions/stored-table.ts';
 import { fillFromExtra, sqlType } from './fill-columns.ts';
 import { quoted } from './quoted.ts';
 

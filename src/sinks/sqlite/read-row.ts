@@ -1,8 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { type ColumnValue, keyTextOf } from '../../core/records.ts';
-import { keyPartsOf } from '../ledger/key-text.ts';
-import { tableName, type HomedRow, type ReadRow, type RowReader } from '../ledger/record-store.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { HomedRow, ReadRow, RowReader } from '../ledger/record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import { quoted } from './quoted.ts';
 import { liveRowsSql } from './sqlite-table.ts';
 

@@ -2,17 +2,11 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import { type ColumnValue, type EntityTable, type PreparedRecord, keyTextOf } from '../../core/records.ts';
-import { keyPartsOf } from '../ledger/key-text.ts';
-import {
-  type HomedRow,
-  type KeyedRow,
-  type RecordTable,
-  type StoredRow,
-  type TablePlace,
-  type WriteStamp,
-  tableName,
-} from '../ledger/record-store.ts';
-import { columnsMissingIn } from '../ledger/tables.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { HomedRow, KeyedRow, RecordTable, TablePlace, WriteStamp } from '../ledger/record-store.ts';
+import type { StoredRow } from '../decisions/meet-record.ts';
+import { tableName } from '../decisions/stored-table.ts';
+import { columnsMissingIn } from '../decisions/stored-table.ts';
 import { homeIndexName } from './ensure-table.ts';
 import { quoted } from './quoted.ts';
 

@@ -1,15 +1,12 @@
 import type Database from 'better-sqlite3';
-import { instant, type Instant } from '../../../core/clock.ts';
+import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { firstHourOfDay, hourOf } from '../../decisions/last-day.ts';
 
 export interface DayChanges {
   readonly added: number;
   readonly deleted: number;
 }
-
-const dayMs = 24 * 60 * 60 * 1_000;
-/** `2026-03-01T10` */
-const hourLength = 13;
 
 /**
  * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
@@ -53,16 +50,8 @@ export function prepareDayAccount(db: Database.Database) {
       if (rows > 0) remove.run(connector, entity, hourOf(now), rows);
     },
     within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
-      within.get(connector, entity, windowStart(now)) ?? { added: 0, deleted: 0 },
+      within.get(connector, entity, firstHourOfDay(now)) ?? { added: 0, deleted: 0 },
     /** Drops what is older than the window. */
-    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, windowStart(now)),
+    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, firstHourOfDay(now)),
   };
-}
-
-function hourOf(at: Instant): string {
-  return at.slice(0, hourLength);
-}
-
-function windowStart(now: Instant): string {
-  return hourOf(instant(Date.parse(now) - dayMs));
 }

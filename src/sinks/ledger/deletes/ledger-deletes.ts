@@ -1,12 +1,13 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../core/records.ts';
-import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
+import { weighRows } from '../../decisions/last-day.ts';
+import { countMissing } from '../../decisions/missing-rows.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
-import { parseParams } from '../ledger-json.ts';
+import { parseParams } from '../../stored-json.ts';
 import type { Commit, Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
-import { storeRecords } from '../store-rows.ts';
+import { storeRows } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
 import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-statements.ts';
@@ -191,6 +192,6 @@ function keepRow(
   // A record of another key would land in another row than the one that was asked for.
   if (record === null || record.keyText !== keyText) return noCounts;
   // Leaves the seen rows alone: no walk has met the record.
-  const showing = { isInsertOnly: false, home: null, markSeen: () => false };
-  return { ...noCounts, fetched: 1, ...storeRecords(commit, { entity, records: [record] }, showing) };
+  const showing = { isInsertOnly: false, home: null, countsAsSeen: false };
+  return { ...noCounts, fetched: 1, ...storeRows(commit, { entity, records: [record] }, showing) };
 }

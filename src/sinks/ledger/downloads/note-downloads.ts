@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
-import { writeJson } from '../json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 
 interface Noted {
   readonly params: string;

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FailedFile, FileStatus } from '../../ledger-reader.ts';
-import { parseFileFailure, parseParams } from '../ledger-json.ts';
+import { parseFileFailure, parseParams } from '../../stored-json.ts';
 import { versionOf } from '../read-operations.ts';
 
 export interface EntityFiles extends FileStatus {

@@ -1,22 +1,14 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { FieldDrift, JsonType } from '../../../core/records.ts';
+import type { FieldDrift } from '../../../core/records.ts';
+import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
 import type { WriteStamp } from '../record-store.ts';
-
-/** One row of `_sync_drift`. */
-export interface StoredDrift {
-  readonly field: string;
-  readonly kind: FieldDrift['kind'];
-  readonly type: JsonType;
-  /** 1: only in quarantined records so far. */
-  readonly isRefused: 0 | 1;
-}
 
 /** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
 export type DriftRows = ReturnType<typeof prepareDriftRows>;
 
-export function prepareDriftRows(db: Database.Database) {
-  const of = db.prepare<[string, string], StoredDrift>(
+function prepareDriftRows(db: Database.Database) {
+  const of = db.prepare<[string, string], Omit<NotedDrift, 'isRefused'> & { readonly isRefused: 0 | 1 }>(
     `SELECT field, kind, type, is_refused AS isRefused FROM _sync_drift WHERE connector = ? AND entity = ?
      ORDER BY field, kind, first_seen_at, type`,
   );
@@ -26,26 +18,19 @@ export function prepareDriftRows(db: Database.Database) {
      ON CONFLICT DO UPDATE SET is_refused = min(is_refused, excluded.is_refused)`,
   );
   return {
-    of: (connector: ConnectorName, entity: EntityName): readonly StoredDrift[] => of.all(connector, entity),
-    /** Notes one; accepted once, it is never a refused one again. */
+    of: (connector: ConnectorName, entity: EntityName): readonly NotedDrift[] =>
+      of.all(connector, entity).map((one) => ({ ...one, isRefused: one.isRefused === 1 })),
     add: (
       connector: ConnectorName,
       entity: EntityName,
-      { field, kind, type, isRefused }: StoredDrift,
+      { field, kind, type, isRefused }: NotedDrift,
       { now, run }: WriteStamp,
-    ): void => void add.run(connector, entity, field, kind, type, now, run, isRefused),
+    ): void => void add.run(connector, entity, field, kind, type, now, run, isRefused ? 1 : 0),
   };
 }
 
-/** Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no ledger. */
-const maxFields = 200;
-export const otherFields = '*';
-
 /** What is noted of one entity, as the newest transactions left it. */
-interface Noted {
-  /** Text of field, kind and type -> whether it was only refused so far. */
-  readonly isRefusedByKey: Map<string, boolean>;
-  readonly fields: Set<string>;
+interface Noted extends DriftMemory {
   /** The run that looked: another one looks again, because the entity may have been reset between them. */
   readonly run: string;
   /** The transaction that added to it; whether it was committed is not known here. */
@@ -64,16 +49,8 @@ export function driftNoting(
   function notedOf(connector: ConnectorName, entity: EntityName, stamp: WriteStamp): Noted {
     const table = `${connector}/${entity}`;
     const known = notedByTable.get(table);
-    const isCurrent =
-      known?.run === stamp.run && (known.addedBy === null || known.addedBy === stamp) ? known : null;
-    if (isCurrent !== null) return isCurrent;
-    const stored = rows.of(connector, entity);
-    const noted: Noted = {
-      isRefusedByKey: new Map(stored.map((one) => [keyOf(one), one.isRefused === 1])),
-      fields: new Set(stored.map(({ field }) => field)),
-      run: stamp.run,
-      addedBy: null,
-    };
+    if (known?.run === stamp.run && (known.addedBy === null || known.addedBy === stamp)) return known;
+    const noted = { ...rememberDrift(rows.of(connector, entity)), run: stamp.run, addedBy: null };
     notedByTable.set(table, noted);
     return noted;
   }
@@ -81,35 +58,16 @@ export function driftNoting(
   return (connector, drift, stamp) => {
     for (const one of drift) {
       const noted = notedOf(connector, one.entity, stamp);
-      const isNamed = noted.fields.has(one.field) || noted.fields.size < maxFields;
-      const named: StoredDrift = {
-        field: isNamed ? one.field : otherFields,
-        kind: one.kind,
-        type: one.type,
-        isRefused: one.isRefused === true ? 1 : 0,
-      };
-      const key = keyOf(named);
-      const wasRefused = noted.isRefusedByKey.get(key);
-      if (wasRefused === false || (wasRefused === true && named.isRefused === 1)) continue;
-      rows.add(connector, one.entity, named, stamp);
-      noted.isRefusedByKey.set(key, named.isRefused === 1);
-      noted.fields.add(named.field);
+      const news = newsOf(noted, one);
+      if (news === null) continue;
       noted.addedBy = stamp;
+      rows.add(connector, one.entity, news, stamp);
     }
   };
 }
 
-function keyOf({ field, kind, type }: Pick<StoredDrift, 'field' | 'kind' | 'type'>): string {
-  return `${kind} ${type} ${field}`;
-}
-
 /** `_sync_drift`, with a memory of what it holds. */
-export interface DriftNotes extends Pick<DriftRows, 'of'> {
-  /** Notes a page's drift, inside the transaction that stores the page. */
-  note(connector: ConnectorName, drift: readonly FieldDrift[], stamp: WriteStamp): void;
-}
-
-export function prepareDrift(db: Database.Database): DriftNotes {
+export function prepareDrift(db: Database.Database) {
   const rows = prepareDriftRows(db);
-  return { of: (connector, entity) => rows.of(connector, entity), note: driftNoting(rows) };
+  return { of: rows.of, note: driftNoting(rows) };
 }

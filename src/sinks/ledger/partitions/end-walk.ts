@@ -1,9 +1,9 @@
-import * as z from 'zod';
 import type { EntityName } from '../../../core/names.ts';
 import { concludeWalk, weakestAbsence } from '../../decisions/conclude-walk.ts';
-import { proofKinds, type PageLength, type Seal, type WalkFailure } from '../../partition.ts';
+import type { PageLength, Seal, WalkFailure } from '../../partition.ts';
 import type { UnsealedWalk } from '../../sink.ts';
-import { readJson, writeJson } from '../json-text.ts';
+import { parseProof } from '../../stored-json.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { Commit } from '../ledger.ts';
 import type { PartitionRow } from './read-partitions.ts';
 
@@ -55,8 +55,6 @@ export function unsealEarlyEnds(
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return {
     due: early.length,
-    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: storedProof.parse(readJson(proof)) })),
+    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })),
   };
 }
-
-const storedProof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });

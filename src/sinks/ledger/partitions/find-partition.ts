@@ -9,7 +9,7 @@ import {
   type ParentStanding,
 } from '../../decisions/becoming-due.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
-import { writeJson } from '../json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { inRun } from '../transact.ts';
 import type { Leftover } from './read-partitions.ts';

@@ -1,12 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
-import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import type { EndedWalk } from '../../decisions/conclude-walk.ts';
 import type { Absence, Partition, WalkMode } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
-import { parseDifferences, parseParams, parsePosition } from '../ledger-json.ts';
+import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import { prepareDeleteReads } from './read-for-deletes.ts';
 import { standing } from './states.ts';
 
@@ -104,11 +104,8 @@ export function preparePartitionReads(db: Database.Database) {
     /** Throws `SyncError` FENCED when the connector has no such partition (any more). */
     get: (connector: ConnectorName, id: number): PartitionRow => {
       const row = get.get(id, connector);
-      if (row !== undefined) return row;
-      throw new SyncError(
-        `Partition ${id} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
-        { code: 'FENCED', recovery: 'stop', context: { connector, partition: id } },
-      );
+      if (row === undefined) throw noPartitionError(connector, id);
+      return row;
     },
     /** What a chain still has to walk, deepest first, then in the order found; costs `limit` rows, however many are due. */
     deepest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>

@@ -55,7 +55,11 @@ function giveBackBelow({ ledger, held, current, stamp }: Commit, entity: EntityN
 function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): PageCounts {
   const { ledger, current } = commit;
   const before = current.tables.get(entity)?.table.find(record);
-  const stored = storeRows(commit, { entity, records: [record] }, false, null);
+  const stored = storeRows(
+    commit,
+    { entity, records: [record] },
+    { isInsertOnly: false, home: null, countsAsSeen: true },
+  );
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
   ledger.counts.add(current.run, entity, counts);

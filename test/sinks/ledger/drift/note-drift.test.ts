@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../../src/core/names.ts';
 import type { FieldDrift } from '../../../../src/core/records.ts';
-import type { DriftRows, StoredDrift } from '../../../../src/sinks/ledger/drift/note-drift.ts';
+import type { NotedDrift } from '../../../../src/sinks/decisions/drift-columns.ts';
+import type { DriftRows } from '../../../../src/sinks/ledger/drift/note-drift.ts';
 import { driftNoting } from '../../../../src/sinks/ledger/drift/note-drift.ts';
 import type { WriteStamp } from '../../../../src/sinks/ledger/record-store.ts';
 
@@ -17,7 +18,7 @@ const nick: FieldDrift = {
 const stampOf = (run: string): WriteStamp => ({ run: run as RunId, now: '', nextSeq: () => 0 });
 
 function countingRows() {
-  const stored: StoredDrift[] = [];
+  const stored: NotedDrift[] = [];
   const statements = { reads: 0, writes: 0 };
   const rows: DriftRows = {
     of: () => {

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import type { JsonValue } from '../../../src/core/json.ts';
-import { readJson, writeJson } from '../../../src/sinks/ledger/json-text.ts';
+import type { JsonValue } from '../../src/core/json.ts';
+import { readJson, writeJson } from '../../src/core/json-text.ts';
 
 it('writes equal values as equal texts, whatever the order of their members', () => {
   expect(writeJson({ b: [1, { d: null, c: true }], a: 'x' })).toBe('{"a":"x","b":[1,{"c":true,"d":null}]}');

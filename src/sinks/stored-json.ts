@@ -1,14 +1,15 @@
 import * as z from 'zod';
-import type { Params } from '../../core/records.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { SyncError } from '../../core/errors.ts';
-import type { FileFailure } from '../files.ts';
-import type { Position, WalkFailure } from '../partition.ts';
-import type { RunReport } from '../run-report.ts';
-import type { Holder } from '../lease.ts';
-import { readJson } from './json-text.ts';
+import type { Column, Params } from '../core/records.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { SyncError } from '../core/errors.ts';
+import type { FileFailure } from './files.ts';
+import { proofKinds, type Position, type Proof, type WalkFailure } from './partition.ts';
+import type { RunReport } from './run-report.ts';
+import type { Holder } from './lease.ts';
+import { readJson, writeJson } from '../core/json-text.ts';
 
-/** JSON columns of the ledger, read back. Each throws `SyncError` SINK_FAILED when the text is not what was written. */
+/* JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not what was written. */
+
 export function parseHolder(text: string): Holder {
   return check(holder, text, 'who held a connector');
 }
@@ -53,10 +54,49 @@ export function parsePosition(text: string): Position {
   return value as Position;
 }
 
+const maxPositionBytes = 64 * 1024;
+
+/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
+export function writePosition(position: Position): string {
+  const text = writeJson(position);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxPositionBytes) {
+    throw new SyncError(
+      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
+      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
+    );
+  }
+  return text;
+}
+
+export function parseProof(text: string): Proof {
+  return check(proof, text, 'the proof of a walk');
+}
+
 export function parseDifferences(text: string): readonly number[] {
   return check(z.array(z.number()), text, 'how far a clock is behind');
 }
 
+/** The columns of a table. */
+export function writeColumns(columns: readonly Column[]): string {
+  return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
+}
+
+export function parseColumns(text: string): readonly Column[] {
+  return check(columnList, text, 'the columns of a table');
+}
+
+export function parseNames(text: string): readonly string[] {
+  return check(z.array(z.string()), text, 'a list of names');
+}
+
+const proof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
+const columnList = z.array(
+  z.object({
+    name: z.string(),
+    type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']),
+  }),
+);
 const holder = z.object({
   pid: z.number(),
   host: z.string(),

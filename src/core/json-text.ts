@@ -1,4 +1,5 @@
-import type { JsonValue } from '../../core/json.ts';
+import type { JsonValue } from './json.ts';
+import type { ColumnValue } from './records.ts';
 
 /**
  * Canonical JSON text: object keys sorted, no spaces, bigints as digits. Two values are equal when their texts are.
@@ -52,4 +53,22 @@ function markAbsentFrom(text: string): string {
     mark += mark;
   }
   return mark;
+}
+
+/** The parts of a key's text (`keyTextOf`) as columns hold them; null for a text that is no key of `length` parts. */
+export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
+  let parts: unknown;
+  try {
+    parts = readJson(keyText);
+  } catch {
+    // Keys come from the command line too: a text that is no JSON is no key.
+    return null;
+  }
+  return Array.isArray(parts) && parts.length === length && parts.every(isColumnValue) ? parts : null;
+}
+
+function isColumnValue(value: unknown): value is ColumnValue {
+  return (
+    value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+  );
 }
