@@ -11,7 +11,7 @@ import { storeRows } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
 import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-statements.ts';
-import { sweepRows } from './sweep-rows.ts';
+import { suspectParents, sweepRows } from './sweep-rows.ts';
 
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */
 export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
@@ -34,20 +34,6 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
     tombstoneOrphans: async (lease, run, limit) =>
       inLease(lease, run, (commit) => deleteOrphans(commit, limit)),
   };
-}
-
-function suspectParents(
-  { ledger, held: { connector }, current, stamp }: Commit,
-  confirmable: readonly EntityName[],
-): void {
-  const { origin, run, tables, seen } = current;
-  for (const { parentEntity: entity, parentKey } of ledger.partitions.notFoundBelow.all(connector, run)) {
-    const parent = tables.get(entity)?.table.rowOf(parentKey);
-    if (parent === undefined || parent.deletedAt !== null || parent.home === null) continue;
-    if (!confirmable.includes(entity) || seen.has(entity, parent.row)) continue;
-    const { row, home: partition } = parent;
-    ledger.missing.suspect.run({ connector, entity, row, partition, origin, since: stamp.now });
-  }
 }
 
 const rowsAtOnce = 1_000;
