@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod';
-import { defaultTimings } from '../src/jobs/worker-timings.ts';
+import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { schemaSql } from '../src/sinks/ledger/schema.ts';
 import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';

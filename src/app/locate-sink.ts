@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import type { ServedSink } from '../jobs/served-sink.ts';
+import type { ServedSink } from '../jobs/worker-context.ts';
 import type { SinkSettings } from '../settings/settings.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 

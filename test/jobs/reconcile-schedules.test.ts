@@ -5,8 +5,7 @@ import { beginClaim, type ScheduleClaim } from '../../src/jobs/claim-schedules.t
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
-import type { RunConnector } from '../../src/jobs/worker-context.ts';
-import type { LastRun } from '../../src/jobs/worker-ledger.ts';
+import type { LastRun, RunConnector } from '../../src/jobs/worker-context.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
   emptyLedger,

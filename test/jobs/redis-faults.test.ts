@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Redis } from 'ioredis';
 import { addSync } from '../../src/jobs/add-job.ts';
-import type { LastRun } from '../../src/jobs/worker-ledger.ts';
+import type { LastRun } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,

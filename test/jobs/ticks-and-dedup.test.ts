@@ -207,7 +207,7 @@ function ticksOf(schedules: Schedules): {
     connectors: connectorsOf(schedules),
     sinks: [warehouse],
     ledger: emptyLedger,
-    retryDelayMs: 100,
+    timings: { retryDelayMs: 100 },
     stopping: stopping.signal,
     onError: (error) => errors.add(error.message),
     clock,

@@ -2,13 +2,16 @@ import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import { isConnectorName, type ConnectorName, type RunId } from '../../src/core/names.ts';
 import { Secret } from '../../src/core/secret.ts';
-import type { JobLog } from '../../src/jobs/job-log.ts';
 import { openQueues, type Queues } from '../../src/jobs/open-queues.ts';
-import type { RunConnector, RunResult } from '../../src/jobs/worker-context.ts';
-import type { ServedSink } from '../../src/jobs/served-sink.ts';
+import type {
+  JobLog,
+  LastRun,
+  RunConnector,
+  RunResult,
+  ServedSink,
+  WorkerEvent,
+} from '../../src/jobs/worker-context.ts';
 import { startWorker, type RunningWorker, type WorkerOptions } from '../../src/jobs/start-worker.ts';
-import type { WorkerEvent } from '../../src/jobs/worker-event.ts';
-import type { LastRun } from '../../src/jobs/worker-ledger.ts';
 import type { Schedule, Settings } from '../../src/settings/settings.ts';
 import { startRedis, type PrivateRedis, type RedisOptions } from '../support/redis.ts';
 

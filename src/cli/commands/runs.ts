@@ -1,3 +1,4 @@
+import { slept } from '../../core/clock.ts';
 import type { Command } from 'commander';
 import { noCounts, addCounts } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -127,7 +128,7 @@ async function followRuns(context: CommandContext, settings: LocalSettings): Pro
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
   let known = statesOf(await newestRuns(settings, new Map()));
-  while (await isOver(clock.sleep(everyMs, signal))) {
+  while (await slept(clock, everyMs, signal)) {
     const runs = await newestRuns(settings, known);
     for (const { change, run } of changesSince(known, runs)) {
       terminal.printJson({ change, run });
@@ -136,14 +137,6 @@ async function followRuns(context: CommandContext, settings: LocalSettings): Pro
     known = new Map([...known, ...statesOf(runs)]);
   }
   return exitCodes.ok;
-}
-
-/** False: interrupted. */
-function isOver(slept: Promise<void>): Promise<boolean> {
-  return slept.then(
-    () => true,
-    () => false,
-  );
 }
 
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join, relative, resolve } from 'node:path';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
-import type { WorkerEvent } from '../../jobs/worker-event.ts';
+import type { WorkerEvent } from '../../jobs/worker-context.ts';
 import { maxSampleRevision } from '../../sample/revisions.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../output/about-time.ts';

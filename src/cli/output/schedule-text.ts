@@ -3,7 +3,7 @@ import { formatDuration } from '../../settings/parse-unit.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Backlog } from '../../jobs/backlog.ts';
+import type { Backlog } from '../../jobs/worker-state.ts';
 import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { comingUp, longAgo } from './about-time.ts';
 import { textTable } from './text-table.ts';

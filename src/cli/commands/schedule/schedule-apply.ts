@@ -1,6 +1,6 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { Queues } from '../../../jobs/open-queues.ts';
-import type { ServedSink } from '../../../jobs/served-sink.ts';
+import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';

@@ -1,7 +1,6 @@
 import { hasCode } from '../../../core/errors.ts';
-import type { Backlog } from '../../../jobs/backlog.ts';
-import type { FailedJob } from '../../../jobs/newest-failures.ts';
-import type { Queues } from '../../../jobs/open-queues.ts';
+import type { Backlog } from '../../../jobs/worker-state.ts';
+import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../output/about-time.ts';
