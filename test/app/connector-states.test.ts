@@ -1,4 +1,5 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { openServedLedgers } from '../../src/app/open-served-ledgers.ts';
 import { overviewOf, readOverviews } from '../../src/app/connector-states.ts';
 import { systemClock } from '../../src/core/clock.ts';
@@ -6,15 +7,9 @@ import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { Bench, identity, report, type SinkKind } from '../contracts/sink/fixture.ts';
-import { makeCliFolder, writeCliConfig, type CliFolder } from '../support/cli-config.ts';
+import { writeCliConfig } from '../support/cli-config.ts';
 
-let folder: CliFolder;
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-afterEach(() => folder[Symbol.asyncDispose]());
-
-it('takes the newest sync for what was due last, whatever other runs came after it', async () => {
+it('takes the newest sync for what was due last, whatever other runs came after it', async ({ folder }) => {
   const file = await writeCliConfig(folder, 'http://127.0.0.1:9');
   const settings = loadSettings({ file, env: { SECRET: 'secret' } });
   const name = 'newsletter' as ConnectorName;
@@ -44,7 +39,9 @@ it('takes the newest sync for what was due last, whatever other runs came after 
   expect(await ledgers.ledger.lastRun(name)).toMatchObject({ run: 's1', state: 'ok' });
 });
 
-it('tells how connectors stand anew when another process has written, and reads nothing again else', async () => {
+it('tells how connectors stand anew when another process has written, and reads nothing again else', async ({
+  folder,
+}) => {
   const file = await writeCliConfig(folder, 'http://127.0.0.1:9');
   const settings = loadSettings({ file, env: { SECRET: 'secret' } });
   const connectors = [...settings.connectors.values()];

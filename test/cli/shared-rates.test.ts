@@ -1,35 +1,27 @@
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
 
 const password = 'redis-password-of-this-test';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startCliService();
 });
 
-afterEach(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => service.close());
 
 async function sync(redis: string): Promise<CliResult> {
   const config = await writeCliConfig(folder, service.url, { usesRedis: true });
   return await callCli(['sync', 'wiki', '--select', 'users', '--config', config, '--json'], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret, REDIS: redis },
   });
 }

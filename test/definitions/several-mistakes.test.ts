@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { formatProblem } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
@@ -15,8 +15,8 @@ const notes = readFileSync(path.join(builtInDefinitionsFolder, 'workspace-notes.
 const trackerData: unknown = JSON.parse(JSON.stringify(parseYaml('tracker', tracker).data));
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('mistakes');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('a definition with mistakes of several kinds', () => {

@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import {
   builtInDefinitionsFolder,
   findDefinitions,
   loadDefinitions,
 } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const text = `
 name: shelves
@@ -40,8 +40,8 @@ entities:
 `;
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('store');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('what a definition says about its store, its files and its credentials', () => {

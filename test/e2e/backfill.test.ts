@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
@@ -43,17 +43,14 @@ const hiding = (account: SampleAccount): SampleAccount => ({
   },
 });
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'backfill-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startSampleService('small', { latencyMs: 10, wrap: hiding });
   isHiding = false;
   memberCalls = 0;
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 interface Ended {
   readonly code: number | null;

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { ApiError } from '../../src/service/api-error.ts';
 import type { Service } from '../../src/service/start-service.ts';
@@ -21,7 +21,6 @@ const requestsPerSecond = 10;
 const retryAfterS = 2;
 const names = ['wiki-a', 'wiki-b', 'wiki-c', 'wiki-d'];
 
-let folder: string;
 let redis: PrivateRedis;
 let service: Service;
 const arrivals: Arrival[] = [];
@@ -29,8 +28,7 @@ let throttleAtMs = Number.POSITIVE_INFINITY;
 let throttledAtMs: number | null = null;
 const workers: WorkerProcess[] = [];
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'four-workers-'));
+it.beforeEach(async ({ folder }) => {
   redis = await startRedis();
   service = await serveSamples({
     port: 0,
@@ -78,10 +76,11 @@ afterEach(async () => {
   await Promise.all(workers.map(({ ended }) => ended));
   await service.close();
   await redis.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
-it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async () => {
+it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async ({
+  folder,
+}) => {
   const world = {
     config: path.join(folder, 'config.yaml'),
     env: { TEST_SECRET: testCredentials.clientSecret, TEST_REDIS: redis.url },

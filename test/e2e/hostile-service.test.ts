@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
@@ -24,13 +25,12 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 import { startSeed } from '../support/trials.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('hostile');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 /** Limits that let a stall be noticed within the test. */

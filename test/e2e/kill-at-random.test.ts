@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import {
   builtInDefinition,
@@ -22,12 +22,10 @@ const concurrency = 4;
 /** Of one walk: four received and not yet stored, one asked for. */
 const pagesInFlight = 5;
 
-let folder: string;
 let service: Service;
 let calls = 0;
 
 beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'kill-'));
   calls = 0;
   service = await startSampleService('small', {
     latencyMs: 3,
@@ -41,13 +39,12 @@ beforeEach(async () => {
   });
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
-  it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async () => {
+  it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async ({
+    folder,
+  }) => {
     const random = seededRandom(seed);
     const config = path.join(folder, 'config.yaml');
     const { path: file, directory } = { path: undefined, directory: undefined, ...sink.options(folder) };

@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { instant } from '../../src/core/clock.ts';
 import type { OnRunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -10,14 +11,13 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('pause');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const lists = Array.from({ length: 8 }, (_, index): JsonObject => ({ id: `list-${index}` }));

@@ -1,6 +1,7 @@
 import { readdirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -11,13 +12,12 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const hourMs = 60 * 60 * 1000;
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('runs');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const page = (rows: readonly JsonObject[], call: HostileCall, cap = 1000): Reply => {

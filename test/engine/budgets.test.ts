@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { systemClock, type Clock } from '../../src/core/clock.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { Service } from '../../src/service/start-service.ts';
@@ -16,14 +14,11 @@ const { sqlite } = sampleSinks;
 
 let folder: string;
 let service: Service;
-beforeEach(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'connector-sync-budget-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startSampleService('tiny');
 });
-afterEach(async () => {
-  await service.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 function sync(more: Partial<SyncOnce>): Promise<RunReport> {
   return syncOnce({

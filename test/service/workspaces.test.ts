@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { apiClient, textIn, tokenFor, type ApiClient } from './api-client.ts';
 import { credentials, object, objects, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
 
@@ -116,34 +114,30 @@ describe('changing a workspace', () => {
     expect((await api.execute('mail-1', list)).status).toBe(200);
   });
 
-  it('drops the indexed stores without cache_enabled, and fills them again with it', async () => {
+  it('drops the indexed stores without cache_enabled, and fills them again with it', async ({
+    folder: data,
+  }) => {
     await api.service.close();
-    const data = await mkdtemp(join(tmpdir(), 'service-'));
-    try {
-      await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
-      const { signal } = new AbortController();
-      const search = { entity: 'lists', action: 'search', params: { query: {} } };
-      const readiness = async (): Promise<unknown> => {
-        const { body } = await client.get(`${connectors}/mail-1/inspect`);
-        return object(body['context_store_readiness'])['readiness'];
-      };
+    await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
+    const { signal } = new AbortController();
+    const search = { entity: 'lists', action: 'search', params: { query: {} } };
+    const readiness = async (): Promise<unknown> => {
+      const { body } = await client.get(`${connectors}/mail-1/inspect`);
+      return object(body['context_store_readiness'])['readiness'];
+    };
+    await api.service.stores.searchable('mail-1', signal);
+    expect((await api.execute('mail-1', search)).status).toBe(200);
+    const id = await idOf('default');
+    for (const [off, on] of [
+      [{ cache_enabled: false }, { cache_enabled: true }],
+      [{ status: 'inactive' }, { status: 'active' }],
+    ] as const) {
+      await client.put(`${workspaces}/${id}`, off);
+      expect(await readiness()).toBe('Loading');
+      expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
+      await client.put(`${workspaces}/${id}`, on);
       await api.service.stores.searchable('mail-1', signal);
       expect((await api.execute('mail-1', search)).status).toBe(200);
-      const id = await idOf('default');
-      for (const [off, on] of [
-        [{ cache_enabled: false }, { cache_enabled: true }],
-        [{ status: 'inactive' }, { status: 'active' }],
-      ] as const) {
-        await client.put(`${workspaces}/${id}`, off);
-        expect(await readiness()).toBe('Loading');
-        expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
-        await client.put(`${workspaces}/${id}`, on);
-        await api.service.stores.searchable('mail-1', signal);
-        expect((await api.execute('mail-1', search)).status).toBe(200);
-      }
-    } finally {
-      await api.service.close();
-      await rm(data, { recursive: true });
     }
   });
 });

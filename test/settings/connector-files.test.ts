@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
-import { makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from './write-config.ts';
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 const base = `api: { baseUrl: "https://api.example.test", clientId: me, clientSecret: "\${SECRET}" }

@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from './write-config.ts';
 
 const example = fileURLToPath(new URL('../../config/connector-sync.example.yaml', import.meta.url));
 const exampleEnv = {
@@ -18,11 +18,8 @@ const exampleEnv = {
 };
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('loading settings', () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { describe, expect } from 'vitest';
+import { goodConfig, it, type ConfigFolder } from './write-config.ts';
 
 const tracker = readFileSync(
   fileURLToPath(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url)),
@@ -9,11 +9,8 @@ const tracker = readFileSync(
 );
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('a config file with mistakes of several kinds', () => {

@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import type { Settings } from '../../src/settings/settings.ts';
+import { it as itWithFolder } from '../support/it.ts';
 
 /** A config file that nothing is wrong with; tests break one part of it. */
 export const goodConfig = `api:
@@ -27,11 +27,12 @@ export interface ConfigFolder {
   readonly load: (text: string) => Settings;
   /** Problems as people read them, without the file's name. */
   readonly problems: (text: string) => readonly string[];
-  readonly remove: () => void;
 }
 
-export function makeConfigFolder(): ConfigFolder {
-  const folder = mkdtempSync(path.join(tmpdir(), 'settings-'));
+/** `it` with such a folder. */
+export const it = itWithFolder.extend('configs', ({ folder }) => configFolder(folder));
+
+function configFolder(folder: string): ConfigFolder {
   const env: Record<string, string | undefined> = { SECRET: 'hush' };
   const write = (name: string, text: string, mode = 0o600): string => {
     const file = path.join(folder, name);
@@ -51,5 +52,5 @@ export function makeConfigFolder(): ConfigFolder {
     }
     return [];
   };
-  return { path: folder, env, write, load, problems, remove: () => rmSync(folder, { recursive: true }) };
+  return { path: folder, env, write, load, problems };
 }

@@ -1,7 +1,7 @@
-import { mkdtempSync, readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../src/core/clock.ts';
 import { shareSinks } from '../../src/sinks/share-sinks.ts';
@@ -9,10 +9,9 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 
 const never = new AbortController().signal;
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'shared-sinks-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** How often this process has the file open; Linux tells. */
 function opened(file: string): number {

@@ -1,6 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { openServiceState, type ServiceStateOptions } from '../../../src/service/state/open-service-state.ts';
 import type { Application, Principal, ServiceState } from '../../../src/service/state/service-state.ts';
 
@@ -16,12 +13,6 @@ export function manualClock() {
       time += ms;
     },
   };
-}
-
-/** A folder for one test. */
-export function temporaryFolder(): { readonly path: string } & Disposable {
-  const path = mkdtempSync(join(tmpdir(), 'connector-sync-state-'));
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
 export function openTestState(options: Partial<ServiceStateOptions> = {}): ServiceState {

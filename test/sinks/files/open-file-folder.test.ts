@@ -5,7 +5,6 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -14,9 +13,9 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../src/core/names.ts';
 import { openFileFolder } from '../../../src/sinks/files/open-file-folder.ts';
@@ -26,13 +25,12 @@ const entity = 'attachments' as EntityName;
 const keyText = '["a1"]';
 let folder = '';
 let mounted: string | null = null;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'file-folder-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(() => {
   if (mounted !== null) execFileSync('umount', [mounted]);
   mounted = null;
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const open = (directory = join(folder, 'files')): FileFolder =>

@@ -1,9 +1,9 @@
 import type * as Fs from 'node:fs';
-import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
+import { it } from '../../support/it.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
@@ -54,13 +54,12 @@ vi.mock('node:fs', async (importOriginal) => {
 });
 
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'durability-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(() => {
   synced.listener = () => undefined;
   synced.onName = () => undefined;
-  rmSync(folder, { recursive: true });
 });
 
 function plan(run: Started['run']): RunPlan {

@@ -1,15 +1,7 @@
-import {
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
@@ -37,12 +29,11 @@ import {
 
 let folder = '';
 const sinks: Sink[] = [];
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'lost-lines-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(async () => {
   for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true });
 });
 
 async function open(): Promise<Sink> {

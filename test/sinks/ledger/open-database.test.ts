@@ -1,17 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'database-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 it.each([
