@@ -13,10 +13,7 @@ import { newWake, workPool } from './work-pool.ts';
 /** Received and not yet stored, over all walks: beyond it a walk stores its page before it asks for the next. */
 const maxInFlightBytes = 64 * 1024 * 1024;
 
-/**
- * Walks what is due, and then what nothing led to in this chain of runs. Resolves when every walk has stopped. Throws what the
- * sink refuses, and `SyncError` when the API stopped responding.
- */
+/** Walks what is due, then what nothing led to in this chain. Throws what the sink refuses, and `SyncError` when the API stopped responding. */
 export async function walkPhase(run: Run): Promise<void> {
   const { sink, lease, tally, ending, clock, onEvent, signal } = run;
   const commits = groupCommits(run);

@@ -49,10 +49,7 @@ export interface Standing {
   readonly restarts: number;
 }
 
-/**
- * What a walk notes beside its pagination's position, from its beginning on and through every kill: kept under these names in
- * the stored position.
- */
+/** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
 export interface WalkState {
   /** Records read so far. */
   readonly read: number;

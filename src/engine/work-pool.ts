@@ -17,10 +17,7 @@ export interface Wake {
   next(): Promise<void>;
 }
 
-/**
- * Works off what is there, at most `concurrency` items at a time: each keeps its place until it ends, and `next` says which one
- * starts then. Resolves when there is nothing more and nothing is open, or when it is over and all that was open has ended.
- */
+/** Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more, or it is over, and nothing is open. */
 export async function workPool<T extends { readonly id: number }>(
   pool: Pool<T>,
   wake: Wake = newWake(),

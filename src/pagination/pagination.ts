@@ -4,10 +4,7 @@ import type { Params } from '../core/records.ts';
 import type { PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { PageLengths } from './page-lengths.ts';
 
-/**
- * One style of pagination, with the rules of one entity's listing: all that depends on how pages follow one another. A new style is
- * one more of these objects, and one more kind in `Pagination` of the definitions.
- */
+/** One style of pagination: all that depends on how pages follow one another. */
 export interface PaginationStyle {
   /** Completeness rests on a fixed order of the records: whether the service keeps it is checked. */
   readonly restsOnOrder: boolean;
@@ -49,10 +46,7 @@ export interface UnreadableNext {
   readonly fault: string;
 }
 
-/**
- * How one kind of walk goes from page to page: pure, so that every rule can be tried without a server. A position is what the
- * ledger keeps; whatever a strategy needs to go on after a kill is in it.
- */
+/** How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its position. */
 export interface Pagination {
   /** The position of a walk that has read nothing. */
   begin(): Position;

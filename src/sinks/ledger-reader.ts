@@ -88,9 +88,7 @@ export interface PausedConnector extends Pause {
 
 export interface EntityFreshness {
   readonly entity: EntityName;
-  /**
-   * When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did.
-   */
+  /** When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did. */
   readonly asOf: Instant | null;
 }
 

@@ -16,10 +16,7 @@ export function accessSink(sink: SinkPlace): SinkAccess {
   }
 }
 
-/**
- * Opens a sink for writing, and makes it where there is none. The caller disposes it. Throws `SyncError` SINK_INCOMPATIBLE (something
- * else is there, or a newer version), SINK_FULL, SINK_FAILED; SINK_MOVED where another sink than `sinkId` is there, or none.
- */
+/** Opens a sink for writing, or makes it; the caller disposes it. Throws SINK_INCOMPATIBLE, SINK_FULL, SINK_FAILED, and SINK_MOVED where `sinkId` is not there. */
 export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durability'>): Promise<Sink> {
   const { durability, lockTimeoutMs } = options;
   return await accessSink(options).open({

@@ -46,10 +46,7 @@ export interface OpenHistory extends LedgerReader, AsyncDisposable {
   readonly sinkId: string;
 }
 
-/**
- * The ledger of one sink for a process that serves it for days. While the sink is lost (moved away, replaced, out of reach), it answers
- * with what was read last.
- */
+/** The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach) it answers with what was read last. */
 export interface ServedLedger extends AsyncDisposable {
   readonly sinkId: string;
   /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */

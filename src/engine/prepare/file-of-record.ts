@@ -9,10 +9,7 @@ const maxTextChars = 1_000;
 
 type FileOfRecord = (raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
 
-/**
- * Makes the function that finds out how a record's file is asked for and what the record says of it; null where the entity has no `download`. The
- * function gives null for a record without a value for one of its parameters: there is no file to ask for.
- */
+/** Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a parameter has no value: no file. */
 export function compileFileOfRecord(download: Action | null): FileOfRecord | null {
   const fields = download?.file ?? null;
   if (download === null || fields === null) return null;

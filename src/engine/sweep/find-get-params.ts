@@ -5,10 +5,7 @@ import { toParamValue } from '../../definitions/convert-value.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate } from '../../sinks/deletes.ts';
 
-/**
- * The parameters of the `get` that asks for a stored row: from its key, from what its partition fills in, from the
- * partition's own parameters. Null where the entity has no `get`, or where one of them is not to be had.
- */
+/** Parameters of the `get` for a stored row: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
 export function findGetParams(
   entity: Entity,
   { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,

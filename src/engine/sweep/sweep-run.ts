@@ -22,10 +22,7 @@ interface JudgedEntity extends DeleteVerdict {
   readonly missing: EntityMissing;
 }
 
-/**
- * Finds out what was deleted, after the walks. A backfill only adds records: what it does not meet says nothing. Where the run has ended early,
- * what earlier runs withheld is withheld still.
- */
+/** Finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
 export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
   if (plan.kind !== 'sync') return;

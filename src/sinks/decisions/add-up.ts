@@ -9,10 +9,7 @@ export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
 /** What records turned out to be. */
 export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
 
-/**
- * What became of a page's records, by entity: the walk's own comes first, what its records were exploded into follows. `stored`: of each of
- * `page.rows`, in their order. Throws `SyncError` ACCOUNTING unless every fetched record is accounted for.
- */
+/** What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError` ACCOUNTING unless all are accounted for. */
 export function countPage(
   page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'>,
   walked: EntityName,

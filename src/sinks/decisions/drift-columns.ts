@@ -62,10 +62,7 @@ export function knownDrift(
   return { evolved, fields: new Set(fields), misfits, isEstablished };
 }
 
-/**
- * The columns that an entity's undeclared fields could have: those whose name a definition could declare, that no column has
- * (without case), and whose values were all of one type. Integers and other numbers are numbers.
- */
+/** Columns for undeclared fields: those with a declarable name that no column has (without case), and values of one type. All numbers are one type. */
 export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns): readonly Column[] {
   const declared = new Set(table.declared.map(({ name }) => name.toLowerCase()));
   const storedType = new Map(table.stored.map(({ name, type }) => [name, type]));

@@ -27,10 +27,7 @@ export function agreesWithStored(
   return isFull && isWhole && withheld + pending === 0;
 }
 
-/**
- * The entities that were read whole, and whose walks they come from: rows made of an entity's elements come from its walks, and their
- * table stands behind the entity's in the plan. `tables` in the plan's order.
- */
+/** The entities that were read whole, and whose walks they come from: an exploded table stands behind its entity in `tables`, the plan's order. */
 export function readWhole(
   { entities }: Pick<RunReport, 'entities'>,
   tables: Iterable<EntityName>,

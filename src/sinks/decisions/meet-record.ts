@@ -25,10 +25,7 @@ export interface StoredRow {
   readonly home: number | null;
 }
 
-/**
- * Where a record is met that is stored already. `home`: in its home, or outside a walk. `new-home`: this partition becomes its home, as it has
- * none or is only being revived. `guest`: its home stays as long as that is live; if not, this partition becomes its home.
- */
+/** Where a stored record is met: in its `home` (or outside a walk), in what becomes its `new-home`, or as a `guest`, whose home stays while that is live. */
 export type MeetingPlace = 'home' | 'new-home' | 'guest';
 
 /** `partition` shows the record; null outside a walk. A `guest` alone does not count as met in its home. */

@@ -55,10 +55,7 @@ export type WhereRowIs =
       readonly leaves: readonly number[];
     };
 
-/**
- * A row that its home does not show any more lives where this chain has met it. Where the chain has met it nowhere, it may live in a place that the
- * chain has not walked in full; without such a place it is missing, and the walk that proves least says what else must agree.
- */
+/** A row that its home does not show lives where this chain has met it; else where it may still be found. Without such a place it is missing. */
 export function lookForRow(
   { home, otherPlaces, isSeen, changedAt }: LookedForRow,
   chain: LookingChain,
@@ -78,10 +75,7 @@ export function lookForRow(
   return { kind: 'missing', ...weakest(home, otherPlaces, chain), leaves };
 }
 
-/**
- * Whether something leads to the partition: then it is, or will be, walked. A root that this chain has not found is none of the settings'
- * any more; what lies below a record may wait for long to be found again, but not for longer than what nothing leads to is kept.
- */
+/** Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be found again, but not for ever. */
 export function isLedTo(
   place: Pick<Place, 'isLive' | 'isDue' | 'origin' | 'foundAt' | 'isBelowRecord'>,
   { origin, keepPartitionsSince }: LookingChain,

@@ -24,10 +24,7 @@ export interface EarlierRun {
   readonly progressAt: Instant;
 }
 
-/**
- * Whether a plan's run resumes the newest one, as far as the runs say: it was cut short, read the same things and got on lately.
- * It must also have work left.
- */
+/** Whether a plan's run may resume the newest one: it was cut short, reads the same and got on lately. Work must be left, too. */
 export function mayResume(newest: EarlierRun, plan: RunPlan, definitionHash: string): boolean {
   const wasCutShort =
     newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';

@@ -8,10 +8,7 @@ import { closedName, growingName } from './file-name.ts';
 
 const chunkBytes = 1024 * 1024;
 
-/**
- * A file has its final name, or the one that it grew under where the end of its run could not rename it. Another process may
- * rename it between the looks.
- */
+/** A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it between the looks. */
 export function findFile(
   directory: string,
   file: ListedFile,

@@ -13,10 +13,7 @@ export interface ChangeLine {
   readonly text: () => string;
 }
 
-/**
- * The committed lines of an entity's files in the order of their numbers, one at a time. `files` by their numbers. What lies behind a
- * file's committed length is not read. Throws `SyncError` SINK_FAILED for a file that is gone or holds less.
- */
+/** The committed lines of files (by their numbers), in order, one at a time. Throws `SyncError` SINK_FAILED for a file that is gone or holds less. */
 export function* readLines(directory: string, files: readonly ListedFile[]): Generator<ChangeLine> {
   for (const file of files) yield* readFile(directory, file);
 }

@@ -125,10 +125,7 @@ function cutFile(path: string, length: number): void {
   }
 }
 
-/**
- * After acquire's commit: files that the ledger does not know (their transaction never ended) go, closed ones get their
- * final name. Other names are not ours and stay. What fails here is done at the next acquire.
- */
+/** After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay. What fails is done at the next acquire. */
 export function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
   const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
   try {

@@ -17,10 +17,7 @@ import { inTransaction } from './transact.ts';
 /** No record is written outside a run, so no run stands beside one. */
 export const noRun = '' as RunId;
 
-/**
- * Takes the connector's lock, raises its epoch, repairs what a killed holder left and marks its runs `interrupted`.
- * Throws `ConnectorBusyError`, `IdentityChangedError`.
- */
+/** Takes the lock, raises the epoch, repairs what a killed holder left. Throws `ConnectorBusyError`, `IdentityChangedError`. */
 export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
   const { connector } = identity;
   const lock = lockConnector(ledger, connector);

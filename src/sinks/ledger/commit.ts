@@ -9,10 +9,7 @@ import type { PartitionRow } from './partitions/read-partitions.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
-/**
- * Stores whole pages in one transaction. A page committed a second time (after a crash, the engine asks for it again)
- * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
- */
+/** Stores whole pages in one transaction. A page committed again after a crash finds its rows and children known, and changes nothing. */
 export async function commitPages(
   ledger: Ledger,
   held: HeldConnector,

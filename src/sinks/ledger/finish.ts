@@ -10,10 +10,7 @@ import { standing } from './partitions/states.ts';
 import { dropSeen } from './seen-rows.ts';
 import { inRun } from './transact.ts';
 
-/**
- * Ends the run: closes what grew, stores the report, prunes. When the report's counts are not those of the ledger the
- * run is stored as `failed`, and `SyncError` ACCOUNTING is thrown.
- */
+/** Ends the run: closes what grew, stores the report, prunes. Throws ACCOUNTING, with the run stored as `failed`, where report and ledger differ. */
 export async function finishRun(
   ledger: Ledger,
   held: HeldConnector,
@@ -113,10 +110,7 @@ interface StalePartition {
   readonly isBelow: number;
 }
 
-/**
- * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
- * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
- */
+/** Forgets partitions that nothing has led to or read for long, and abandoned windows. What is due stays, and homes of rows below a record, which go with it. */
 function forgetPartitions(
   { db, transitions, places }: Ledger,
   { connector }: HeldConnector,

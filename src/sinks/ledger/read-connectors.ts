@@ -70,12 +70,7 @@ function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entit
 /** Versions before it know nothing of deletes and of backfills. */
 const firstWithDeletes = 3;
 
-/**
- * What `status` shows of each entity, in a file of that version. All connectors in one pass over the partitions: an index
- * would lead to their rows in random order, at ten times the cost. `isOne`: of the connector `:connector` alone, by the index,
- * for a file with many others. Listings inside a tree are passing work, not partitions
- * of their own, and so are windows of backfills: they are not counted, nor is what lies below records that are gone.
- */
+/** What `status` shows of each entity, without listings in trees, windows and what is below deleted records. All connectors in one pass: an index would cost ten times as much. `isOne`: of `:connector` alone, by the index. */
 function entityStatusSql(version: number, isOne: boolean): string {
   const knowsDeletes = version >= firstWithDeletes;
   const where = isOne ? 'WHERE connector = :connector' : '';

@@ -10,11 +10,7 @@ interface Of {
   readonly connector: ConnectorName;
 }
 
-/**
- * How all connectors stand. One statement for each kind of fact, whatever the number of connectors, and no report is read here:
- * SQLite takes the few numbers out of them. Statements are made for each question, as a file that is open for reading may be
- * migrated by another process.
- */
+/** How all connectors stand: one statement for each kind of fact, made for each question, as the file may be migrated meanwhile. SQLite takes the numbers out of reports. */
 export function readOverview(db: Database.Database): readonly ConnectorOverview[] {
   const version = versionOf(db);
   const identities = byConnector(

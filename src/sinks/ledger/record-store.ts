@@ -9,15 +9,9 @@ import type { StoredRow } from '../decisions/meet-record.ts';
  * exactly one of `settle` (it was committed) and `discard` (it was rolled back).
  */
 export interface RecordStore {
-  /**
-   * Repairs what a killed writer of this connector left behind. `hasLostRows`: rows that the ledger had acknowledged
-   * are gone (a power loss under durability `normal`): the ledger does not resume unfinished work, and has everything read again.
-   */
+  /** Repairs what a killed writer left. `hasLostRows`: acknowledged rows are gone (a power loss under durability `normal`): everything is read again. */
   recover(connector: ConnectorName): Recovered;
-  /**
-   * Before everything of these entities (null: of all) is read again, and outside a transaction: looks for what is damaged. The
-   * given function is called inside one: of what is damaged it keeps only what can be relied on, the rest counts as lost.
-   */
+  /** Before everything of these entities (null: of all) is read again: looks for damage. The given function, called in a transaction, keeps what is sound. */
   findDamage(
     connector: ConnectorName,
     entities: readonly EntityName[] | null,

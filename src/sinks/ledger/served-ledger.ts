@@ -22,10 +22,7 @@ export interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cac
   readonly place: string;
 }
 
-/**
- * A file sink's ledger, open for reading for as long as its file stays where it was. The file counts as back when it is there again, or
- * another one that holds the same sink (a restored backup). The sink must be there.
- */
+/** A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same sink (a backup), is there again. */
 export function openServedFile({ sinkId, place, ...options }: ServedFile): ServedLedger {
   const { file } = options;
   let state: State = { kind: 'open', db: openReadonlyDatabase(options) };

@@ -4,11 +4,7 @@ import { isBusy, lockedError } from './when-unlocked.ts';
 
 const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
 
-/**
- * Says what a failure of SQLite or of the file system means for the sink kept at `file`. A full disk and a writer that
- * holds the file are gone some day (`retry`); the rest somebody must mend.
- * `SyncError`s and programming errors are given back as they came.
- */
+/** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
 export function toSinkError(error: unknown, file: string): unknown {
   const code = storageCode(error);
   if (code === null || !(error instanceof Error)) return error;

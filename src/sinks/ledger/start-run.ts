@@ -14,10 +14,7 @@ import { boundScope, type WorkScope } from './partitions/read-partitions.ts';
 import { dropSeen, openSeenRows } from './seen-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
-/**
- * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
- * or starts afresh with the plan's roots.
- */
+/** Makes the plan's tables, then resumes the newest run of its window where that was left unfinished, or starts afresh from the plan's roots. */
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   held.run = null;
   const { connector } = held;

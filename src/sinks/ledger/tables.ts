@@ -83,10 +83,7 @@ export function prepareTables(db: Database.Database) {
       account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
     /** A full run has met every row, so adopted ones are those of the new address. */
     agreed: (connector: ConnectorName, entity: EntityName): void => void agreed.run(connector, entity),
-    /**
-     * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
-     * unless it began in the middle of one, because that one's first half is older.
-     */
+    /** The run's chain has read all of the entity, whose records come from walks of `walked`: it is as old as the chain, unless that began midway. */
     wasRead: (connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void =>
       void wasRead.run(run, connector, walked, connector, entity),
   };

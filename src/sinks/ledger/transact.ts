@@ -7,10 +7,7 @@ import type { RecordStore, WriteStamp } from './record-store.ts';
 import { toSinkError } from './sink-error.ts';
 import { isBusy, whenUnlocked } from './when-unlocked.ts';
 
-/**
- * Runs `work` in one IMMEDIATE transaction together with the record store: both keep everything or nothing.
- * IMMEDIATE, because a transaction that reads first and writes later fails at once when another one wrote in between.
- */
+/** One IMMEDIATE transaction with the record store: both keep everything or nothing. One that reads first and writes later would fail where another wrote in between. */
 export async function inTransaction<Result>(
   ledger: Ledger,
   run: RunId,
@@ -32,10 +29,7 @@ export async function inLedger<Result>(ledger: Ledger, work: () => Result): Prom
   return await immediately(ledger, work, null);
 }
 
-/**
- * Waits for the write lock only in front of the transaction: once it has begun, it is never tried again. Nothing else of this
- * process gets in between, because an attempt does not wait for anything.
- */
+/** Waits for the write lock only in front of the transaction: once begun, it is never tried again. */
 async function immediately<Result>(
   ledger: Ledger,
   work: () => Result,
@@ -64,10 +58,7 @@ async function immediately<Result>(
 /** `inRun` for what a lease holds. */
 export type InLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result) => Promise<Result>;
 
-/**
- * `inTransaction` for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
- * run that the lease is in.
- */
+/** `inTransaction` for a lease's holder. Throws FENCED when another holder has overtaken it, or when `run` is not the lease's run. */
 export async function inRun<Result>(
   ledger: Ledger,
   held: HeldConnector,

@@ -16,10 +16,7 @@ export const blockingMs = 250;
 export const defaultLockTimeoutMs = 60_000;
 const longestPauseMs = 250;
 
-/**
- * Tries `attempt` until the lock is free. It throws SQLite's own error where it has changed nothing because of a lock. The process works on between
- * the attempts. Throws `SyncError` SINK_FAILED after `lockTimeoutMs`, the signal's reason when it is aborted first.
- */
+/** Tries `attempt` until the lock is free, without blocking the process. Throws `SyncError` SINK_FAILED after `lockTimeoutMs`, the signal's reason when aborted. */
 export async function whenUnlocked<Result>(wait: LockWait, attempt: () => Result): Promise<Result> {
   const startedMs = performance.now();
   for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, longestPauseMs)) {

@@ -8,10 +8,7 @@ export interface DayChanges {
   readonly deleted: number;
 }
 
-/**
- * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
- * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
- */
+/** `_sync_hours`: rows that came and went in the last 24 hours, to the hour (up to 25 of them: a limit holds for every 24), so that the rows of a day ago need no look at them. */
 export function prepareDayAccount(db: Database.Database) {
   const begin = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',
@@ -31,10 +28,7 @@ export function prepareDayAccount(db: Database.Database) {
   );
   const prune = db.prepare<[string, string]>('DELETE FROM _sync_hours WHERE connector = ? AND hour < ?');
   return {
-    /**
-     * Rows that were inserted or revived by the chain `origin`. Those of the chain that stores the entity's first rows are left out:
-     * the entity began with them, and on its first day they stand for its rows of 24 hours ago.
-     */
+    /** Rows inserted or revived by the chain `origin`, save that of the entity's first rows: on its first day they stand for its rows of a day ago. */
     add: (
       connector: ConnectorName,
       entity: EntityName,

@@ -38,10 +38,7 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
 
 const rowsAtOnce = 1_000;
 
-/**
- * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity of which rows would
- * go along. What lies below records that are already deleted is neither missing nor live: it has been judged.
- */
+/** What the deletes of missing rows would come to, of each entity with some or with rows that would go along. What is below deleted records was judged before. */
 function weighMissing(commit: Commit): readonly EntityMissing[] {
   const { ledger, held, current } = commit;
   const alike = ledger.missing.alike(held.connector).filter(({ entity }) => current.entities.has(entity));
@@ -132,10 +129,7 @@ function candidates(
   });
 }
 
-/**
- * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for the guards to
- * judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
- */
+/** Stores what `get` said of missing rows; counts of stored records. Rows that are not missing (any more) are passed over: judgements may repeat. */
 function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judgement[]): PageCounts {
   const { ledger, held, current } = commit;
   let counts = noCounts;
@@ -153,10 +147,7 @@ function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judg
   return counts;
 }
 
-/**
- * The row stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A walk that missed a record which
- * is there, and which listings are not known to leave out, has proved nothing.
- */
+/** Stays noted, as vouched for: the next miss asks again. A walk that missed a record which is there, and which listings should show, proved nothing. */
 function keepRow(
   commit: Commit,
   entity: EntityName,

@@ -5,10 +5,7 @@ import type { Commit } from '../ledger.ts';
 import type { UnsweptPartition } from '../partitions/read-for-deletes.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
 
-/**
- * Looks for the rows that this chain's full walks did not meet, up to `limit` steps (a row or a partition each); true when every partition of
- * the chain is through.
- */
+/** Looks for rows that this chain's full walks did not meet, up to `limit` steps (rows, partitions); true when every partition is through. */
 export function sweepRows(commit: Commit, limit: number): boolean {
   const { ledger, held, current } = commit;
   const { connector } = held;

@@ -37,10 +37,7 @@ interface Noted extends DriftMemory {
   addedBy: WriteStamp | null;
 }
 
-/**
- * Makes the function that notes a page's drift inside the page's transaction. A page with nothing new costs no statement, save
- * for one look at each entity in a run and after a page that had something new.
- */
+/** Notes a page's drift in the page's transaction. No statement where nothing is new, save one look at each entity in a run and after news. */
 export function driftNoting(
   rows: DriftRows,
 ): (connector: ConnectorName, drift: readonly FieldDrift[], stamp: WriteStamp) => void {

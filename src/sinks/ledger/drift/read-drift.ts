@@ -12,10 +12,7 @@ interface DriftColumns extends Omit<SeenDrift, 'isRefused' | 'isEvolved'> {
 /** The first version of the ledger that notes drift. */
 const firstVersion = 3;
 
-/**
- * A definition that has come to declare a field ends its drift. The statement is made for each question, because a file that
- * is open for reading may be of an older version now and be migrated by another process a moment later.
- */
+/** A definition that has come to declare a field ends its drift. */
 export function readDrift(db: Database.Database, connector: ConnectorName): readonly DriftRow[] {
   if (versionOf(db) < firstVersion) return [];
   const rows = db.prepare<[ConnectorName], DriftColumns>(seenSql).all(connector);

@@ -5,10 +5,7 @@ import { lockConnector, noRun, readAllAgain } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import { inTransaction } from '../transact.ts';
 
-/**
- * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's lock alone
- * is taken: its epoch and identity stay as they are.
- */
+/** Forgets how far an entity or a connector has been read, with `withData` its records too. Takes the lock alone: epoch and identity stay. */
 export async function reset(
   ledger: Ledger,
   connector: ConnectorName,
@@ -50,10 +47,7 @@ function knownEntities({ db }: Ledger, connector: ConnectorName): readonly Entit
     .all({ connector });
 }
 
-/**
- * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress goes. They are ready
- * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
- */
+/** Makes the entities' living partitions due from their start; gives how many. Ready where an unfinished chain reads the entity, for a run that resumes it. */
 function readAgain(
   ledger: Ledger,
   connector: ConnectorName,
