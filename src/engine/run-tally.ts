@@ -41,7 +41,6 @@ type EntityTally = {
 type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
-/** What of an entity seems to be gone and is not tombstoned. */
 export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
 
 /** Failures of a run for its report, which does not name all of them. */

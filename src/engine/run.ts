@@ -40,7 +40,6 @@ export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
   readonly definition: Definition;
   /** In a backfill with the bounds of its window. */
   readonly entities: ChosenEntities;
-  /** What is done with changes of the records, by table. */
   readonly policies: SchemaPolicies;
   readonly asked: RunOptions;
   readonly plan: RunPlan;

@@ -1,5 +1,4 @@
 export interface Pool<T> {
-  /** Items worked on at a time. */
   readonly concurrency: number;
   /** True from when nothing more may start; what is open runs to its end. */
   readonly isOver: () => boolean;
@@ -10,7 +9,6 @@ export interface Pool<T> {
   readonly onError: (error: unknown) => void;
 }
 
-/** Lets a pool look for work again. */
 export interface Wake {
   wake(): void;
   /** Resolves at the next `wake()`. */

@@ -8,7 +8,6 @@ import type { PageLengths } from './page-lengths.ts';
 export interface PaginationStyle {
   /** Completeness rests on a fixed order of the records: whether the service keeps it is checked. */
   readonly restsOnOrder: boolean;
-  /** How to walk through the whole listing. */
   walk(listing: Listing): Pagination;
   /** What an answer says about the next page; null where this style learns nothing from answers. */
   readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
@@ -16,7 +15,6 @@ export interface PaginationStyle {
   calls(rows: number, listings: number): number;
 }
 
-/** What is known of a listing before it is walked. */
 export interface Listing {
   /** It has a fixed order, or nothing ever leaves it. */
   readonly isOrdered: boolean;
@@ -26,12 +24,10 @@ export interface Listing {
   readonly storedRows: number;
 }
 
-/** The parts of an answer that may speak of the next page. */
 export interface PageAnswer {
   readonly result: JsonValue;
   /** `connector_metadata`; null where there is none. */
   readonly metadata: JsonValue;
-  /** The `Link` header. */
   readonly link: string | null;
 }
 
@@ -48,11 +44,9 @@ export interface UnreadableNext {
 
 /** How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its position. */
 export interface Pagination {
-  /** The position of a walk that has read nothing. */
   begin(): Position;
   /** Parameters of the call that `position` asks for: paging, and the lower bound of an incremental walk. */
   request(position: Position): Params;
-  /** What a page means for the walk. */
   advance(position: Position, page: PageSeen): Advance;
   /** The same place with half the page size; null when it cannot be halved any more. */
   halve(position: Position): Position | null;

@@ -35,6 +35,5 @@ export interface DriftRow {
   readonly kind: 'undeclared' | 'misfit';
   readonly firstSeenAt: Instant;
   readonly firstRun: RunId;
-  /** Where the values are. */
   readonly place: 'extra' | 'column' | 'quarantine';
 }

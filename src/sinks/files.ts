@@ -62,7 +62,6 @@ export interface ReplacedFile {
   readonly current: string;
 }
 
-/** Where a connector's files lie: a folder for each entity. */
 export interface FileFolder {
   /**
    * Makes the entity's folder and removes the parts of files that killed processes have left in it. Resolves with the names of which

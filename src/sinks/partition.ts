@@ -75,7 +75,6 @@ export interface PageLength {
   readonly records: number;
 }
 
-/** How a walk ended. */
 export interface Seal {
   /** How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks. Absent: not known. */
   readonly clockDifferences?: readonly number[];

@@ -2,11 +2,9 @@ import type { ConnectorName } from '../core/names.ts';
 import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import type { RecordReader } from './record-reader.ts';
-import type { OpenHistory, OpenHow, SinkAccess } from './sink-access.ts';
-import type { SinkOptions, SinkPlace } from './sink-access.ts';
+import type { OpenHistory, OpenHow, SinkAccess, SinkOptions, SinkPlace } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
-/** Every kind of sink, once. */
 export function accessSink(sink: SinkPlace): SinkAccess {
   switch (sink.type) {
     case 'sqlite':

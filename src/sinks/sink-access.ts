@@ -40,7 +40,6 @@ export interface OpenHow {
   readonly cacheKiB?: number;
 }
 
-/** A ledger that was opened for reading alone. */
 export interface OpenHistory extends LedgerReader, AsyncDisposable {
   /** Random id made with the sink. */
   readonly sinkId: string;
@@ -52,7 +51,6 @@ export interface ServedLedger extends AsyncDisposable {
   /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */
   lost(): Promise<string | null>;
   pause(connector: ConnectorName): Promise<Pause | null>;
-  /** Every paused connector. */
   paused(): Promise<ReadonlySet<ConnectorName>>;
   /** The newest of kind `sync`. */
   lastRun(connector: ConnectorName): Promise<RunFacts | null>;
@@ -63,11 +61,9 @@ export interface ServedLedger extends AsyncDisposable {
   problem(): Promise<string | null>;
 }
 
-/** Where a sink is. */
 export type SinkPlace =
   { readonly type: 'sqlite'; readonly path: string } | { readonly type: 'jsonl'; readonly directory: string };
 
-/** What the settings say of a sink. */
 export type SinkOptions = SinkPlace & {
   readonly name: string;
   readonly durability: 'full' | 'normal';

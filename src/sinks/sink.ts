@@ -59,13 +59,9 @@ export interface Sink extends AsyncDisposable {
   left(lease: Lease): Promise<readonly LeftWork[]>;
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
   lostRows(lease: Lease): Promise<readonly LostRows[]>;
-  /** What comes after the walks: finding out what was deleted. */
   readonly deletes: Deletes;
-  /** What a person does to a sink outside a run. */
   readonly repair: Repair;
-  /** Columns for undeclared fields. */
   readonly drift: Drift;
-  /** What is known of the records' files. */
   readonly files: Files;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
@@ -117,7 +113,6 @@ export interface StartedRun {
   readonly run: RunId;
   /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
   readonly continues: RunId | null;
-  /** Partitions due at the start. */
   readonly due: number;
   /** Asked for by this run or by the one that it resumes. */
   readonly isFull: boolean;

@@ -77,7 +77,6 @@ export function parseDifferences(text: string): readonly number[] {
   return check(z.array(z.number()), text, 'how far a clock is behind');
 }
 
-/** The columns of a table. */
 export function writeColumns(columns: readonly Column[]): string {
   return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
 }

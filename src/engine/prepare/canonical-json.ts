@@ -149,14 +149,12 @@ function scalarText(value: Exclude<JsonValue, object> | null): string {
 
 /** A column of which all or part is left out of the record's hash. */
 export interface VolatileField {
-  /** The column's place in the table. */
   readonly index: number;
   readonly text: string;
   /** What of it counts for the hash. */
   readonly stableText: string;
 }
 
-/** A column as the hash meets it. */
 interface HashedColumn {
   readonly index: number;
   readonly name: string;

@@ -46,7 +46,6 @@ export function copiedFields(
   return copied;
 }
 
-/** Where a field of a record goes. */
 export interface Slot {
   readonly index: number;
   readonly type: FieldType;

@@ -13,7 +13,6 @@ import type { FoundPartition, Marker } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from './change-span.ts';
 
-/** What finding children needs to know of the run. */
 export interface FindingRun {
   /** Its start by the service's clock, in milliseconds. */
   readonly capMs: number;

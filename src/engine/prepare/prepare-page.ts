@@ -33,7 +33,6 @@ export interface PreparedPage {
   readonly differenceMs: number | null;
   /** False: the records contradict the order that was asked for. */
   readonly isSorted: boolean;
-  /** Undeclared and misfitting fields, each once. */
   readonly drift: readonly FieldDrift[];
   /** Entity -> fields kept in `_extra`. */
   readonly extraFields: ReadonlyMap<EntityName, number>;

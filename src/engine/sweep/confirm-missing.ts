@@ -17,7 +17,6 @@ const batchRows = 20;
 /** Questions of one entity in a row without an answer: its others would get none either. */
 const mostUnanswered = 5;
 
-/** The questions that one entity still has. */
 interface Asking {
   readonly entity: Entity;
   readonly read: ReturnType<typeof compileReadConfirmed>;

@@ -10,9 +10,7 @@ import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 /** Rows of one transaction: some tens of milliseconds. */
 const batchRows = 1000;
 
-/** What may become of an entity's missing rows. */
 export interface DeleteVerdict {
-  /** Null: nothing is withheld. */
   readonly withheldBecause: WithheldBecause | null;
   /** The rows that may be deleted all the same, where they need nothing more. */
   readonly passing: readonly TombstoneChoice[];

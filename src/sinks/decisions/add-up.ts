@@ -6,7 +6,6 @@ import type { CommittedPage, PageCommit } from '../sink.ts';
 
 export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
 
-/** What records turned out to be. */
 export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
 
 /** What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError` ACCOUNTING unless all are accounted for. */

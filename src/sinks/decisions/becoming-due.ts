@@ -2,7 +2,6 @@ import { instant, type Instant } from '../../core/clock.ts';
 import type { Marker, WalkMode } from '../partition.ts';
 import type { EntityReading } from '../sink.ts';
 
-/** How a chain of runs reads one entity. */
 export interface ChainReading extends EntityReading {
   /** Everything is read in full, whatever is known. */
   readonly isFull: boolean;
@@ -12,7 +11,6 @@ export interface ChainReading extends EntityReading {
   readonly scope: string;
 }
 
-/** What the ledger knows of a partition's earlier walks. */
 export interface KnownWalks {
   readonly dueSince: Instant | null;
   readonly watermark: Instant | null;

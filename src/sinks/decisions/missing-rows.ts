@@ -6,7 +6,6 @@ import type { Absence } from '../partition.ts';
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
 
-/** The chain of runs that looks for missing rows. */
 export interface LookingChain {
   readonly origin: number;
   readonly chainStartedAt: Instant;
@@ -14,7 +13,6 @@ export interface LookingChain {
   readonly keepPartitionsSince: Instant;
 }
 
-/** A partition, as far as it matters to the rows in it. */
 export interface Place {
   /** False where the record that led to it is deleted or left out by listings. */
   readonly isLive: boolean;
@@ -107,7 +105,6 @@ export interface NotedMissing {
   /** By how many chains' walks in a row. 0: `get` has returned it since; it is kept so that the next miss withdraws nothing. */
   readonly missed: number;
   readonly needs: Needs;
-  /** A person let its delete pass. */
   readonly isAllowed: boolean;
   /** `get` has returned it, or is the first to be asked. */
   readonly isVouchedFor: boolean;
@@ -151,7 +148,6 @@ export function goesNow(noted: NotedMissing, which: TombstoneChoice): boolean {
   return isMissing(noted) && needsNothingMore(noted) && isChosen;
 }
 
-/** Rows of one entity that are noted alike. */
 export interface AlikeRows extends NotedMissing {
   readonly entity: EntityName;
   readonly rows: number;

@@ -16,7 +16,6 @@ export interface EarlierRun {
   /** False after rows were lost, a reset or an adoption. */
   readonly canContinue: boolean;
   readonly isFull: boolean;
-  /** A page of the run is stored. */
   readonly hasStored: boolean;
   /** Until when the service asked for quiet, where that ended the run. */
   readonly resumeAt: Instant | null;

@@ -18,7 +18,6 @@ export interface TableColumns {
   readonly evolved: readonly Column[];
 }
 
-/** A table as a plan declares it now. */
 export interface DeclaredTable {
   /** To be noted. */
   readonly columns: TableColumns;

@@ -3,8 +3,7 @@ import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DamagedFile } from '../closed-files.ts';
-import type { ListedFile } from './file-list.ts';
-import { closedName, growingName } from './file-name.ts';
+import { type ListedFile, closedName, growingName } from './file-list.ts';
 
 const chunkBytes = 1024 * 1024;
 

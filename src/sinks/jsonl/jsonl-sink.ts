@@ -8,8 +8,7 @@ import type { RecordStore, RecordTable, TablePlace } from '../ledger/record-stor
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
 import { ChangeFile } from './change-file.ts';
-import { prepareFileList, type FileList } from './file-list.ts';
-import { closedName, entityDirectory, growingName } from './file-name.ts';
+import { prepareFileList, type FileList, closedName, entityDirectory, growingName } from './file-list.ts';
 import { keyTableName, openKeyTable } from './key-table.ts';
 import { lineWriters } from './line.ts';
 import { cutTails, findDamagedFiles, mendFile, tidyDirectory } from './recover.ts';

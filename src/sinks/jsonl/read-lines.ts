@@ -1,8 +1,7 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
-import type { ListedFile } from './file-list.ts';
-import { closedName, growingName } from './file-name.ts';
+import { type ListedFile, closedName, growingName } from './file-list.ts';
 
 const chunkBytes = 256 * 1024;
 const newline = 10;

@@ -7,8 +7,7 @@ import { readJson, writeJson } from '../../core/json-text.ts';
 import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
-import type { ListedFile } from './file-list.ts';
-import { entityDirectory } from './file-name.ts';
+import { type ListedFile, entityDirectory } from './file-list.ts';
 import { hasLine, keyTableName } from './key-table.ts';
 import { readLines, type ChangeLine } from './read-lines.ts';
 

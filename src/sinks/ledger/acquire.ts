@@ -25,9 +25,9 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
     const epoch = await inTransaction(ledger, noRun, () => {
       checkIdentity(ledger, identity);
       const { hasLostRows } = ledger.store.recover(connector);
-      ledger.runs.interruptRunning(connector);
+      ledger.runs.interruptRunning.run(connector);
       if (hasLostRows) {
-        ledger.runs.forbidContinuing(connector);
+        ledger.runs.forbidContinuing.run(connector);
         readAllAgain(ledger, connector);
       }
       return ledger.connectors.hold(identity);
@@ -48,7 +48,7 @@ export function readAllAgain({ db, transitions }: Ledger, connector: ConnectorNa
 function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const rival = ledger.connectors.rival(given.connector);
   if (rival !== undefined) throw sharedTablesError(given.connector, rival);
-  const stored = ledger.connectors.identity(given.connector);
+  const stored = ledger.connectors.identity.get(given.connector);
   if (stored === undefined) {
     return;
   }
@@ -76,9 +76,9 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
   const lock = lockConnector(ledger, connector);
   try {
     await inTransaction(ledger, noRun, () => {
-      checkAdoption(identity, ledger.connectors.identity(connector)?.definition);
-      ledger.runs.interruptRunning(connector);
-      ledger.runs.forbidContinuing(connector);
+      checkAdoption(identity, ledger.connectors.identity.get(connector)?.definition);
+      ledger.runs.interruptRunning.run(connector);
+      ledger.runs.forbidContinuing.run(connector);
       ledger.db
         .prepare('UPDATE _sync_connectors SET base_url = ?, connector_id = ? WHERE connector = ?')
         .run(baseUrl, connectorId, connector);

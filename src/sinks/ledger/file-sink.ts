@@ -21,7 +21,7 @@ import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger, inRun, type InLease } from './transact.ts';
-import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './when-unlocked.ts';
+import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './sink-error.ts';
 
 export interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
@@ -116,9 +116,12 @@ function fileSink(id: string, ledger: Ledger): Sink {
       [...(checked(lease).run?.tables ?? [])]
         .map(([entity, { table }]) => ({ entity, rows: table.lost() }))
         .filter(({ rows }) => rows > 0),
-    pause: async (connector, pause) => await inLedger(ledger, () => ledger.pauses.pause(connector, pause)),
-    resume: async (connector) => await inLedger(ledger, () => ledger.pauses.resume(connector)),
-    requestCancel: async (run, at) => await inLedger(ledger, () => ledger.runs.requestCancel(run, at)),
+    pause: async (connector, { since, reason }) =>
+      await inLedger(ledger, () => void ledger.pauses.pause.run(connector, since, reason)),
+    resume: async (connector) =>
+      await inLedger(ledger, () => ledger.pauses.resume.run(connector).changes > 0),
+    requestCancel: async (run, at) =>
+      await inLedger(ledger, () => ledger.runs.requestCancel.run(at, run).changes > 0),
     [Symbol.asyncDispose]: async () => {
       for (const lease of heldByLease.keys()) release(lease);
       ledger.db.close();

@@ -21,7 +21,7 @@ export async function finishRun(
     const wrong = accountingError(run, ledger.counts.ofRun.all(run), report.entities);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);
-    ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
+    ledger.runs.finish.run(stored.outcome, report.finishedAt, writeJson(stored), run);
     if (isChainOver(stored)) {
       dropSeen(ledger.db, held.connector, current.window);
       if (current.kind === 'sync') {

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { openSqlite } from './open-sqlite.ts';
 import { createPrivateFile } from './private-file.ts';
-import { isBusy } from './when-unlocked.ts';
+import { isBusy } from './sink-error.ts';
 
 export interface Lock {
   /** Idempotent. */

@@ -8,8 +8,7 @@ import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
 import { openSqlite } from './open-sqlite.ts';
 import { migrations } from './migrations.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
-import { toSinkError } from './sink-error.ts';
-import { isBusy } from './when-unlocked.ts';
+import { toSinkError, isBusy } from './sink-error.ts';
 
 export interface DatabaseOptions {
   readonly file: string;

@@ -21,7 +21,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
   const scope: WorkScope = { connector, window: plan.window, entities: plan.entities };
   const { current, started } = await inTransaction(ledger, plan.run, (stamp) => {
     checkEpoch(ledger, held);
-    ledger.runs.interruptRunning(connector);
+    ledger.runs.interruptRunning.run(connector);
     const tables = ensureTables(ledger, held, plan, stamp);
     const earlier = unfinishedRun(ledger, held, plan, scope);
     const begun = beginRun(ledger, held, plan, { earlier, tables });
@@ -102,7 +102,7 @@ function beginRun(
     backfill,
     keepPartitionsSince,
     origin,
-    chainStartedAt: ledger.runs.chainStartedAt(origin) ?? startedAt,
+    chainStartedAt: ledger.runs.chainStartedAt.get(origin) ?? startedAt,
     isFull,
     reading: chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),

@@ -4,8 +4,7 @@ import { fencedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { RecordStore, WriteStamp } from './record-store.ts';
-import { toSinkError } from './sink-error.ts';
-import { isBusy, whenUnlocked } from './when-unlocked.ts';
+import { toSinkError, isBusy, whenUnlocked } from './sink-error.ts';
 
 /** One IMMEDIATE transaction with the record store: both keep everything or nothing. One that reads first and writes later would fail where another wrote in between. */
 export async function inTransaction<Result>(

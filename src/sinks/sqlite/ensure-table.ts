@@ -1,7 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { TablePlace } from '../ledger/record-store.ts';
-import { tableName } from '../decisions/stored-table.ts';
-import { columnsMissingIn } from '../decisions/stored-table.ts';
+import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { fillFromExtra, sqlType } from './fill-columns.ts';
 import { quoted } from './quoted.ts';
 

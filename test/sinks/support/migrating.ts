@@ -6,8 +6,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { openHistory } from '../../../src/sinks/registry.ts';
-import { openSink } from '../../../src/sinks/registry.ts';
+import { openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {

@@ -1,7 +1,16 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { FieldDrift } from '../../../core/records.ts';
-import { newsOf, rememberDrift, type DriftMemory, type NotedDrift } from '../../decisions/drift-columns.ts';
+import {
+  mergeDrift,
+  newsOf,
+  rememberDrift,
+  type DriftMemory,
+  type NotedDrift,
+  type SeenDrift,
+} from '../../decisions/drift-columns.ts';
+import type { DriftRow } from '../../drift.ts';
+import { has } from '../read-operations.ts';
 import type { WriteStamp } from '../record-store.ts';
 
 /** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
@@ -68,3 +77,27 @@ export function prepareDrift(db: Database.Database) {
   const rows = prepareDriftRows(db);
   return { of: rows.of, note: driftNoting(rows) };
 }
+
+interface DriftColumns extends Omit<SeenDrift, 'isRefused' | 'isEvolved'> {
+  readonly isRefused: 0 | 1;
+  readonly isEvolved: 0 | 1;
+}
+
+/** A definition that has come to declare a field ends its drift. */
+export function readDrift(db: Database.Database, connector: ConnectorName): readonly DriftRow[] {
+  if (!has(db, 'deletes')) return [];
+  const rows = db.prepare<[ConnectorName], DriftColumns>(seenSql).all(connector);
+  return mergeDrift(
+    rows.map((row) => ({ ...row, isRefused: row.isRefused === 1, isEvolved: row.isEvolved === 1 })),
+  );
+}
+
+const seenSql = `
+SELECT drift.connector, drift.entity, field, kind, type, first_seen_at AS firstSeenAt, first_run AS firstRun,
+  is_refused AS isRefused,
+  EXISTS (SELECT 1 FROM json_each(evolved) WHERE value ->> 'name' = field) AS isEvolved
+FROM _sync_drift AS drift LEFT JOIN _sync_tables USING (connector, entity)
+WHERE drift.connector = ? AND NOT (kind = 'undeclared'
+  AND EXISTS (SELECT 1 FROM json_each(declared) WHERE value ->> 'name' = field)
+  AND NOT EXISTS (SELECT 1 FROM json_each(evolved) WHERE value ->> 'name' = field))
+ORDER BY drift.entity, field, kind DESC, first_seen_at, type`;

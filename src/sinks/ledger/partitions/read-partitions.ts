@@ -31,7 +31,6 @@ export function boundScope({ connector, window, entities }: WorkScope): BoundSco
 export const inScope =
   'connector = :connector AND backfill = :window AND entity IN (SELECT value FROM json_each(:entities))';
 
-/** A partition as a commit needs it. */
 export interface PartitionRow {
   readonly id: number;
   readonly entity: EntityName;
@@ -55,7 +54,6 @@ export interface Leftover extends KnownWalks {
   readonly foundOrigin: number;
 }
 
-/** A walk that a short page ended. */
 export interface EarlyEnd {
   readonly id: number;
   readonly mode: WalkMode;
@@ -142,7 +140,6 @@ export function preparePartitionReads(db: Database.Database) {
        WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
        ORDER BY id LIMIT 1000`,
     ),
-    /** The chain that last walked a partition in full. */
     fullOrigin: db
       .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
       .pluck(),
@@ -151,7 +148,6 @@ export function preparePartitionReads(db: Database.Database) {
         `SELECT 1 FROM _sync_partitions WHERE tree = ? AND due_since >= '' LIMIT 1`,
       )
       .pluck(),
-    /** Of the listings inside a tree. */
     innerAbsences: db
       .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
       .pluck(),
@@ -177,7 +173,6 @@ export function preparePartitionReads(db: Database.Database) {
   };
 }
 
-/** As far as the ledger's own tables know it. */
 export type ReadyPartition = Omit<Partition, 'storedRows'>;
 
 interface ReadyRow extends Omit<

@@ -9,7 +9,6 @@ import type { InLease } from '../transact.ts';
 import { adopt } from '../acquire.ts';
 import { reset } from './reset.ts';
 
-/** `Repair` over the ledger. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: async (connector, what) => reset(ledger, connector, what),

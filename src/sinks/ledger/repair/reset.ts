@@ -18,14 +18,14 @@ export async function reset(
       : await ledger.store.findDamage(connector, resetEntities(what), ledger.signal);
     return await inTransaction(ledger, noRun, () => {
       const all = knownEntities(ledger, connector);
-      const isKnown = ledger.connectors.identity(connector) !== undefined;
+      const isKnown = ledger.connectors.identity.get(connector) !== undefined;
       checkReset(connector, what, what.entity !== null || isKnown ? all : null);
       if (mend().hasLostRows) readAllAgain(ledger, connector);
       const entities = resetEntities(what) ?? all;
       const partitions = readAgain(ledger, connector, entities, what);
       if (what.entity === null) {
         deleteOf(ledger, ['_sync_windows'], { connector });
-        ledger.runs.forbidContinuing(connector);
+        ledger.runs.forbidContinuing.run(connector);
       }
       const rows = what.withData ? dropRecords(ledger, connector, entities) : 0;
       if (what.withData && what.entity === null) dropConnector(ledger, connector);

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../../src/core/names.ts';
 import type { FieldDrift } from '../../../../src/core/records.ts';
 import type { NotedDrift } from '../../../../src/sinks/decisions/drift-columns.ts';
-import type { DriftRows } from '../../../../src/sinks/ledger/drift/note-drift.ts';
-import { driftNoting } from '../../../../src/sinks/ledger/drift/note-drift.ts';
+import { type DriftRows, driftNoting } from '../../../../src/sinks/ledger/drift/note-drift.ts';
 import type { WriteStamp } from '../../../../src/sinks/ledger/record-store.ts';
 
 const news = 'news' as ConnectorName;
