@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { RecordFile } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
-import { toParamValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import type { Action } from '../../definitions/definition.ts';
 import { canonicalJson, shortHash } from './canonical-json.ts';
 
@@ -19,7 +19,7 @@ export function compileFileOfRecord(download: Action | null): FileOfRecord | nul
     const params: Record<string, JsonValue> = {};
     for (const [name, field] of download.key) {
       const param = download.params.get(name);
-      const value = param === undefined ? null : toParamValue(param.type, valueOf(field));
+      const value = param === undefined ? null : convertValue(param.type, valueOf(field));
       if (value === null || value === '') return null;
       params[name] = value;
     }

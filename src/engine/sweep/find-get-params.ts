@@ -1,7 +1,7 @@
 import type { JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
-import { toParamValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate } from '../../sinks/deletes.ts';
 
@@ -22,7 +22,7 @@ export function findGetParams(
   for (const [name, param] of get.params) {
     const field = get.key.get(name);
     const own = field === undefined ? null : (fields.get(field) ?? null);
-    const value = toParamValue(param.type, own ?? params[name] ?? null);
+    const value = convertValue(param.type, own ?? params[name] ?? null);
     if (value !== null && (field !== undefined || param.required)) found[name] = value;
     else if (field !== undefined) return null;
   }
