@@ -66,7 +66,7 @@ export async function compareAside<T>(
   const path = join(folder.path, 'read.db');
   const sink: SinkSettings = { type: 'sqlite', name: 'read', path, durability: 'normal', lockTimeoutMs };
   // Only records are compared: its files stay where they are.
-  const report = await app.sync({ ...connector, sink, downloads: null }, asked);
+  const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
   await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
   const { name } = connector;

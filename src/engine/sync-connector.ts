@@ -5,7 +5,7 @@ import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { watchTime } from './run-ending.ts';
 import { reportedFailures, wholeEntities } from './run-tally.ts';
-import { startRun, type Run, type SyncOptions } from './run.ts';
+import { openRun, type Run, type SyncOptions } from './run.ts';
 import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
@@ -18,7 +18,7 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   const beganMs = options.clock.now();
   await options.source.connect(options.signal);
   await using lease = await options.sink.acquire(options.identity);
-  const run = await startRun(options, lease, beganMs);
+  const run = await openRun(options, lease, beganMs);
   await runPhases(run);
   return await report(run);
 }
