@@ -12,7 +12,7 @@ import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openLog } from '../../src/telemetry/log.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
-import { text as textOf } from '../service/served-api.ts';
+import { text as textOf } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { instantClock } from '../support/instant-clock.ts';
 

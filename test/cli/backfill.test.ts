@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 

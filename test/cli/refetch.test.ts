@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 

@@ -10,7 +10,7 @@ import { it } from '../support/it.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
 import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';

@@ -6,7 +6,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions
 import { ApiError } from '../../src/service/api-error.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { countBetween, mostInASecond, type Arrival } from '../jobs/budget/recording-server.ts';
+import { countBetween, mostInASecond, type Arrival } from '../support/jobs/recording-server.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { sampleSeed } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import { eventually } from '../jobs/worker-bench.ts';
+import { eventually } from '../support/jobs/worker-bench.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
 import {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { openScheduledWorld, redisPassword, type ScheduledWorld } from '../support/scheduled-world.ts';
 import { testCredentials } from '../support/sync-once.ts';

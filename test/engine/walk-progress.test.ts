@@ -4,8 +4,8 @@ import type { Params } from '../../src/core/records.ts';
 import { afterKeys, noProgress, stuckBecause } from '../../src/engine/walk-progress.ts';
 import type { SourcePage } from '../../src/source/source.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import type { SimulatedService } from '../pagination/simulated-service.ts';
-import { simulatedSync, type SimulatedEntity } from '../pagination/simulated-sync.ts';
+import type { SimulatedService } from '../support/pagination/simulated-service.ts';
+import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
 
 const nowMs = Date.UTC(2026, 4, 1);
 const mostCalls = 6_000;

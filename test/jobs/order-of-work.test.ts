@@ -19,7 +19,7 @@ import {
   prefix,
   warehouse,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const hourMs = 3_600_000;
 let bench: WorkerBench;

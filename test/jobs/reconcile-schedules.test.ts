@@ -26,7 +26,7 @@ import {
   type BenchLine,
   type Schedules,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const daily = cron('30 3 * * *');
 const id = `${warehouse.id}:newsletter`;

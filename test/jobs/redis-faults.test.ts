@@ -15,7 +15,7 @@ import {
   pause,
   yearly,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 describe('a worker whose Redis', () => {
   it('is killed and restarts continues, and loses no active job', async () => {

@@ -25,7 +25,7 @@ import {
   type Collected,
   type Schedules,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 let bench: WorkerBench;
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { firstSeed, trials, tryFullWalks } from './full-walk-trials.ts';
-import type { Move } from './simulated-service.ts';
-import type { SimulatedEntity } from './simulated-sync.ts';
+import { firstSeed, trials, tryFullWalks } from '../support/pagination/full-walk-trials.ts';
+import type { Move } from '../support/pagination/simulated-service.ts';
+import type { SimulatedEntity } from '../support/pagination/simulated-sync.ts';
 
 const moves: readonly Move[] = ['append', 'delete', 'change', 'bulk-change'];
 const kinds: readonly (readonly [SimulatedEntity, number])[] = [

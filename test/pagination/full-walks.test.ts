@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seeded-random.ts';
-import { firstSeed, trials, tryFullWalks } from './full-walk-trials.ts';
-import { simulatedService, type Move } from './simulated-service.ts';
-import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';
+import { firstSeed, trials, tryFullWalks } from '../support/pagination/full-walk-trials.ts';
+import { simulatedService, type Move } from '../support/pagination/simulated-service.ts';
+import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
 
 /** What can happen in such a listing, and how many of the walks should come to their end with a proof. */
 const kinds: readonly (readonly [SimulatedEntity, readonly Move[], number])[] = [

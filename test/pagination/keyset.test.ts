@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { keysetPagination } from '../../src/pagination/keyset.ts';
 import type { Advance, PageSeen } from '../../src/pagination/pagination.ts';
 import type { Position } from '../../src/sinks/partition.ts';
-import { firstSeed, trials, tryIncrementalWalks } from './incremental-trials.ts';
-import { expectFoundOut } from './found-out.ts';
+import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/incremental-trials.ts';
+import { expectFoundOut } from '../support/pagination/found-out.ts';
 
 describe('incremental walks: keyset', () => {
   it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {

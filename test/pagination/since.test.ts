@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { firstSeed, trials, tryIncrementalWalks } from './incremental-trials.ts';
-import { expectFoundOut } from './found-out.ts';
+import { firstSeed, trials, tryIncrementalWalks } from '../support/pagination/incremental-trials.ts';
+import { expectFoundOut } from '../support/pagination/found-out.ts';
 
 describe('incremental walks: since', () => {
   it(`never leave anything behind their watermark, and a quiet one brings the rest (seed ${firstSeed})`, async () => {

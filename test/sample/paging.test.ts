@@ -11,7 +11,7 @@ import {
   serveApi,
   type ServedApi,
   text,
-} from '../service/served-api.ts';
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

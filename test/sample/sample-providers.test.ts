@@ -5,7 +5,7 @@ import type { Provider } from '../../src/service/provider.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { entityNamed } from '../support/sync-once.ts';
-import { definitionNamed, never } from '../service/store/store-world.ts';
+import { definitionNamed, never } from '../support/service/store-world.ts';
 
 const mailing = definitionNamed('email-marketing');
 const notes = definitionNamed('workspace-notes');

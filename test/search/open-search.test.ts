@@ -9,8 +9,8 @@ import { withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import { prepareTables } from '../../src/sinks/ledger/tables.ts';
 import { evolveTable } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
-import { sqlite } from './index/index-world.ts';
-import { listMembers, sinkOfMembers } from './process/search-world.ts';
+import { sqlite } from '../support/search/index-world.ts';
+import { listMembers, sinkOfMembers } from '../support/search/process-world.ts';
 
 const nick: Column = { name: 'nick', type: 'string', isEvolved: true };
 

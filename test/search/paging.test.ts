@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { openSearchWorld, type SearchOptions, type SearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { openSearchWorld, type SearchOptions, type SearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 let world: SearchWorld;
 

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { apiClient, textIn, type ApiClient } from './api-client.ts';
-import { definitions, object, objects, serveApi, type ServedApi } from './served-api.ts';
-import { never, statusWhen } from './store/store-world.ts';
+import { apiClient, textIn, type ApiClient } from '../support/service/api-client.ts';
+import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';
+import { never, statusWhen } from '../support/service/store-world.ts';
 
 const connectors = '/api/v1/integrations/connectors';
 const secret = 'planted-secret-4711';

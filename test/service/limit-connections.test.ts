@@ -6,7 +6,13 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { credentials, definitions, mailing, serveApi, type ServedApi } from './served-api.ts';
+import {
+  credentials,
+  definitions,
+  mailing,
+  serveApi,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 const executePath = `/api/v1/integrations/connectors/${mailing}/execute`;
 const opened: AsyncDisposable[] = [];

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import { textIn } from './api-client.ts';
+import { textIn } from '../support/service/api-client.ts';
 import {
   credentials,
   definitions,
@@ -10,7 +10,7 @@ import {
   sampleAccounts,
   serveApi,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
 /** The headers, requests and readings of a public client of the API, as they were seen on the wire. */
 const clientHeaders = {

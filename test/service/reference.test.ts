@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openApiDocument } from '../../src/service/reference/open-api-document.ts';
 import { referencePage } from '../../src/service/reference/reference-page.ts';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
-import { definitions, serveApi, type ServedApi } from './served-api.ts';
+import { definitions, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

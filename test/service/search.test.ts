@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { afterAll, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { emailMarketing, workspaceNotes } from '../definitions/specification.ts';
+import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
 import {
   definitions,
   mailing,
@@ -13,7 +13,7 @@ import {
   serveApi,
   text,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 it.beforeAll(async ({ fileFolder }) => {

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { networkInterfaces, platform } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { credentials, mailing, notes, serveApi, type ServedApi } from './served-api.ts';
+import { credentials, mailing, notes, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 const opened: ServedApi[] = [];
 const sockets: Socket[] = [];

@@ -1,7 +1,14 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
-import { apiClient, textIn, tokenFor, type ApiClient } from './api-client.ts';
-import { credentials, object, objects, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
+import { apiClient, textIn, tokenFor, type ApiClient } from '../support/service/api-client.ts';
+import {
+  credentials,
+  object,
+  objects,
+  sampleAccounts,
+  serveApi,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 const workspaces = '/api/v1/workspaces';
 const connectors = '/api/v1/integrations/connectors';

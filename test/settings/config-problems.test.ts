@@ -1,5 +1,5 @@
 import { describe, expect } from 'vitest';
-import { goodConfig, it, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 it.beforeEach(({ configs }) => {

@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
-import { it, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 it.beforeEach(({ configs }) => {

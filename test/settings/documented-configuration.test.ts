@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect } from 'vitest';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
-import { it, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const document = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
 

@@ -3,7 +3,7 @@ import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { parseSize } from '../../src/settings/parse-unit.ts';
 import type { DownloadSettings } from '../../src/settings/settings.ts';
-import { goodConfig, it, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 it.beforeEach(({ configs }) => {

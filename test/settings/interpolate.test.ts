@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { interpolate } from '../../src/settings/interpolate.ts';
-import { it, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 let notes: string[];

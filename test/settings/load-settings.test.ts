@@ -6,7 +6,7 @@ import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
-import { goodConfig, it, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const example = fileURLToPath(new URL('../../config/connector-sync.example.yaml', import.meta.url));
 const exampleEnv = {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect } from 'vitest';
-import { goodConfig, it, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const tracker = readFileSync(
   fileURLToPath(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url)),

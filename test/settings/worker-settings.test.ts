@@ -1,6 +1,6 @@
 import { describe, expect } from 'vitest';
 import type { Schedule, Settings } from '../../src/settings/settings.ts';
-import { goodConfig, it, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 it.beforeEach(({ configs }) => {

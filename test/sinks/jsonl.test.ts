@@ -28,8 +28,8 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating } from './support/migrating.ts';
-import { byKey } from './support/stored-record.ts';
+import { migrating } from '../support/sinks/migrating.ts';
+import { byKey } from '../support/sinks/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
 

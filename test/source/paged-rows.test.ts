@@ -2,8 +2,8 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SourcePage } from '../../src/source/source.ts';
 import { pagedRows, type PagedRowsOptions } from '../support/hostile/paged-rows.ts';
-import { failureOf, never, openTestSource, type TestSource } from './open-test-source.ts';
-import { entityName } from './test-definition.ts';
+import { failureOf, never, openTestSource, type TestSource } from '../support/source/open-test-source.ts';
+import { entityName } from '../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

@@ -1,11 +1,11 @@
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
-import { decreased, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { syncOnce } from '../support/sync-once.ts';
-import { connector, sampled } from './metrics-names.ts';
+import { connector, sampled } from '../support/telemetry/metrics-names.ts';
 
 describe('the metrics of a real run', () => {
   it('agree with its report, and never go down while it goes on', async ({ folder }) => {

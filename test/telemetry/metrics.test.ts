@@ -3,9 +3,9 @@ import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import type { MetricSample } from '../../src/telemetry/metrics-sample.ts';
 import { openMetrics, type Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
-import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { connector, entity, run, sampled } from './metrics-names.ts';
+import { connector, entity, run, sampled } from '../support/telemetry/metrics-names.ts';
 
 const emptySample: MetricSample = { connectors: [], depth: [], isRedisUp: true };
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { fakeDeletes } from './fake-deletes.ts';
-import { campaigns, fails, lists, members, missingRows, sweep } from './sweeping.ts';
+import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
+import { campaigns, fails, lists, members, missingRows, sweep } from '../../support/sweep/sweeping.ts';
 
 const member = (id: string, more: Readonly<Record<string, JsonValue>> = {}): JsonValue => ({
   id,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { fakeDeletes } from './fake-deletes.ts';
-import { lists, members, missingRows, campaigns, sweep } from './sweeping.ts';
+import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
+import { lists, members, missingRows, campaigns, sweep } from '../../support/sweep/sweeping.ts';
 
 describe('a sweep', () => {
   it('goes through all batches, then marks what needs nothing more, then what was found below it', async () => {

@@ -8,7 +8,7 @@ import {
   mostInASecond,
   startRecordingServer,
   type RecordingServer,
-} from './recording-server.ts';
+} from '../../support/jobs/recording-server.ts';
 
 const script = fileURLToPath(new URL('firing-process.ts', import.meta.url));
 

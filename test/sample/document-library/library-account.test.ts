@@ -6,7 +6,7 @@ import { createSampleAccount } from '../../../src/sample/create-sample-account.t
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import type { ProviderFile } from '../../../src/service/provider.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';
-import { text } from '../../service/served-api.ts';
+import { text } from '../../support/service/served-api.ts';
 
 const options = { definitionName: 'document-library', seed: 7 };
 const open = (size: SampleSize = 'small', revision = 0, seed = 7): SampleAccount =>

@@ -2,7 +2,14 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
-import { mailing, object, sampleAccounts, serveApi, type ServedApi, text } from '../../service/served-api.ts';
+import {
+  mailing,
+  object,
+  sampleAccounts,
+  serveApi,
+  type ServedApi,
+  text,
+} from '../../support/service/served-api.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;

@@ -5,7 +5,7 @@ import { revisionTime } from '../../../src/sample/revisions.ts';
 import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';
-import { object, objects, text } from '../../service/served-api.ts';
+import { object, objects, text } from '../../support/service/served-api.ts';
 
 const revision = 10;
 const options = { definitionName: 'email-marketing', seed: 7, size: 'small' } as const;

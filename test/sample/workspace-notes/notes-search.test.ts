@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
-import { notes, sampleAccounts, serveApi, type ServedApi, text } from '../../service/served-api.ts';
+import { notes, sampleAccounts, serveApi, type ServedApi, text } from '../../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

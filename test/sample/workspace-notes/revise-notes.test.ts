@@ -4,7 +4,7 @@ import { createSampleAccount } from '../../../src/sample/create-sample-account.t
 import { revisionTime } from '../../../src/sample/revisions.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../../support/sample-truth.ts';
-import { object, text } from '../../service/served-api.ts';
+import { object, text } from '../../support/service/served-api.ts';
 
 const sizes = ['tiny', 'small'] as const;
 const last = { tiny: 12, small: 6 };

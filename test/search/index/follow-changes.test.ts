@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { member, members, membersTable, news, record } from '../../contracts/sink/fixture.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import type { SearchTarget } from '../../../src/search/search-target.ts';
-import { IndexWorld, membersTarget, never } from './index-world.ts';
+import { IndexWorld, membersTarget, never } from '../../support/search/index-world.ts';
 
 let world: IndexWorld;
 

@@ -3,7 +3,7 @@ import { tellingTrigrams, trigramsOf } from '../../../src/search/index/spelling.
 import { isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
 import { member } from '../../contracts/sink/fixture.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { IndexWorld } from './index-world.ts';
+import { IndexWorld } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 120, full: 1000 });

@@ -1,7 +1,7 @@
 import { renameSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Bench } from '../../contracts/sink/fixture.ts';
-import { never, sqlite } from '../index/index-world.ts';
+import { never, sqlite } from '../../support/search/index-world.ts';
 import {
   callFor,
   listMember,
@@ -9,7 +9,7 @@ import {
   membersPlan,
   openProcesses,
   sinkOfMembers,
-} from './search-world.ts';
+} from '../../support/search/process-world.ts';
 
 describe('search processes', () => {
   let bench: Bench;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import type { ServiceState } from '../../../src/service/state/service-state.ts';
-import { addApplication, openTestState } from './open-test-state.ts';
+import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
 beforeEach(() => {

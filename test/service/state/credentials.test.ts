@@ -5,7 +5,7 @@ import { describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { ServiceState } from '../../../src/service/state/service-state.ts';
-import { addApplication, openTestState, principalOf } from './open-test-state.ts';
+import { addApplication, openTestState, principalOf } from '../../support/service/open-test-state.ts';
 
 const secret = 'api-key-0f4c9d2b71';
 const incompatible = expect.objectContaining({ code: 'SINK_INCOMPATIBLE' }) as Error;

@@ -13,7 +13,7 @@ import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import { loadServiceKey } from '../../../src/service/state/service-key.ts';
-import { addApplication, openTestState } from './open-test-state.ts';
+import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
 let temporary: string;
 let folder: string;

@@ -7,7 +7,12 @@ import { openStateFile } from '../../../src/service/state/open-state-file.ts';
 import { inMemoryCost } from '../../../src/service/state/secret-hash.ts';
 import { createTokens } from '../../../src/service/state/tokens.ts';
 import type { ServiceState } from '../../../src/service/state/service-state.ts';
-import { addApplication, manualClock, openTestState, principalOf } from './open-test-state.ts';
+import {
+  addApplication,
+  manualClock,
+  openTestState,
+  principalOf,
+} from '../../support/service/open-test-state.ts';
 
 const opened: Disposable[] = [];
 const kept = <Thing extends Disposable>(thing: Thing): Thing => {

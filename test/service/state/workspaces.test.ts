@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ServiceState, WorkspaceQuery } from '../../../src/service/state/service-state.ts';
-import { addApplication, manualClock, openTestState } from './open-test-state.ts';
+import { addApplication, manualClock, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
 let clock: ReturnType<typeof manualClock>;

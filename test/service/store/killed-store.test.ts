@@ -7,7 +7,14 @@ import { instantClock } from '../../support/instant-clock.ts';
 import { sameRow } from '../../support/same-row.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { sqliteRows } from '../../support/stored-rows.ts';
-import { definitionNamed, never, providerOf, sampleOf, storeWorld, syncProcesses } from './store-world.ts';
+import {
+  definitionNamed,
+  never,
+  providerOf,
+  sampleOf,
+  storeWorld,
+  syncProcesses,
+} from '../../support/service/store-world.ts';
 import { repeats } from '../../support/trials.ts';
 
 /** KILLS asks for more. */

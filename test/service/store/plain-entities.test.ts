@@ -1,7 +1,15 @@
 import { expect } from 'vitest';
 import { it } from '../../support/it.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
-import { definitions, mailing, object, objects, sampleAccounts, serveApi, text } from '../served-api.ts';
+import {
+  definitions,
+  mailing,
+  object,
+  objects,
+  sampleAccounts,
+  serveApi,
+  text,
+} from '../../support/service/served-api.ts';
 
 it('searches an entity whose definition has the action and names no searchable fields, by all columns', async ({
   folder,

@@ -4,9 +4,16 @@ import type { Provider } from '../../../src/service/provider.ts';
 import { revisingAccount } from '../../support/revising-account.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
-import { object, objects } from '../served-api.ts';
-import { asTexts, expectedRecords } from './expected-search.ts';
-import { definitionNamed, execute, never, providerOf, searchAll, storeWorld } from './store-world.ts';
+import { object, objects } from '../../support/service/served-api.ts';
+import { asTexts, expectedRecords } from '../../support/service/expected-search.ts';
+import {
+  definitionNamed,
+  execute,
+  never,
+  providerOf,
+  searchAll,
+  storeWorld,
+} from '../../support/service/store-world.ts';
 
 const mailing = 'email-marketing';
 

@@ -25,7 +25,7 @@ import {
   statusWhen,
   storeWorld,
   syncProcesses,
-} from './store-world.ts';
+} from '../../support/service/store-world.ts';
 
 const notes = 'workspace-notes';
 const mailing = 'email-marketing';

@@ -43,7 +43,7 @@ it.each([
 );
 
 it('several processes may make the same file at the same time', async () => {
-  const script = fileURLToPath(new URL('../support/opening-process.ts', import.meta.url));
+  const script = fileURLToPath(new URL('./opening-process.ts', import.meta.url));
   const startAtMs = String(Date.now() + 4000);
   const processes = Array.from({ length: 4 }, () => startScript([script, folder, '25', startAtMs], folder));
   for (const { result } of processes) expect(await result).toMatchObject({ code: 0, stderr: '' });

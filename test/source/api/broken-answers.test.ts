@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, success } from '../../support/hostile/replies.ts';
-import { failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { failureOf, never, openTestSource, type TestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 const partitions = Array.from({ length: 13 }, (_, index) => `list-${index}`);
 

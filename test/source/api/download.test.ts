@@ -30,7 +30,7 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
+} from '../../support/source/open-test-source.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

@@ -9,8 +9,8 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

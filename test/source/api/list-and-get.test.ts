@@ -9,9 +9,9 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
+} from '../../support/source/open-test-source.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import { entityName } from '../test-definition.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 const members = entityName('members');
 const notes = entityName('notes');

@@ -4,7 +4,7 @@ import { apiError, held, json } from '../../support/hostile/replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { startHostileServer, type HostileServer } from '../../support/hostile-server.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import { openTestClient } from '../open-test-source.ts';
+import { openTestClient } from '../../support/source/open-test-source.ts';
 
 const { signal: never } = new AbortController();
 const id = 'c1' as ConnectorId;

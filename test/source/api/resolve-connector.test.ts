@@ -1,8 +1,14 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
 import { apiError, json, success } from '../../support/hostile/replies.ts';
-import { connectorId, failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+import {
+  connectorId,
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

@@ -1,8 +1,14 @@
 import { afterEach, expect, it } from 'vitest';
 import { searchCall } from '../../../src/source/api/search-call.ts';
 import { success } from '../../support/hostile/replies.ts';
-import { connectorId, failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+import {
+  connectorId,
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

@@ -14,8 +14,8 @@ import {
   openTestClient,
   openTestSource,
   type TestSource,
-} from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

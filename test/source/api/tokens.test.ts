@@ -8,8 +8,8 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 let open: TestSource | null = null;
 afterEach(async () => {

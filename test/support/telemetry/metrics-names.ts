@@ -1,11 +1,11 @@
-import type { SampledConnector } from '../../src/telemetry/metrics-of-states.ts';
+import type { SampledConnector } from '../../../src/telemetry/metrics-of-states.ts';
 import {
   isConnectorName,
   isDeclaredName,
   type ConnectorName,
   type EntityName,
   type RunId,
-} from '../../src/core/names.ts';
+} from '../../../src/core/names.ts';
 
 export function connector(name: string): ConnectorName {
   if (!isConnectorName(name)) throw new Error(`${name} is no connector's name`);

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 import { expectDeclared } from './declared-answers.ts';
 import { answerOf, type Answer } from './served-api.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { seededRandom } from '../support/seeded-random.ts';
+import { seededRandom } from '../seeded-random.ts';
 import { firstSeed, rulesFor } from './incremental-trials.ts';
 import { simulatedService, type ServiceRules, type SimulatedService } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';

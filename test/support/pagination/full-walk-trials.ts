@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import { seededRandom } from '../support/seeded-random.ts';
+import { seededRandom } from '../seeded-random.ts';
 import { simulatedService, type Move, type ServiceRules } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity } from './simulated-sync.ts';
-import { repeats, startSeed } from '../support/trials.ts';
+import { repeats, startSeed } from '../trials.ts';
 
 export const firstSeed = startSeed();
 export const trials = repeats('TRIALS', { share: 200, full: 2000 });

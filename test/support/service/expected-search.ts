@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
 import type { Entity } from '../../../src/definitions/definition.ts';
 import type { SampleAccount } from '../../../src/sample/sample-account.ts';
-import { sampleTruth, type TruthRecord } from '../../support/sample-truth.ts';
+import { sampleTruth, type TruthRecord } from '../sample-truth.ts';
 
 /** What a search must find, worked out from the account and the definition alone. */
 export function expectedRecords(entity: Entity, account: SampleAccount): readonly JsonObject[] {

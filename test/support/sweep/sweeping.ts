@@ -9,7 +9,7 @@ import { sweepRun } from '../../../src/engine/sweep/sweep-run.ts';
 import type { EntityReport } from '../../../src/sinks/run-report.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Source } from '../../../src/source/source.ts';
-import { builtInDefinition } from '../../support/sample-service.ts';
+import { builtInDefinition } from '../sample-service.ts';
 import type { FakeDeletes, FakeRow } from './fake-deletes.ts';
 
 export const mailing = builtInDefinition('email-marketing');

@@ -1,8 +1,8 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import type { Service } from '../../src/service/start-service.ts';
-import { serveSamples, type ServedAccount, type ServeOptions } from '../support/serve-samples.ts';
-import type { SampleSize } from '../../src/sample/sample-account.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../../src/core/json.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../../src/definitions/load-definitions.ts';
+import type { Service } from '../../../src/service/start-service.ts';
+import { serveSamples, type ServedAccount, type ServeOptions } from '../serve-samples.ts';
+import type { SampleSize } from '../../../src/sample/sample-account.ts';
 import { expectDeclared } from './declared-answers.ts';
 
 export const definitions = loadDefinitions([builtInDefinitionsFolder]);

@@ -1,6 +1,6 @@
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import type { FieldType } from '../../src/core/records.ts';
-import { isNear, wordsOf } from '../../src/search/words.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
+import type { FieldType } from '../../../src/core/records.ts';
+import { isNear, wordsOf } from '../../../src/search/words.ts';
 import { thingFields, thingSearchable } from './things.ts';
 
 /** What a filter says, evaluated as plainly as possible over records in memory: the measure that the real one is held to. */

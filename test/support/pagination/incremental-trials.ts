@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { seededRandom } from '../support/seeded-random.ts';
+import { seededRandom } from '../seeded-random.ts';
 import {
   longestDelayMs,
   simulatedService,
@@ -8,7 +8,7 @@ import {
   type SimulatedService,
 } from './simulated-service.ts';
 import { simulatedSync, type SimulatedEntity, type SimulatedSync } from './simulated-sync.ts';
-import { repeats, startSeed } from '../support/trials.ts';
+import { repeats, startSeed } from '../trials.ts';
 
 export const firstSeed = startSeed();
 export const trials = repeats('TRIALS', { share: 120, full: 2000 });

@@ -14,7 +14,7 @@ import {
 import type { SearchCall } from '../../../src/search/process/search-message.ts';
 import { searchTarget } from '../../../src/search/search-target.ts';
 import { news, onlyPartition, page, record, rootOf, type Bench } from '../../contracts/sink/fixture.ts';
-import { never, sqlite } from '../index/index-world.ts';
+import { never, sqlite } from './index-world.ts';
 
 export const listMembers = entityOf('list_members');
 

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import type { JsonObject, JsonValue } from '../../../src/core/json.ts';
 
 /** Few enough values that conditions meet and miss, and the odd ones among them. */
 export const words: readonly string[] = [

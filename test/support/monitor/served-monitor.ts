@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
-import { startMonitor, type Monitor, type MonitorOptions } from '../../src/monitor/start-monitor.ts';
+import { startMonitor, type Monitor, type MonitorOptions } from '../../../src/monitor/start-monitor.ts';
 
 export interface LoggedLine {
   readonly level: 'info' | 'warn' | 'error';

@@ -1,5 +1,5 @@
-import type { FieldType } from '../../src/core/records.ts';
-import type { Entity, SearchableField } from '../../src/definitions/definition.ts';
+import type { FieldType } from '../../../src/core/records.ts';
+import type { Entity, SearchableField } from '../../../src/definitions/definition.ts';
 import { entityName, testDefinition } from '../source/test-definition.ts';
 
 /** Columns of every type; `loose` has none. */

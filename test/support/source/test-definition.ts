@@ -1,4 +1,4 @@
-import { isDeclaredName, type EntityName } from '../../src/core/names.ts';
+import { isDeclaredName, type EntityName } from '../../../src/core/names.ts';
 import type {
   Action,
   Definition,
@@ -6,7 +6,7 @@ import type {
   ErrorPattern,
   Pagination,
   Param,
-} from '../../src/definitions/definition.ts';
+} from '../../../src/definitions/definition.ts';
 
 export function entityName(text: string): EntityName {
   if (!isDeclaredName(text)) throw new Error(`no entity name: ${text}`);

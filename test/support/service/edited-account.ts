@@ -1,7 +1,7 @@
-import type { JsonObject } from '../../src/core/json.ts';
-import type { Params } from '../../src/core/records.ts';
-import { listingOf } from '../../src/sample/listing.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { Params } from '../../../src/core/records.ts';
+import { listingOf } from '../../../src/sample/listing.ts';
+import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { text } from './served-api.ts';
 
 /**

@@ -1,20 +1,16 @@
 import { expect } from 'vitest';
-import { SyncError } from '../../src/core/errors.ts';
-import type { RunEvent } from '../../src/core/events.ts';
-import type { SharedBudget } from '../../src/core/shared-budget.ts';
-import { isConnectorId, type ConnectorId } from '../../src/core/names.ts';
-import { Secret } from '../../src/core/secret.ts';
-import type { Clock } from '../../src/core/clock.ts';
-import type { Definition } from '../../src/definitions/definition.ts';
-import type { ApiLimits } from '../../src/source/api/api-limits.ts';
-import { openApiClient, type ApiClient } from '../../src/source/api/open-api-client.ts';
-import { openApiSource, type ApiSource } from '../../src/source/api/open-api-source.ts';
-import {
-  startHostileServer,
-  type HostileServer,
-  type HostileServerOptions,
-} from '../support/hostile-server.ts';
-import { instantClock } from '../support/instant-clock.ts';
+import { SyncError } from '../../../src/core/errors.ts';
+import type { RunEvent } from '../../../src/core/events.ts';
+import type { SharedBudget } from '../../../src/core/shared-budget.ts';
+import { isConnectorId, type ConnectorId } from '../../../src/core/names.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import type { Clock } from '../../../src/core/clock.ts';
+import type { Definition } from '../../../src/definitions/definition.ts';
+import type { ApiLimits } from '../../../src/source/api/api-limits.ts';
+import { openApiClient, type ApiClient } from '../../../src/source/api/open-api-client.ts';
+import { openApiSource, type ApiSource } from '../../../src/source/api/open-api-source.ts';
+import { startHostileServer, type HostileServer, type HostileServerOptions } from '../hostile-server.ts';
+import { instantClock } from '../instant-clock.ts';
 import { testDefinition } from './test-definition.ts';
 
 export const clientSecret = 'planted-client-secret-7f3a';

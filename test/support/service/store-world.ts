@@ -16,7 +16,7 @@ import {
   openContextStores,
   type ContextStoresOptions,
 } from '../../../src/service/store/open-context-stores.ts';
-import { definitions } from '../served-api.ts';
+import { definitions } from './served-api.ts';
 
 export function definitionNamed(name: string): Definition {
   const definition = definitions.get(name);

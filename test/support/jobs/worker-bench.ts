@@ -1,8 +1,8 @@
 import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
-import { isConnectorName, type ConnectorName, type RunId } from '../../src/core/names.ts';
-import { Secret } from '../../src/core/secret.ts';
-import { openQueues, type Queues } from '../../src/jobs/open-queues.ts';
+import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
 import type {
   JobLog,
   LastRun,
@@ -10,10 +10,10 @@ import type {
   RunResult,
   ServedSink,
   WorkerEvent,
-} from '../../src/jobs/worker-context.ts';
-import { startWorker, type RunningWorker, type WorkerOptions } from '../../src/jobs/start-worker.ts';
-import type { Schedule, Settings } from '../../src/settings/settings.ts';
-import { startRedis, type PrivateRedis, type RedisOptions } from '../support/redis.ts';
+} from '../../../src/jobs/worker-context.ts';
+import { startWorker, type RunningWorker, type WorkerOptions } from '../../../src/jobs/start-worker.ts';
+import type { Schedule, Settings } from '../../../src/settings/settings.ts';
+import { startRedis, type PrivateRedis, type RedisOptions } from '../redis.ts';
 
 export const password = 'pw-for-this-test-only';
 export const prefix = 'connector-sync';

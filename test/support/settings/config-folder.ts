@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
-import { loadSettings } from '../../src/settings/load-settings.ts';
-import type { Settings } from '../../src/settings/settings.ts';
-import { it as itWithFolder } from '../support/it.ts';
+import { formatProblem, ProblemsError } from '../../../src/core/problems.ts';
+import { loadSettings } from '../../../src/settings/load-settings.ts';
+import type { Settings } from '../../../src/settings/settings.ts';
+import { it as itWithFolder } from '../it.ts';
 
 /** A config file that nothing is wrong with; tests break one part of it. */
 export const goodConfig = `api:
