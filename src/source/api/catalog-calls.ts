@@ -46,6 +46,15 @@ const summaryList = z.union([
   z.array(summary),
 ]);
 
+/** Judged again where the id enters a path: `..` would lead to another endpoint, encoded or not. */
+export function checkConnectorId(id: string): ConnectorId {
+  if (isConnectorId(id)) return id;
+  throw new SyncError('a connector id has 1 to 128 letters, digits, "_" or "-"; copy it from the service', {
+    code: 'CONFIG_INVALID',
+    recovery: 'stop',
+  });
+}
+
 export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
   const facts = catalogFacts('list source definitions');
   return {

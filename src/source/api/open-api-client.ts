@@ -7,6 +7,7 @@ import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import {
+  checkConnectorId,
   connectorCall,
   definitionsCall,
   findConnectorsCall,
@@ -15,8 +16,7 @@ import {
   type SourceDefinition,
 } from './catalog-calls.ts';
 import type { ApiSettings } from './api-settings.ts';
-import { checkConnectorId } from './check-connector-id.ts';
-import { checkBaseUrl } from './check-base-url.ts';
+import { checkBaseUrl } from './guard-address.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from './redact-message.ts';

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import type { CallFacts } from './call-failure.ts';
+import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
 import { parseJsonText } from './read-body.ts';
 
@@ -23,14 +23,5 @@ export function readAnswer<Schema extends z.ZodType>(
 
 /** Facts of a call about the account rather than about records. `label`: for messages, as `find connectors`. */
 export function catalogFacts(label: string, isWrite = false): CallFacts {
-  return {
-    purpose: 'catalog',
-    label,
-    entity: null,
-    isRoot: false,
-    canShrink: false,
-    hasPageToken: false,
-    patterns: [],
-    isWrite,
-  };
+  return callFacts('catalog', label, { isWrite });
 }

@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { CallFailure } from '../../../src/source/api/call-failure.ts';
+import { CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
 import { catalogFacts } from '../../../src/source/api/read-answer.ts';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
-import { onceOnly } from '../../../src/source/api/once-only.ts';
 import { openAdministration, type Administration } from '../../../src/source/api/open-administration.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, text, throttled } from '../../support/hostile/replies.ts';
