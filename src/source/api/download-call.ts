@@ -5,7 +5,8 @@ import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
-import { stringifyParams, JsonTextError, parseJsonText } from './read-body.ts';
+import { JsonTextError, parseJsonText } from './read-body.ts';
+import { executeRequest } from './execute-call.ts';
 import type { BodyHead } from './stream-body.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
@@ -20,12 +21,7 @@ export function downloadCall<T>(
 ): StreamCall<T> {
   const facts = callFacts('execute', `download ${entity}`, { entity, patterns: definition.errors });
   return {
-    request: {
-      method: 'POST',
-      path: `/api/v1/integrations/connectors/${connector}/execute`,
-      query: {},
-      body: stringifyParams({ entity, action: 'download', params }),
-    },
+    request: executeRequest(connector, { entity, action: 'download', params }),
     facts,
     headers: { accept: '*/*', 'accept-encoding': 'identity' },
     receive: async (head, body, signal) => {

@@ -4,10 +4,15 @@ import type { JsonObject } from '../../core/json.ts';
 import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
-import { checkConnectorId, definitionCall, type SourceDefinition } from './catalog-calls.ts';
+import {
+  catalogFacts,
+  checkConnectorId,
+  definitionCall,
+  readAnswer,
+  type SourceDefinition,
+} from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { catalogFacts, readAnswer } from './read-answer.ts';
 import { stringifyParams } from './read-body.ts';
 
 /**
@@ -37,16 +42,14 @@ export function openAdministration(client: ApiClient, baseUrl: string): Administ
     workspaces: async (filter, signal) => {
       const found: WorkspaceSummary[] = [];
       const seen = new Set<string>();
-      let cursor: string | null = null;
-      do {
+      for (let cursor: string | null = null; ;) {
         const page: WorkspacePage = await call(workspacesCall(filter, cursor, baseUrl), signal);
         found.push(...page.workspaces);
         ({ cursor } = page);
-        if (cursor === null) break;
+        if (cursor === null) return found;
         if (seen.has(cursor) || seen.size >= mostPages) throw endless();
         seen.add(cursor);
-      } while (cursor !== null);
-      return found;
+      }
     },
     createConnector: async (connector, signal) => await call(createConnectorCall(connector), signal),
     deleteConnector: async (id, signal) => await call(deleteConnectorCall(id), signal),

@@ -4,7 +4,7 @@ import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { FileSource, Source } from '../source.ts';
-import type { ApiCall } from './api-caller.ts';
+import type { ApiCall, StreamCall } from './api-caller.ts';
 import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
 import { downloadCall } from './download-call.ts';
@@ -51,47 +51,39 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
     return { ...call, brokenAnswers };
   };
 
-  const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>
-    isRefusal(error) ? await presence.judge(error, isSuspect || isAboutConnector(error), signal) : error;
+  const send = async <T>(
+    call: ApiCall<T> | StreamCall<T>,
+    isRoot: boolean,
+    signal: AbortSignal,
+  ): Promise<T> => {
+    try {
+      const value = await client.call(call, budget, onEvent, signal);
+      presence.answered();
+      return value;
+    } catch (error) {
+      // Check every refusal of a root: it would skip a whole entity, and there are few roots.
+      throw isRefusal(error)
+        ? await presence.judge(error, isRoot || error.context['namesConnector'] === true, signal)
+        : error;
+    }
+  };
 
   return {
     connectorId,
     connect: (signal) => presence.connect(signal),
-    async list(request, signal) {
-      const list = calls.list(request);
-      try {
-        const page = await client.call(sharing(list), budget, onEvent, signal);
-        presence.answered();
-        return page;
-      } catch (error) {
-        // Check every refusal of a root: it would skip a whole entity, and there are few roots.
-        throw await refusalOf(error, request.isRoot, signal);
-      }
-    },
+    list: async (request, signal) => await send(sharing(calls.list(request)), request.isRoot, signal),
     async get(request, signal) {
-      const get = calls.get(request);
       try {
-        const record = await client.call(sharing(get), budget, onEvent, signal);
-        presence.answered();
-        return record;
+        return await send(sharing(calls.get(request)), false, signal);
       } catch (error) {
-        // Null means "deleted", which is wrong if the whole connector is gone.
-        const standing = await refusalOf(error, false, signal);
-        if (standing instanceof SyncError && standing.code === 'NOT_FOUND') return null;
-        throw standing;
+        // Null means "deleted", which is wrong if the whole connector is gone: that is another error by now.
+        if (error instanceof SyncError && error.code === 'NOT_FOUND') return null;
+        throw error;
       }
     },
     async download(request, receive, signal) {
       checkDeclared(definition, request.entity, 'download', request.params);
-      try {
-        const call = downloadCall(connectorId, definition, request, receive);
-        const value = await client.call(call, budget, onEvent, signal);
-        presence.answered();
-        return value;
-      } catch (error) {
-        // The file counts as gone only if the connector still exists.
-        throw await refusalOf(error, false, signal);
-      }
+      return await send(downloadCall(connectorId, definition, request, receive), false, signal);
     },
     stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client; a budget holds nothing open.
@@ -101,10 +93,6 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
 
 function isRefusal(error: unknown): error is SyncError {
   return error instanceof SyncError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
-}
-
-function isAboutConnector(error: SyncError): boolean {
-  return error.context['namesConnector'] === true;
 }
 
 const freshMs = 60_000;

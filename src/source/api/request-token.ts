@@ -3,7 +3,7 @@ import type { ApiCall } from './api-caller.ts';
 import type { ApiSettings } from './api-settings.ts';
 import { callFacts } from './call-failure.ts';
 import { parseJsonText } from './read-body.ts';
-import { catalogFacts, readAnswer } from './read-answer.ts';
+import { catalogFacts, readAnswer } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { IssuedToken } from './token-cache.ts';
 

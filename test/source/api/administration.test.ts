@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
-import { catalogFacts } from '../../../src/source/api/read-answer.ts';
+import { catalogFacts } from '../../../src/source/api/catalog-calls.ts';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
 import { openAdministration, type Administration } from '../../../src/source/api/open-administration.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
