@@ -6,7 +6,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions
 import { ApiError } from '../../src/service/api-error.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { countBetween, mostInASecond, type Arrival } from '../support/jobs/recording-server.ts';
+import { countBetween, mostInASecond, mostWithin, type Arrival } from '../support/jobs/recording-server.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { sampleSeed } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';
@@ -103,7 +103,9 @@ it('keep its rate together, are all quiet when one is told to be, and slower for
     `four workers at ${requestsPerSecond}/s: at most ${mostInASecond(arrivals)} in any second; after a 429 with Retry-After ${retryAfterS}: ` +
       `${since(1, 200)} under way, ${quiet} during the pause, ${slower}/s for the 5 s behind it`,
   );
-  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(requestsPerSecond + 1);
+  // Where the machine is busy, calls that left in time arrive together: a second may hold two or three of the one before.
+  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(1.5 * requestsPerSecond);
+  expect(mostWithin(5_000, arrivals)).toBeLessThanOrEqual(5 * requestsPerSecond + 3);
   expect(quiet).toBe(0);
   expect(slower).toBeLessThanOrEqual(0.6 * requestsPerSecond);
   const outcomes = workers.flatMap(({ lines }) => lines.filter(isRunFinished).map(({ outcome }) => outcome));

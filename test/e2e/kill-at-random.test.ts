@@ -24,6 +24,8 @@ const pagesInFlight = 5;
 
 let service: Service;
 let calls = 0;
+/** Calls of a whole sync that nobody kills, by connector: the same for every sink. */
+const undisturbed = new Map<string, number>();
 
 beforeEach(async () => {
   calls = 0;
@@ -62,7 +64,6 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
       ].join('\n'),
     );
     const phases = new Map<string, number>();
-    const undisturbed = new Map<string, number>();
     /** Calls and kills since the connector's work last began anew. */
     const chain = new Map<string, { calls: number; kills: number }>();
     const firstChain = new Map<string, { calls: number; kills: number }>();
@@ -93,14 +94,15 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
       so.calls += calls - before;
       if (!firstChain.has(connector)) firstChain.set(connector, so);
 
-      const beforeAnother = calls;
-      await killedSync(config, connector, ['--full'], null);
-      undisturbed.set(connector, calls - beforeAnother);
       const definition = builtInDefinition(connector);
       const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
         sink.rows(folder, connector, table),
       );
       expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });
+      if (undisturbed.has(connector)) continue;
+      const beforeAnother = calls;
+      await killedSync(config, connector, ['--full'], null);
+      undisturbed.set(connector, calls - beforeAnother);
     }
     if (file !== undefined) {
       const db = new Database(file, { readonly: true });

@@ -15,7 +15,7 @@ import {
   type WorkerProcess,
 } from '../support/worker-process.ts';
 
-const schedule = '{ cron: "*/2 * * * * *" }';
+const schedule = '{ cron: "* * * * * *" }';
 const isOf =
   (connector: string) =>
   (line: LogLine): boolean =>
@@ -64,7 +64,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', 
   });
 
   it('gets nothing of a run under way when another sink takes its place, and a restored copy resumes that run', async () => {
-    await start(type, 'small', 40);
+    await start(type, 'tiny', 100);
     await worker.until((line) => isRunStarted(line) && isOf('news')(line));
     await eventually(() => Promise.resolve(world.calls('news') > 20));
     const [away, other] = [path.join(world.folder, 'away'), path.join(world.folder, 'other-one')];

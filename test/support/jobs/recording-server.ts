@@ -79,10 +79,15 @@ export async function startRecordingServer(options: {
   };
 }
 
+/** The highest number of arrivals within any span of so many milliseconds. */
+export function mostWithin(spanMs: number, arrivals: readonly Arrival[]): number {
+  const times = arrivals.map(({ at }) => at).sort((a, b) => a - b);
+  return Math.max(0, ...times.map((end) => times.filter((at) => at > end - spanMs && at <= end).length));
+}
+
 /** The highest number of arrivals within any 1000 ms. */
 export function mostInASecond(arrivals: readonly Arrival[]): number {
-  const times = arrivals.map(({ at }) => at).sort((a, b) => a - b);
-  return Math.max(0, ...times.map((end) => times.filter((at) => at > end - 1_000 && at <= end).length));
+  return mostWithin(1_000, arrivals);
 }
 
 export function countBetween(arrivals: readonly Arrival[], from: number, to: number): number {
