@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
 import { catalogFacts } from '../../../src/source/api/catalog-calls.ts';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
@@ -15,17 +15,11 @@ import {
   type TestSourceOptions,
 } from '../../support/source/open-test-source.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
 const start = async (
   options: TestSourceOptions,
 ): Promise<{ readonly administration: Administration; readonly server: TestSource['server'] }> => {
-  open = await openTestSource(options);
-  return { administration: openAdministration(open.client, open.server.baseUrl), server: open.server };
+  const { client, server } = await openTestSource(options);
+  return { administration: openAdministration(client, server.baseUrl), server };
 };
 
 const everything = { nameContains: null, status: null } as const;

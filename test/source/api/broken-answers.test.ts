@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, success } from '../../support/hostile/replies.ts';
 import { failureOf, never, openTestSource, type TestSource } from '../../support/source/open-test-source.ts';
@@ -7,7 +7,6 @@ import { entityName } from '../../support/source/test-definition.ts';
 const partitions = Array.from({ length: 13 }, (_, index) => `list-${index}`);
 
 let open: TestSource;
-afterEach(() => open[Symbol.asyncDispose]());
 
 const list = (id: string, entity = 'tags') =>
   open.source.list({ entity: entityName(entity), params: { list_id: id }, isRoot: false }, never);

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ErrorCode, Recovery } from '../../../src/core/errors.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { DownloadRequest, IncomingFile } from '../../../src/source/source.ts';
@@ -32,16 +32,8 @@ import {
   type TestSourceOptions,
 } from '../../support/source/open-test-source.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource({ definition: library, ...options });
-  return open;
-};
+const start = (options: TestSourceOptions): Promise<TestSource> =>
+  openTestSource({ definition: library, ...options });
 
 const request: DownloadRequest = {
   entity: 'attachments' as EntityName,

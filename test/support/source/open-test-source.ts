@@ -1,4 +1,4 @@
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { SyncError } from '../../../src/core/errors.ts';
 import type { RunEvent } from '../../../src/core/events.ts';
 import type { SharedBudget } from '../../../src/core/shared-budget.ts';
@@ -21,7 +21,7 @@ export function connectorId(text: string): ConnectorId {
   return text;
 }
 
-export interface TestSource extends AsyncDisposable {
+export interface TestSource {
   readonly server: HostileServer;
   readonly client: ApiClient;
   readonly source: ApiSource;
@@ -39,7 +39,10 @@ export interface TestSourceOptions extends HostileServerOptions {
   readonly scopedToWorkspace?: string;
 }
 
-/** A source on a hostile server, with waits that take no time unless the test brings a clock of its own. */
+/**
+ * A source on a hostile server, closed when the test has ended; with waits that take no time unless the test brings a clock
+ * of its own.
+ */
 export async function openTestSource(options: TestSourceOptions = {}): Promise<TestSource> {
   const definition = options.definition ?? testDefinition();
   const server = await startHostileServer({
@@ -61,17 +64,12 @@ export async function openTestSource(options: TestSourceOptions = {}): Promise<T
     onEvent,
     signal: never,
   });
-  return {
-    server,
-    client,
-    source,
-    events,
-    async [Symbol.asyncDispose]() {
-      await source[Symbol.asyncDispose]();
-      await client[Symbol.asyncDispose]();
-      await server[Symbol.asyncDispose]();
-    },
-  };
+  onTestFinished(async () => {
+    await source[Symbol.asyncDispose]();
+    await client[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+  });
+  return { server, client, source, events };
 }
 
 export function openTestClient(
