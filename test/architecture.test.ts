@@ -201,7 +201,7 @@ describe('the architecture', () => {
     expect(sources.map(({ path }) => path).filter((path) => syntax.test(path))).toEqual([]);
   });
 
-  it('writes words to people only in the command line: nobody else prints', () => {
+  it('prints only in the command line', () => {
     const printing = sources.filter(({ text }) => /\bconsole\.\w+\(|process\.std(out|err)[,.]/.test(text));
     expect(printing.map(({ path }) => path)).toEqual(['src/main.ts']);
   });

@@ -160,7 +160,7 @@ describe('the image', () => {
     expect(saidBy(build, 'RUN').at(-1)).toContain('npm prune --omit=dev');
   });
 
-  it('runs as somebody without rights who owns the data and nothing else', () => {
+  it('runs as a user without rights who owns only the data', () => {
     const [user, ...others] = saidBy(final, 'USER');
     expect([user, ...others]).toEqual(['node']);
     expect(saidBy(final, 'RUN').join('\n')).toContain(`install -d -o ${user} -g ${user} -m 0700 /data`);
@@ -185,7 +185,7 @@ describe('the image', () => {
     expect(jsonLines(result)).toMatchObject([{ error: { code: 'CONFIG_INVALID' } }]);
   });
 
-  it('is healthy while the worker answers, and else is not', async () => {
+  it('is healthy only while the worker answers', async () => {
     const [node = '', ...args] = execForm(final, 'HEALTHCHECK');
     expect(node).toBe('node');
     const port = /^:(\d+)$/.exec(execForm(final, 'CMD').at(-1) ?? '')?.[1] ?? '';
@@ -267,7 +267,7 @@ describe('compose.yaml', () => {
     expect(graceMs).not.toBe('');
   });
 
-  it('shows the worker to this machine only, and Redis to nobody', () => {
+  it('exposes the worker to this machine only, and Redis not at all', () => {
     expect(worker.ports).toEqual(['127.0.0.1:9400:9400']);
     expect(redis.ports).toBeUndefined();
   });
@@ -277,9 +277,7 @@ describe('compose.yaml', () => {
     expect(docker).not.toMatch(/clientSecret: '[^$]/);
   });
 
-  it('starts a Redis that check is content with, whose password is in no command line', async ({
-    folder,
-  }) => {
+  it('starts a Redis that passes check, whose password is in no command line', async ({ folder }) => {
     const port = await freePort();
     const env = await redisWorld(folder, port);
     const secrets = await writeSecrets(folder);

@@ -39,9 +39,7 @@ it('takes the newest sync for what was due last, whatever other runs came after 
   expect(await ledgers.ledger.lastRun(name)).toMatchObject({ run: 's1', state: 'ok' });
 });
 
-it('tells how connectors stand anew when another process has written, and reads nothing again else', async ({
-  folder,
-}) => {
+it('reads the states of connectors again only after another process has written', async ({ folder }) => {
   const file = await writeCliConfig(folder, 'http://127.0.0.1:9');
   const settings = loadSettings({ file, env: { SECRET: 'secret' } });
   const connectors = [...settings.connectors.values()];

@@ -74,7 +74,7 @@ describe('a worker’s backfill', () => {
     });
   }
 
-  it('gives way between windows, goes on where it stopped, and says when it is done', async () => {
+  it('yields between windows, resumes where it stopped, and reports when it is done', async () => {
     expect(await job(1)).toMatchObject({ outcome: 'ok', isDone: false });
     expect(runs).toBe(1);
     expect(await job()).toMatchObject({ outcome: 'ok', isDone: true, error: null, resumeAt: null });
@@ -83,7 +83,7 @@ describe('a worker’s backfill', () => {
     expect(runs).toBe(3);
   });
 
-  it('passes over a window that had to leave something out, and tries it again in the next backfill', async () => {
+  it('skips an incomplete window, and retries it in the next backfill', async () => {
     failing = '2023-12-31';
     expect(await job(1)).toMatchObject({ outcome: 'degraded', isDone: false });
     expect(await job(1)).toMatchObject({ outcome: 'ok', isDone: false });
@@ -106,7 +106,7 @@ describe('a worker’s backfill', () => {
   });
 });
 
-it('says once a minute how far a run is, and nothing of a short one', async () => {
+it('logs the progress of a run once a minute, and none of a short run', async () => {
   const lines: unknown[] = [];
   const log = await openLog({ level: 'info', write: (line) => lines.push(JSON.parse(line)) });
   const clock = instantClock();

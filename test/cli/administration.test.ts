@@ -135,7 +135,7 @@ describe('connectors list', () => {
     });
   });
 
-  it('fails for a workspace that was named and is not there', async () => {
+  it('fails for a named workspace that does not exist', async () => {
     await serve({ respondGet: () => apiError(404, 'No such workspace') });
     const listed = await cli(['connectors', 'list', '--workspace', 'nowhere']);
     expect(listed.code).toBe(1);
@@ -281,7 +281,7 @@ To sync it, add this below "connectors:" in ${config}:
     ]);
   });
 
-  it('says that it may have been done where the answer is lost, and keeps the credentials out of it', async () => {
+  it('says that it may have taken effect if the answer is lost, without the credentials', async () => {
     await serve({
       respondChange: ({ body }) => apiError(502, `could not store ${JSON.stringify(body['credentials'])}`),
     });

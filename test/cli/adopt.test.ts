@@ -32,7 +32,7 @@ it('says field by field what differs, names adopt, and never advises to drop dat
   }
 });
 
-it('takes the same account at another address over, once it is told to, and every row stays', async () => {
+it('adopts the same account at another address when asked to, and keeps every row', async () => {
   const before = storedRows();
   await moveTo(await serve(1));
   const shown = await cli('adopt', 'newsletter');

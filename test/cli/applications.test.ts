@@ -41,7 +41,7 @@ it('create makes an application and shows its secret, list shows it without, del
   expect(again.stderr).toMatch(/There is no client client-\w+ in \.\/data\/service/);
 });
 
-it('looking makes nothing', async () => {
+it('list creates nothing', async () => {
   expect(await listed('--data', 'nowhere')).toEqual([]);
   expect((await call('list', '--data', 'nowhere')).stdout).toBe('There are no clients in nowhere yet.\n');
   expect((await call('delete', 'c', '--data', 'nowhere')).code).toBe(2);

@@ -116,7 +116,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
 });
 
 describe('audit', () => {
-  it('ends with 2 for an entity that is not there, that the config leaves out, and for a limit that is no number', async () => {
+  it('ends with 2 for an unknown or excluded entity, and for a limit that is no number', async () => {
     const config = await synced(kinds[0].sink, '    exclude: [automations]\n');
     const codes = [
       await cli(['audit', 'newsletter/nothing', '--config', config]),
@@ -136,7 +136,7 @@ describe('audit', () => {
     expect(await leftFolders()).toEqual([]);
   });
 
-  it('leaves no copy behind when it is interrupted, not even when that is pressed twice', async () => {
+  it('leaves no copy behind when it is interrupted, once or twice', async () => {
     await service.close();
     service = await startCliService({ latencyMs: 40 });
     const config = await synced(kinds[0].sink, '    include: [lists]\n');

@@ -85,7 +85,7 @@ describe('backfill', () => {
     expect(stdout).toMatch(/^total: 3 windows, \d+ read, \d+ inserted, .* calls$/m);
   });
 
-  it('leaves what the syncs know as it is', async () => {
+  it('leaves the sync cursors unchanged', async () => {
     world = await openCliWorld();
     await world.json('sync', 'newsletter');
     const before = livingPartitions();

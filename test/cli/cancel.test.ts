@@ -31,7 +31,7 @@ async function newestRun(): Promise<{ readonly run: string; readonly state: stri
   return run;
 }
 
-it('cancel ends a sync of another process after a checkpoint, and the next one goes on', async () => {
+it('cancel ends a sync of another process after a checkpoint, and the next one resumes', async () => {
   const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
   await syncing.until('"kind":"page-committed"');
   const { run } = await newestRun();
@@ -54,7 +54,7 @@ it('cancel ends a sync of another process after a checkpoint, and the next one g
   expect(jsonLines(next)[0]).toMatchObject({ kind: 'run-started', continues: run });
 }, 60_000);
 
-it('cancel ends a run of a worker, which is not asked for again', async () => {
+it('cancel ends a run of a worker, which is not retried', async () => {
   await using redis = await startRedis();
   config = await writeCliConfig(folder, service.url, {
     schedules: { newsletter: '{ every: 1h }' },
@@ -73,7 +73,7 @@ it('cancel ends a run of a worker, which is not asked for again', async () => {
   expect(await newestRun()).toMatchObject({ run, state: 'interrupted' });
 }, 60_000);
 
-it('cancel says where the process of a run is gone', async () => {
+it('cancel reports that the process of a run no longer exists', async () => {
   const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
   await syncing.until('"kind":"run-started"');
   syncing.child.kill('SIGKILL');
@@ -86,7 +86,7 @@ it('cancel says where the process of a run is gone', async () => {
   );
 });
 
-it('cancel ends with 2 for a run that there is not', async () => {
+it('cancel ends with 2 for an unknown run', async () => {
   const { code, stderr } = await cli('cancel', 'nope');
   expect(code).toBe(2);
   expect(stderr).toContain('Expected the id of a run, got "nope"');

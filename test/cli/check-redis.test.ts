@@ -49,13 +49,13 @@ it('check looks at the Redis of the config; a warning changes no exit code', asy
   expect(jsonLines(await check(scheduled, redis.url, '--json'))).toMatchObject([{ ok: true }]);
 });
 
-it('check fails where a schedule needs a Redis that is not there', async () => {
+it('check fails if a schedule needs Redis and none answers', async () => {
   const { code, stdout } = await check(scheduled, await nowhere());
   expect(code).toBe(1);
   expect(stdout).toMatch(/^✗ redis: Redis at 127.0.0.1:\d+ does not answer: /m);
 });
 
-it('check passes where no schedule needs the Redis that is not there', async () => {
+it('check passes without Redis if no schedule needs it', async () => {
   const { code, stdout } = await check({ usesRedis: true }, await nowhere());
   expect(code).toBe(0);
   expect(stdout).toMatch(/^- redis: no schedule needs it, and rates are not shared without it: Redis at /m);

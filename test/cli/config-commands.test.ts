@@ -70,7 +70,7 @@ connectors:
 });
 
 describe('the environment', () => {
-  it('is told where .env cannot be read, and ends with 2', async () => {
+  it('ends with 2 if .env cannot be read', async () => {
     await mkdir(join(folder, '.env'));
     const { code, stderr } = await runCli(['status'], { cwd: folder });
     expect([code, stderr]).toEqual([2, expect.stringMatching(/^Error: \S+\.env cannot be read \(EISDIR/)]);
@@ -215,7 +215,7 @@ describe('init', () => {
 it.each([
   ['a folder', '{ type: sqlite, path: . }', 'was expected to be a regular file'],
   ['a file', '{ type: jsonl, directory: ./own.yaml }', 'is a file, expected a folder'],
-])('a sink whose place is %s is told when it is read', async (_, sink, why) => {
+])('a sink whose path is %s is reported when the config is read', async (_, sink, why) => {
   const text = `api: { baseUrl: "http://127.0.0.1:9", clientId: a, clientSecret: bbbb }
 sinks: { main: ${sink} }
 connectors: { wiki: { definition: workspace-notes, id: w, sink: main } }

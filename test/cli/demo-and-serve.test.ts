@@ -47,7 +47,7 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
   expect(status.stdout).toMatch(/^newsletter: last run ok/m);
 }, 90_000);
 
-it('serve announces where it is and with which credentials, and ends with 0 when it is told to', async () => {
+it('serve prints its address and credentials, and ends with 0 on SIGTERM', async () => {
   const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
     cwd: folder,
   });
@@ -78,7 +78,7 @@ it('serve never prints credentials that it was given', async () => {
   expect(stdout + stderr).not.toContain('given-by-the-user');
 });
 
-it('serve shows the accounts as later days leave them, so that a sync finds what changed and what is gone', async () => {
+it('serve shows the accounts of later days, so that a sync finds changed and deleted records', async () => {
   const port = String(await freePort());
   const env = { CONNECTOR_SYNC_CLIENT_ID: 'me', CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user' };
   await writeFile(join(folder, 'c.yaml'), configFor(port));

@@ -127,7 +127,7 @@ describe('export while others work', () => {
     expect(jsonLines(await world.cli('export', 'newsletter/lists')).at(-1)).toEqual(deleted);
   });
 
-  it('ends quietly when its reader goes away, without a number to go on from', async () => {
+  it('ends quietly when its reader goes away, without a number to resume from', async () => {
     await using world = await openCliWorld();
     await world.cli('sync', 'newsletter');
     const args = ['export', 'newsletter/list_members', '--next-file', 'next.json', '--config', world.config];

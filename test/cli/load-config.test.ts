@@ -30,7 +30,7 @@ it('hides every secret of the settings', () => {
   );
 });
 
-it('hides a secret wherever in the settings somebody puts one', () => {
+it('hides a secret anywhere in the settings', () => {
   const known = settingsWith('redis://127.0.0.1:6379');
   // Settings that do not exist yet: in a sink, in a list, in a part of its own.
   const settings = {

@@ -133,7 +133,7 @@ describe('schedule apply', () => {
     expect((await cli('schedule', 'apply')).stdout).toBe('unchanged: newsletter\nremoved: wiki\n');
   });
 
-  it('refuses a sink of another file, and takes it over when told to', async () => {
+  it('refuses a sink of another file, and takes it over with --take-over', async () => {
     await cli('schedule', 'apply');
     const other = join(folder, 'other');
     await mkdir(other);
@@ -161,7 +161,7 @@ describe('schedule apply', () => {
     expect(jsonLines(taken)).toMatchObject([{ written: ['newsletter', 'wiki'], elsewhere: [] }]);
   });
 
-  it('ends with 2 for a sink that there is not, with 1 without Redis', async () => {
+  it('ends with 2 for an unknown sink, and with 1 without Redis', async () => {
     const unknown = await cli('schedule', 'apply', '--take-over', 'lake');
     expect(unknown.code).toBe(2);
     expect(unknown.stderr).toContain('expected one of the sinks main, got "lake"');
@@ -200,7 +200,7 @@ describe('schedule pause and resume', () => {
     });
   });
 
-  it('holds without Redis, and says who has not been told', async () => {
+  it('holds without Redis, and reports that Redis does not answer', async () => {
     await cli('schedule', 'apply');
     await redisIsDown();
     const paused = await cli('schedule', 'pause', 'wiki', 'newsletter');
@@ -215,7 +215,7 @@ describe('schedule pause and resume', () => {
     expect(await listed()).toMatchObject({ wiki: { paused: null } });
   });
 
-  it('does not pause where nobody can know whether the sink is here', async () => {
+  it('does not pause if only Redis knows where the sink is, and does not answer', async () => {
     await redisIsDown();
     const { code, stderr } = await cli('schedule', 'pause', 'wiki');
     expect(code).toBe(2);
@@ -248,7 +248,7 @@ describe('schedule run', () => {
     ]);
   });
 
-  it('ends with 2 where nobody has that sink, and with 1 without Redis', async () => {
+  it('ends with 2 if no machine has that sink, and with 1 without Redis', async () => {
     const nobody = await cli('schedule', 'run', 'wiki');
     expect(nobody.code).toBe(2);
     expect(nobody.stderr).toContain('No worker has ever used sink main');

@@ -23,7 +23,7 @@ afterEach(async () => {
   server = null;
 });
 
-it('asks for the indexed store with everything that was said, and with a limit always', async () => {
+it('sends every given part of the query to the indexed store, and always a limit', async () => {
   await serve({ respond: () => success({ data: [], meta: { has_more: false, cursor: null, took_ms: 3 } }) });
   const flags = ['--filter', '{"gt":{"emails_sent":12345678901234567890}}', '--sort', 'send_time:desc,id'];
   await search(...flags, '--fields', 'id,settings.title', '--cursor', 'c1', '--json');

@@ -102,7 +102,7 @@ it('refuses half of the credentials and a key that is none, without repeating it
   expect(key.stdout + key.stderr).not.toContain('tell-nobody');
 });
 
-it('that finds its port taken leaves no application whose secret nobody has seen', async () => {
+it('creates no application if its port is taken', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   try {

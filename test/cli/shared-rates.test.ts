@@ -38,7 +38,7 @@ it('sync shares its rate through the Redis of the config', async () => {
   }
 });
 
-it('sync goes on by itself where that Redis is away, and says so once', async () => {
+it('sync continues with its own rate if that Redis does not answer, and reports it once', async () => {
   const { code, stderr } = await sync(`redis://:${password}@127.0.0.1:${await freePort()}`);
   expect(code).toBe(0);
   expect(stderr.match(/Rate limits are not shared with other processes/g)).toHaveLength(1);

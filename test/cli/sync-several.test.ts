@@ -88,7 +88,7 @@ it('shares the work with another one at the same time: both end with 0, and each
   ]);
 });
 
-it('takes over what another one leaves unfinished, and stops waiting on Ctrl-C', async () => {
+it('takes over unfinished work of another command, and stops waiting on Ctrl-C', async () => {
   gate.hold('c-news');
   const one = start();
   await one.until('"kind":"run-started","connector":"newsletter"');

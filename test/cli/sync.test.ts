@@ -119,7 +119,7 @@ describe('sync', () => {
     expect(result.stderr).toContain('the config says email-marketing');
   });
 
-  it('makes as many calls as it is given for all connectors together, and goes on with the next sync', async () => {
+  it('makes as many calls as allowed for all connectors together, and the next sync resumes', async () => {
     const url = await withService();
     const first = await sync(url, ['--max-calls', '12', '--json']);
     expect(first.code).toBe(0);
@@ -136,14 +136,14 @@ describe('sync', () => {
     ]);
   });
 
-  it('says what a budget has left for the next run', async () => {
+  it('says what a budget leaves for the next run', async () => {
     const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: partial in /m);
     expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ listings?\)/m);
   });
 
-  it('ends with 6 while a guard withholds deletes, says what to do, and passes them when told to', async () => {
+  it('ends with 6 while a guard withholds deletes, says what to do, and lets them pass with --allow-deletes', async () => {
     const url = await withService();
     const file = await writeCliConfig(folder, url, {
       more: 'guards: { maxDeleteShare: 0, minDeleteRows: 0 }\n',
@@ -182,7 +182,7 @@ describe('sync', () => {
     ]);
   });
 
-  it('ends with 5 while somebody else holds the connector, and says who', async () => {
+  it('ends with 5 while another process holds the connector, and names it', async () => {
     const url = await withService();
     await using sink = await openSink(
       { type: 'sqlite', name: 'main', path: join(folder, 'main.db'), durability: 'normal' },
@@ -201,7 +201,7 @@ describe('sync', () => {
     ]);
   });
 
-  it('checkpoints on Ctrl-C, ends with 130, and goes on from there the next time', async () => {
+  it('checkpoints on Ctrl-C, ends with 130, and the next sync resumes there', async () => {
     const url = await withService({ latencyMs: 60 });
     const file = await writeCliConfig(folder, url);
     const args = ['sync', 'newsletter', '--config', file, '--json', '--select', 'list*'];

@@ -197,7 +197,7 @@ describe('a worker that cannot start', () => {
     expect(result.stderr).not.toMatch(/"stack"|worker started|run ended/);
   });
 
-  it('because workers know another file by the name of its sink is told what to do', async () => {
+  it('because another file is registered under the name of its sink says what to do', async () => {
     await using redis = await startRedis({ password });
     const env = environment(redis);
     await callCli(['schedule', 'apply', '--config', config], { cwd: folder, env });

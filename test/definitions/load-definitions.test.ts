@@ -98,7 +98,7 @@ describe('loading definitions', () => {
     expect(hash(known)).toBe(before);
   });
 
-  it('lets nobody change what it has loaded', () => {
+  it('freezes what it has loaded', () => {
     const definition = loadDefinitions([fixtures]).get('issue-tracker');
     const entities = definition?.entities ?? new Map<string, unknown>();
     expect(() => Reflect.apply(Reflect.get(entities, 'clear'), entities, [])).toThrow(/must not be changed/);

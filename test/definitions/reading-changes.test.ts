@@ -51,7 +51,7 @@ describe('the built-in definitions', () => {
     });
   });
 
-  it('believe that a record is gone only as far as its listing can be believed', () => {
+  it('count a record as deleted only as far as its listing is reliable', () => {
     expect(said(({ deletes }) => (deletes === 'sweep' ? null : deletes))).toEqual({
       list_members: 'confirm',
       email_activity: 'never',

@@ -81,7 +81,7 @@ describe('what a definition says about its store, its files and its credentials'
     expect(books?.filledFrom).toEqual(new Map([['facts', 'details']]));
   });
 
-  it('reads nothing anew because a field is filled from another', () => {
+  it('reads nothing again because a field is filled from another', () => {
     const hashes = [text, text.replace('    filledFrom: { facts: details }\n', '')].map((each) => {
       writeFileSync(path.join(folder, 'shelves.yaml'), each);
       return loadDefinitions([folder]).get('shelves')?.contentHash;
@@ -263,7 +263,7 @@ describe('ways to sign in are refused', () => {
 describe('mistakes of shape', () => {
   const data: unknown = JSON.parse(JSON.stringify(parseYaml('shelves', text).data));
 
-  it.each([5, [5]])('hide nothing and lead to nothing else, wherever a value has become %j', (wrong) => {
+  it.each([5, [5]])('hide no other problem and cause none, wherever a value is replaced by %j', (wrong) => {
     const spurious = placesIn(data).flatMap((place) => {
       const found = problemsOf(JSON.stringify(withValue(data, place, wrong)));
       const beside = found.filter((problem) => !` ${problem}`.includes(` ${place.join('.')}`));

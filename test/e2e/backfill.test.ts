@@ -81,7 +81,7 @@ async function run(args: readonly string[], afterMs: number | null = null): Prom
 }
 
 describe.each(Object.entries(sampleSinks))('a backfill of twelve months into %s', (type, sink) => {
-  it(`killed again and again brings exactly what the syncs have missed, and leaves what they know as it is (seed ${seed})`, async () => {
+  it(`killed again and again brings exactly what the syncs have missed, and leaves their cursors unchanged (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const { path: file, directory = '' } = { path: undefined, directory: undefined, ...sink.options(folder) };
     const place = file === undefined ? `directory: ${directory}` : `path: ${file}`;

@@ -44,7 +44,7 @@ beforeEach(async () => {
 afterEach(() => service.close());
 
 describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
-  it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async ({
+  it(`loses, duplicates and tears nothing, and fetches little twice (${kills} kills, seed ${seed})`, async ({
     folder,
   }) => {
     const random = seededRandom(seed);

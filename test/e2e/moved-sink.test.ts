@@ -34,7 +34,7 @@ afterEach(async () => {
 });
 
 describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', (type) => {
-  it('is served no more when its file is moved away, others go on, and goes on when it is back', async () => {
+  it('is not served while its file is moved away, others continue, and it resumes when the file is back', async () => {
     await start(type, 'tiny', 5);
     await worker.until((line) => isRunFinished(line) && isOf('news')(line));
     const [place, away] = [placeOf(type), path.join(world.folder, 'away')];
@@ -63,7 +63,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', 
     expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
   });
 
-  it('gets nothing of a run under way when another sink takes its place, and a restored copy resumes that run', async () => {
+  it('gets nothing of an active run when another sink takes its place, and a restored copy resumes that run', async () => {
     await start(type, 'tiny', 100);
     await worker.until((line) => isRunStarted(line) && isOf('news')(line));
     await eventually(() => Promise.resolve(world.calls('news') > 20));

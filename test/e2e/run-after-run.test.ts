@@ -69,7 +69,7 @@ const stored = (entity: string): number =>
   sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, entity).table).size;
 
 describe('the run after a run that did not end well', () => {
-  it('does not stay with a partition that is gone: the one after it reads everything again', async () => {
+  it('does not stay with a deleted partition: the one after it reads everything again', async () => {
     const known = lists(3);
     const stop = new AbortController();
     const clock = instantClock();
@@ -93,7 +93,7 @@ describe('the run after a run that did not end well', () => {
     });
   });
 
-  it('begins anew when children are to be read in another way', async () => {
+  it('starts from the beginning when children are to be read in another way', async () => {
     const stop = new AbortController();
     const asked = new Set<unknown>();
     const respond = (call: HostileCall): Reply => {

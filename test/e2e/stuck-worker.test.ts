@@ -36,7 +36,7 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
-it('is not overtaken while it hangs, and leaves its run to another one when it turns again', async () => {
+it('is not overtaken while it hangs, and leaves its run to another worker when it continues', async () => {
   const stuck = startWorker();
   const { run } = await stuck.until(isRunStarted);
   stuck.child.kill('SIGSTOP');

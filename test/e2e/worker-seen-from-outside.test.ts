@@ -40,7 +40,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it('tells Prometheus about a run while it goes on, in text that another program reads', async () => {
+it('reports an active run to Prometheus, in text that another parser reads', async () => {
   await worker.until((line) => isRunStarted(line) && line['connector'] === 'news');
   const during = await scrape();
   expect(seriesIn(during).get('connector_sync_running_runs{connector="news"}')).toBe(1);
@@ -56,7 +56,7 @@ it('tells Prometheus about a run while it goes on, in text that another program 
   expect(inserted).toBeGreaterThan(40_000);
 });
 
-it('shows no secret to whoever looks: not in Redis, logs, files, pages or the list of processes', async () => {
+it('shows no secret in Redis, logs, files, pages or the list of processes', async () => {
   for (const name of ['news', 'wiki']) {
     await worker.until((line) => isRunFinished(line) && line['connector'] === name);
   }

@@ -36,7 +36,7 @@ function stored(): object {
 }
 
 describe('a run with a limit of calls', () => {
-  it('makes exactly so many, stores what they brought, and says what is left; the next runs go on to the end', async () => {
+  it('makes exactly so many, stores what they brought, and says what remains; the next runs resume until the end', async () => {
     const reports: RunReport[] = [];
     for (let run = 0; run < 200 && reports.at(-1)?.outcome !== 'ok'; run += 1) {
       reports.push(await sync({ run: { maxCalls: 10 }, concurrency: 3 }));
@@ -73,7 +73,7 @@ describe('a run with a limit of calls', () => {
 });
 
 describe('a run with a limit of time', () => {
-  it('ends when it is over, keeps what is stored, and is gone on with', async () => {
+  it('ends when it is over, keeps what is stored, and the next run resumes it', async () => {
     const time = manualClock();
     let lists = 0;
     const wrapSource = (source: Source): Source => ({

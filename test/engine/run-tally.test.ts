@@ -75,7 +75,7 @@ describe("a run's account", () => {
     expect(() => tally.check()).toThrow(/3 records were received/);
   });
 
-  it('is degraded by a walk that missed a record which is there, not by what is withheld or pending', () => {
+  it('is degraded by a walk that missed an existing record, not by withheld or pending rows', () => {
     const tally = runTally([users]);
     tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share', withholding: null });
     tally.deleted(users, 4);
@@ -86,7 +86,7 @@ describe("a run's account", () => {
     expect(tally.entities()).toMatchObject([{ withdrawn: 1, isWhole: false }]);
   });
 
-  it('counts a partition as set aside no more when its parent has turned out to be gone', () => {
+  it('no longer counts a partition as set aside when its parent turns out to be deleted', () => {
     const tally = runTally([users]);
     const failure = {
       code: 'NOT_FOUND',

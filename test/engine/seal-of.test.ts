@@ -70,7 +70,7 @@ describe('the end of a full walk', () => {
     ['unsubscribes', {}, null],
     ['users', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
     ['comments', { proof: { kind: 'token', isOrdered: true } as const }, 'nothing'],
-  ])('says of %s after %j that what it did not meet is gone if %j agrees', (name, more, absence) => {
+  ])('concludes of %s after %j that missing records are deleted if %j agrees', (name, more, absence) => {
     expect(seal(name, more)(false).absence).toBe(absence);
   });
 

@@ -154,7 +154,7 @@ describe('offset pagination', () => {
     expect(original.filter((row) => !walked.seen.has(row))).toEqual([]);
   });
 
-  it('begins again, and then gives up with a clear reason, when rows move faster than it can follow', () => {
+  it('restarts, and then gives up with a clear reason, when rows move faster than it can follow', () => {
     const server = { rows: numbered(5000), cap: 100 };
     const walked = walk(server, { between: () => server.rows.splice(0, 60) });
     if (walked.end.kind === 'failed') expect(walked.end.code).toBe('SEAM_LOST');

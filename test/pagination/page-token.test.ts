@@ -28,7 +28,7 @@ const more = (token: string | null): NextPage => ({ hasMore: true, token });
 const last: NextPage = { hasMore: false, token: null };
 
 describe('page token pagination', () => {
-  it('goes on through short and empty pages until the flag says stop', () => {
+  it('reads through short and empty pages until the flag ends the listing', () => {
     const end = walk([
       { marks: ['a'], next: more('1') },
       { marks: [], next: more('2') },

@@ -95,7 +95,7 @@ describe('the sample third parties', () => {
     });
   });
 
-  it('answer nobody who has left', async () => {
+  it('do not answer a caller that has left', async () => {
     const provider = providers.open({ connectorId: 'a', definition: notes, credentials: null });
     const request = {
       entity: entityNamed(notes, 'users'),

@@ -14,7 +14,7 @@ import { listMembers, sinkOfMembers } from '../support/search/process-world.ts';
 
 const nick: Column = { name: 'nick', type: 'string', isEvolved: true };
 
-describe('a search beside a sync', () => {
+describe('a search during a sync', () => {
   let bench: Bench;
   let file: string;
 

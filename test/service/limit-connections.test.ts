@@ -53,7 +53,7 @@ async function statusOf(api: ServedApi, body: string | null = null): Promise<num
   return response.statusCode ?? 0;
 }
 
-describe('more connections than the service has room for', () => {
+describe('more connections than the service allows', () => {
   it.each([
     ['half a request head', () => 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: '],
     ['nothing', () => ''],

@@ -121,7 +121,7 @@ describe('a public client', () => {
     expect([answer['connector_metadata'], isJsonObject(answer['result'])]).toEqual([null, true]);
   });
 
-  it('is told of two connectors of a type, and of none', async () => {
+  it('gets both connectors of a type, and 404 for an unknown workspace', async () => {
     const bearer = await token();
     expect(await found(bearer, 'twins')).toEqual(['twin-1', 'twin-2']);
     const nowhere = await send('GET', `/api/v1/integrations/connectors?workspace_name=nowhere`, bearer);

@@ -51,7 +51,7 @@ describe('listing workspaces', () => {
     expect(seen).toEqual([['default', 'b'], ['c', 'd'], ['e']]);
   });
 
-  it('goes on behind workspaces that were deleted meanwhile', async () => {
+  it('continues after workspaces that were deleted meanwhile', async () => {
     await make('b', 'c', 'd');
     const first = await client.get(`${workspaces}?limit=2`);
     for (const one of objects(first.body['data'])) await client.delete(`${workspaces}/${textIn(one, 'id')}`);

@@ -29,7 +29,7 @@ describe('downloads', () => {
     });
   });
 
-  it('are told by config show with their limit in bytes', () => {
+  it('are shown by config show with their limit in bytes', () => {
     const settings = folder.load(
       withDownloads('{ directory: /srv/files, entities: [attachments], maxBytes: 20MiB }'),
     );

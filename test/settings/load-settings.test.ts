@@ -114,7 +114,7 @@ describe('loading settings', () => {
     ]);
   });
 
-  it('asks for comments on blocks only when told to', () => {
+  it('reads comments on blocks only if configured', () => {
     const wiki = (more: string): readonly string[] => {
       const settings = folder.load(goodConfig.replace('email-marketing', 'workspace-notes') + more);
       const entities = new Map<string, { parents: readonly string[] }>(
@@ -153,7 +153,7 @@ describe('loading settings', () => {
     expect(problems.some((problem) => problem.startsWith(':3: api.baseUrl: expected an address'))).toBe(true);
   });
 
-  it('lets nobody change what it has loaded', () => {
+  it('freezes what it has loaded', () => {
     const settings = folder.load(goodConfig);
     expect(Object.isFrozen(settings.api)).toBe(true);
     expect(() => Reflect.apply(Reflect.get(settings.connectors, 'clear'), settings.connectors, [])).toThrow(

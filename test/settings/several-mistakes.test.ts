@@ -14,7 +14,7 @@ it.beforeEach(({ configs }) => {
 });
 
 describe('a config file with mistakes of several kinds', () => {
-  it('is told all of them, each with its line', () => {
+  it('reports all of them, each with its line', () => {
     const problems = folder.problems(`api:
   baseUrl: https://me:hush@api.example.test
   clientId: 7
@@ -48,7 +48,7 @@ connectors:
     ]);
   });
 
-  it('is told those about scheduled runs together, and each only once', () => {
+  it('reports those about scheduled runs together, and each only once', () => {
     folder.env['TOKEN'] = 'hush';
     const problems = folder.problems(`${goodConfig}    schedule: { every: 5s, jitter: soon, missed: twice }
     freshWithin: 1.5h
@@ -70,7 +70,7 @@ http: { token: "\${TOKEN}" }
     ]);
   });
 
-  it('is told them without api, too', () => {
+  it('reports them without api, too', () => {
     expect(folder.problems(goodConfig.replace(/api:[^]*?(?=sinks)/, '').replace('c-1', '../x'))).toEqual([
       ':1: api: is missing; expected an object',
       ':6: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
@@ -99,7 +99,7 @@ http: { token: "\${TOKEN}" }
     ],
     ['api:', 'definitions: [5]\napi:', 'definitions.0'],
     ['api:', 'definitions: ["${NOWHERE}"]\napi:', 'definitions.0'],
-  ])('is told nothing that rests on a broken value (%j -> %j)', (from, to, expected) => {
+  ])('reports nothing that depends on a broken value (%j -> %j)', (from, to, expected) => {
     expect(goodConfig).toContain(from);
     const problems = folder.problems(goodConfig.replace(from, to));
     expect(problems).toHaveLength(1);
@@ -123,7 +123,7 @@ ${goodConfig.replace('    sink: warehouse', '    sink: warehouse\n    exclude: [
     ]);
   });
 
-  it('nobody is called unknown when a file does not tell its name', () => {
+  it('no definition is called unknown when a file does not tell its name', () => {
     folder.write('definitions/broken.yaml', 'name: [');
     const config = `definitions: [definitions]\n${goodConfig.replace('email-marketing', 'issue-tracker')}`;
     expect(folder.problems(config).filter((problem) => problem.startsWith(':'))).toEqual([]);

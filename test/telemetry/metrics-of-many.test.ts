@@ -91,7 +91,7 @@ describe('the metrics of two thousand connectors', () => {
     expect(seriesIn(text).get('connector_sync_worker_withheld_deletes')).toBe(9);
   });
 
-  it('name those that need somebody, and only those, where the setting says so', async () => {
+  it('name only those that need attention, where the setting says so', async () => {
     const text = await textOf(open('attention'));
     expect([...named(text)].toSorted()).toEqual(['c1990', 'c1995', 'c1998']);
     const value = seriesIn(text);

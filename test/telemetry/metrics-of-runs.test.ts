@@ -8,7 +8,7 @@ import { syncOnce } from '../support/sync-once.ts';
 import { connector, sampled } from '../support/telemetry/metrics-names.ts';
 
 describe('the metrics of a real run', () => {
-  it('agree with its report, and never go down while it goes on', async ({ folder }) => {
+  it('agree with its report, and never decrease during the run', async ({ folder }) => {
     await using service = await startSampleService('tiny');
     const name = connector('mailing');
     const metrics = openMetrics({

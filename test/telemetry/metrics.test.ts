@@ -118,7 +118,7 @@ describe('the counters of runs', () => {
     expect(value('records_total{connector="newsletter",entity="lists",change="inserted"}')).toBe(5);
   });
 
-  it('show a run while it goes on, and afterwards how long it took and how it ended', async () => {
+  it('show an active run, and afterwards how long it took and how it ended', async () => {
     const clock = instantClock(1_700_000_000_000);
     const metrics = open({ clock });
     metrics.onRunEvent(newsletter, started);
@@ -349,7 +349,7 @@ describe('the text', () => {
     expect(runs.at(-1)).toEqual(['connector_sync_runs_total{connector="newsletter",outcome="other"}', 50]);
   });
 
-  it('comes from a registry of its own', async () => {
+  it('comes from a separate registry', async () => {
     const first = open();
     first.runEnded(newsletter, 'ok');
     const second = open();

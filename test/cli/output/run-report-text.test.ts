@@ -6,7 +6,7 @@ import { noCounts } from '../../../src/core/records.ts';
 import type { EntityReport, RunReport } from '../../../src/sinks/run-report.ts';
 
 describe('the text of a run', () => {
-  it('is whole where nobody looks at a screen', () => {
+  it('is complete where the output is not a terminal', () => {
     const [, titles] = runReportText(report({ setAside: 3 }), null);
     expect(titles?.trim().split(/ +/)).toEqual(
       'entity read inserted updated unchanged duplicate deleted pages listings complete notes'.split(' '),
@@ -82,7 +82,7 @@ describe('the text of a run', () => {
     );
   });
 
-  it('says what is left for the next run', () => {
+  it('says what remains for the next run', () => {
     const left = [
       { entity: entity('lists'), partitions: 1 },
       { entity: entity('list_members'), partitions: 1200 },

@@ -28,7 +28,7 @@ describe('the terminal', () => {
     expect(written.stderr).toEqual(['heading\nc\nsums\n', '\u001b[3A\r\u001b[0J']);
   });
 
-  it('asks for the width anew and respects NO_COLOR', () => {
+  it('reads the width again each time and respects NO_COLOR', () => {
     const { terminal, stderr } = open({ isTTY: true, env: { NO_COLOR: '1' } });
     expect(terminal.style?.()).toEqual({ columns: 120, hasColor: false });
     Object.assign(stderr, { columns: 30 });
@@ -62,7 +62,7 @@ describe('the terminal', () => {
     }
   });
 
-  it('drops what is left without a word when the reader has gone', () => {
+  it('drops the remaining output silently when the reader has gone', () => {
     const { terminal, written, fail } = open({ isTTY: false });
     terminal.print('first');
     fail(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }));

@@ -11,7 +11,7 @@ it('breaks an enumeration behind commas and keeps each part whole', () => {
   expect(wrapped(text, 10)).toHaveLength(3);
 });
 
-it('leaves alone what fits, and everything where nobody looks at a screen', () => {
+it('leaves text that fits unchanged, and all text where the output is not a terminal', () => {
   expect(wrapped('  a, b', 6)).toEqual(['  a, b']);
   expect(wrapped('  a, b', null)).toEqual(['  a, b']);
 });

@@ -92,7 +92,7 @@ describe('the files of a document library', () => {
     expect(new Set(checksums).size).toBe(checksums.length);
   });
 
-  it('are many small ones and one that nobody should hold whole', () => {
+  it('are many small ones and one that is too large for memory', () => {
     const sizes = attachmentsOf(open()).map(({ size }) => Number(size));
     expect(sizes.filter((size) => size > 8 * 1024 * 1024)).toHaveLength(1);
     expect(sizes.filter((size) => size > 600_000)).toHaveLength(1);
@@ -111,7 +111,7 @@ describe('the files of a document library', () => {
     expect(all).toEqual(expect.arrayContaining(['..', '/etc/shadow', 'nul.txt']));
   });
 
-  it('end with the reason of the signal that nobody waits for them any more', async () => {
+  it("end with the reason of the caller's signal", async () => {
     const account = open();
     const big = attachmentsOf(account).find(({ size }) => Number(size) > 8_000_000);
     const controller = new AbortController();
@@ -127,7 +127,7 @@ describe('the files of a document library', () => {
     expect(chunks).toBe(3);
   });
 
-  it('are there for attachments alone, and for those that are listed', () => {
+  it('exist for attachments only', () => {
     const account = open('tiny');
     const [document] = [...sampleTruth(account, 'documents')];
     for (const [entity, id] of [
@@ -179,7 +179,7 @@ describe('revisions of a document library', () => {
     }
   });
 
-  it('leave a file alone that is being read', async () => {
+  it('do not change a file that is being read', async () => {
     const account = revisingAccount({ ...options, size: 'tiny', revision: 3 });
     const [record = {}] = attachmentsOf(account);
     const expected = await bytesOf(fileOf(account, record['id']));
@@ -211,7 +211,7 @@ describe('listing documents', () => {
     expect(drafts.every(({ status }) => status === 'draft')).toBe(true);
   });
 
-  it('answers 404 for a folder or a document that is not there', () => {
+  it('answers 404 for an unknown folder or document', () => {
     expect(() => account.list('documents', { folder_id: 'fol_none' })).toThrow(
       expect.objectContaining({ status: 404 }),
     );

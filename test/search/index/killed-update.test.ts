@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 describe('an update of the search index', () => {
-  it(`goes on after every kill, and says in the end what a fresh one says (seed ${seed})`, async () => {
+  it(`resumes after every kill, and ends with what a fresh index has (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     await world.storeMany(
       13_000,

@@ -126,7 +126,7 @@ describe('a search that means harm', () => {
     expect(fastest).toBeLessThan(mostMs);
   });
 
-  it('leaves the records and everything else as they were', () => {
+  it('leaves the records and everything else unchanged', () => {
     const { data } = open.search(
       searched,
       { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },

@@ -54,7 +54,7 @@ describe('search processes', () => {
     expect(await ask(processes, 'answer')).toBeGreaterThan(0);
   });
 
-  it('end a search nobody waits for any more, in the queue and in the middle of a statement', async () => {
+  it('end a search whose caller has left, in the queue and in the middle of a statement', async () => {
     await using processes = openProcesses(odd);
     const first = await ask(processes, 'answer');
     const running = new AbortController();

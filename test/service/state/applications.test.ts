@@ -12,8 +12,8 @@ afterEach(() => state[Symbol.dispose]());
 const clientId = 'client-of-acme';
 const secret = 'secret-of-acme';
 
-describe('who is let in', () => {
-  it('knows an application by its id and secret, and nobody by anything else', async () => {
+describe('authentication of applications', () => {
+  it('accepts an application by its id and secret only', async () => {
     const acme = addApplication(state, 'acme');
     expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toEqual(acme);
     for (const [id, guess] of [
@@ -46,7 +46,7 @@ describe('who is let in', () => {
     expect(state.tokens.find(token)).toBeNull();
   });
 
-  it('lets nobody take the client id of another organization', async () => {
+  it('refuses a client id that belongs to another organization', async () => {
     const acme = addApplication(state, 'acme');
     expect(() =>
       state.applications.put({ organizationName: 'other', clientId, clientSecret: 'mine' }),

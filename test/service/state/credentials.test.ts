@@ -63,7 +63,7 @@ describe('stored credentials', () => {
     expect(second.connectors.credentials(organizationId, id)).toEqual({ api_key: secret });
   });
 
-  it('that nobody can open any more can be taken out, and the rest goes on under a new key', () => {
+  it('that no key opens can be removed, and the rest continues under a new key', () => {
     const first = openTestState({ folder });
     const { organizationId, id } = addConnector(first, { api_key: secret });
     first[Symbol.dispose]();

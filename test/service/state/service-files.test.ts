@@ -75,7 +75,7 @@ describe('the folder', () => {
   });
 });
 
-describe('a file that is something else is refused and stays as it is', () => {
+describe('a file that is something else is refused and stays unchanged', () => {
   const refused = (message: RegExp): void => {
     const before = readFileSync(database());
     expect(() => openTestState({ folder })).toThrow(message);

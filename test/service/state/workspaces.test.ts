@@ -90,7 +90,7 @@ describe('workspaces', () => {
     expect(state.workspaces.update(acme, missing, {})).toBeNull();
   });
 
-  it('do not take the name of another one', () => {
+  it('cannot take the name of another one', () => {
     const { id } = state.workspaces.ensure(acme, 'w');
     state.workspaces.ensure(acme, 'taken');
     expect(() => state.workspaces.update(acme, id, { name: 'taken' })).toThrow(

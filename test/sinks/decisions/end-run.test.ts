@@ -10,7 +10,7 @@ const [lists, members, tags] = ['lists', 'members', 'members_tags'].map((name) =
 ];
 const report = (entity: EntityName, isWhole: boolean) => ({ entity, isWhole }) as EntityReport;
 
-it('says of what was read whole whose walks it came from', () => {
+it('names the walks of each entity that was read completely', () => {
   const entities = [report(lists, false), report(members, true), report(tags, true)];
   expect(readWhole({ entities }, [lists, members, tags], new Set([lists, members]))).toEqual([
     { entity: members, walked: members },

@@ -67,7 +67,7 @@ describe('a folder of files', () => {
     }
   });
 
-  it('keeps what was there until the new bytes are all there, and leaves nothing of what ended early', async () => {
+  it('keeps the old file until all new bytes are written, and leaves nothing of an interrupted write', async () => {
     const files = open();
     const { file } = await files.store(fileOf(chunks('old')));
     const cut = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read' });
@@ -133,7 +133,7 @@ describe('a folder of files', () => {
     expect(lstatSync(join(place(), file)).isFile()).toBe(true);
   });
 
-  it('removes what processes that are gone have left, and what nobody has touched for an hour', async () => {
+  it('removes leftovers of ended processes, and files untouched for an hour', async () => {
     mkdirSync(place(), { recursive: true });
     const name = (pid: number, letter: string): string =>
       `.${'a'.repeat(16)}.${pid}.${letter.repeat(8)}.part`;
@@ -164,7 +164,7 @@ describe('a folder of files', () => {
     expect(await files.prepare(entity)).toEqual([]);
   });
 
-  it('removes a file, also one that is gone', async () => {
+  it('removes a file, and accepts one that does not exist', async () => {
     const files = open();
     const { file } = await files.store(fileOf(chunks('x')));
     await files.remove(entity, file, 'other');

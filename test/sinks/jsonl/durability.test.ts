@@ -144,7 +144,7 @@ it('deletions whose lines are lost stay deletions, and their lines are written a
   ]);
 });
 
-it('after lost lines every walk begins anew and in full, whatever was known', async () => {
+it('after lost lines every walk starts from the beginning and in full', async () => {
   await using sink = await deletedAndLost(3);
   const ledger = new Database(join(folder, '_ledger.db'));
   ledger.exec(

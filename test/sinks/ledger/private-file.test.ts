@@ -15,7 +15,7 @@ afterEach(() => {
   chmodSync(folder, 0o700);
 });
 
-it('makes every folder that is missing for its owner alone, and is content with one that is there', () => {
+it('makes every missing folder for its owner alone, and accepts existing ones', () => {
   const deep = join(folder, 'a', 'b', 'c');
   createPrivateDirectory(deep);
   createPrivateDirectory(deep);
@@ -61,7 +61,7 @@ it.each(['file', 'file/a', 'file/a/b'])('says that %s is or lies below a file', 
   expect(() => createPrivateDirectory(join(folder, name))).toThrow(`${file} is a file, expected a folder`);
 });
 
-it('tells a sink that is not there from one that is something else', () => {
+it('tells a missing sink from a path that is something else', () => {
   writeFileSync(join(folder, 'file'), '');
   expect(isSinkThere(join(folder, 'none', 'a.db'))).toBe(false);
   expect(isSinkThere(join(folder, 'file'))).toBe(true);

@@ -52,7 +52,7 @@ describe('an entity whose answers are none', () => {
     expect(open.server.calls).toHaveLength(22);
   });
 
-  it('is waited for by all who asked at once, when it comes back', async () => {
+  it('answers all concurrent callers when it recovers', async () => {
     open = await openTestSource({ respond: ({ index }) => (index < 15 ? html(200) : success([])) });
     await Promise.all(partitions.map((id) => list(id)));
     expect(open.server.calls.length).toBeGreaterThan(15);

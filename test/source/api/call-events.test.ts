@@ -74,7 +74,7 @@ it('says how long a call waited for its turn, apart from how long it took', asyn
   ]);
 });
 
-it('says nothing of a call that its caller broke off', async () => {
+it('reports no end of a call that its caller aborted', async () => {
   const { source, events, server } = await openTestSource({ respond: () => drip(20) });
   const controller = new AbortController();
   const stuck = source.list(request, controller.signal);

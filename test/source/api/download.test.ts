@@ -151,7 +151,7 @@ describe('a download', () => {
     expect(server.calls).toHaveLength(attempts);
   });
 
-  it('is received anew by each attempt, and whole by the last one', async () => {
+  it('is received from the start by each attempt, and whole by the last one', async () => {
     const { source, events } = await start({
       respond: ({ index }) => (index < 2 ? cutByLength : fileReply(Buffer.from('whole'), 'x')),
     });
@@ -187,7 +187,7 @@ describe('a download', () => {
     expect((await source.download(request, read, never)).text).toBe('x'.repeat(10));
   });
 
-  it('is given up when hardly anything comes, however long it goes on', async () => {
+  it('is given up when hardly anything arrives, however long it lasts', async () => {
     const { source, server } = await start({
       respond:
         () =>

@@ -49,7 +49,7 @@ describe('a look-up of a connector', () => {
     expect(await client.connector(id, never)).toMatchObject({ id: 'c1' });
   });
 
-  it('goes on for the others when the one that asked first leaves', async () => {
+  it('continues for the other callers when the first one aborts', async () => {
     const answer = deferred();
     const { client, asked } = await serve(() => held(answer.promise, found));
     const leaving = new AbortController();

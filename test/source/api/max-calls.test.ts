@@ -44,7 +44,7 @@ describe('a limit of calls', () => {
     expect(clock.now()).toBe(startedAt);
   });
 
-  it('does not count tokens and the catalog, and goes on refusing', async () => {
+  it('does not count tokens and the catalog, and refuses every later call', async () => {
     const { source, server, client } = await openTestSource({ maxCalls: 1, respond: () => success([]) });
     await source.connect(never);
     await client.connector(source.connectorId, never);

@@ -45,7 +45,7 @@ describe('a budget shared with other processes', () => {
     expect(most).toBe(2);
   });
 
-  it('is told of a throttle, and keeps this process quiet too', async () => {
+  it('passes a throttle on, and pauses this process too', async () => {
     const clock = instantClock();
     const budget = budgetInProcess();
     const { source } = await openTestSource({
@@ -59,7 +59,7 @@ describe('a budget shared with other processes', () => {
     expect(clock.now() - startedAt).toBeGreaterThanOrEqual(7_000);
   });
 
-  it('counts as waiting, beside the wait for this process', async () => {
+  it('counts as waiting, in addition to the wait for this process', async () => {
     const clock = instantClock();
     const budget = budgetInProcess({ wait: (signal) => clock.sleep(5_000, signal) });
     const { source, events } = await openTestSource({ budget, clock, requestsPerSecond: 0.1 });

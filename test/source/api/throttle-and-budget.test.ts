@@ -39,7 +39,7 @@ describe('a throttle', () => {
     expect(source.stats().waitedMs).toBeGreaterThanOrEqual(least);
   });
 
-  it('asked for longer than 30 s is handed to the caller, who is told how long', async () => {
+  it('longer than 30 s is passed to the caller, with its length', async () => {
     const clock = instantClock();
     const { source, server } = await openTestSource({ respond: firstly(throttled({ seconds: 90 })), clock });
     const error = await failureOf(source.list(request, never));
@@ -167,7 +167,7 @@ describe('the budget', () => {
     expect(clock.now() - startedAt).toBe(2_000);
   });
 
-  it('never has more calls on their way than its concurrency', async () => {
+  it('never has more calls in flight than its concurrency', async () => {
     let running = 0;
     let most = 0;
     let release = (): void => undefined;

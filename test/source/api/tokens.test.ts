@@ -102,7 +102,7 @@ describe('the application token', () => {
     expect(server.requests).toHaveLength(6);
   });
 
-  it('is got after a failure that passes', async () => {
+  it('is fetched after a temporary failure', async () => {
     const { source } = await openTestSource({
       respondToken: (index) => (index < 2 ? apiError(500, 'oops') : null),
     });

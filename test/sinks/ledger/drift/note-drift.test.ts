@@ -52,7 +52,7 @@ describe('noting drift', () => {
     expect(statements).toEqual({ reads: 2, writes: 201 });
   });
 
-  it('looks again in another run: somebody may have reset the entity meanwhile', () => {
+  it('looks again in another run: the entity may have been reset meanwhile', () => {
     const { rows, stored, statements } = countingRows();
     const note = driftNoting(rows);
     for (let page = 0; page < 3; page += 1) note(news, [nick], stampOf('r1'));
