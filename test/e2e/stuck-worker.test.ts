@@ -17,9 +17,9 @@ beforeEach(async () => {
   world = await openScheduledWorld({
     // Slow enough to be in the middle of a run, and one run at a time.
     connectors: [
-      { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "* * * * * *" }' },
+      { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "* * * * * *" }' },
     ],
-    latencyMs: 60,
+    latencyMs: 200,
     concurrency: 2,
   });
 });
