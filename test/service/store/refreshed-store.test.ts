@@ -78,7 +78,7 @@ describe('a refresh', () => {
     },
   );
 
-  it('takes nothing that was there throughout from a search that goes on meanwhile, nor gives it twice', async () => {
+  it('neither hides from a concurrent search what existed throughout, nor shows it twice', async () => {
     await using world = storeWorld();
     const lists = Array.from({ length: 90 }, (_, number) => listRecord(number * 10));
     const stayed = new Set(lists.filter((_, place) => place % 5 !== 0).map(({ id }) => id));
