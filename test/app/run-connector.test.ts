@@ -3,7 +3,7 @@ import type { RunEnd } from '../../src/app/app.ts';
 import { auditEntity } from '../../src/app/audit-entity.ts';
 import { openApp } from '../../src/app/open-app.ts';
 import { tellEnd } from '../../src/app/run-connector.ts';
-import { sampleConnector } from '../../src/app/sample-connector.ts';
+import { sampleConnector } from '../../src/app/adopt-connector.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { readSettings, withParts } from '../../src/settings/load-settings.ts';
 import { entityTarget } from '../../src/settings/entity-target.ts';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { RunEnd } from '../../app/app.ts';
 import {
+  finishedWindows,
   parseWindowLength,
   plannedBackfill,
   requestedEntities,
@@ -16,7 +17,6 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
 import { windowText, type Window } from '../../engine/run-options.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
 import { withParts } from '../../settings/load-settings.ts';
 import type { ConnectorSettings, SettingsWith } from '../../settings/settings.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
@@ -181,14 +181,6 @@ function totalText(reports: readonly RunReport[]): string {
   const parts = Object.entries(numbers).map(([what, number]) => `${count(number)} ${what}`);
   const calls = reports.reduce((sum, report) => sum + report.calls, 0);
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
-}
-
-async function finishedWindows(
-  connector: ConnectorSettings,
-  plan: BackfillPlan,
-): Promise<ReadonlySet<string>> {
-  await using history = await openExistingHistory(connector.sink);
-  return new Set(await history?.finishedWindows(connector.name, plan.id));
 }
 
 function spanOf({ since, until, window }: BackfillFlags, clock: Clock): BackfillSpan {

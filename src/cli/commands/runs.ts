@@ -6,7 +6,7 @@ import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, duration } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { findRun, fromEverySink } from '../find-run.ts';
+import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
 import { displayWidth, textTable } from '../output/text-table.ts';

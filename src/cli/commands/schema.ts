@@ -5,7 +5,7 @@ import type { DriftRow } from '../../sinks/drift.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
+import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/yaml-data.ts';
 import { counted } from '../../telemetry/progress-text.ts';
@@ -50,12 +50,6 @@ async function runDiff(context: CommandContext, name: string | undefined): Promi
     else for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
   }
   return exitCodes.ok;
-}
-
-/** Null where there is no sink yet. */
-async function readDrift({ name, sink }: ConnectorSettings): Promise<readonly DriftRow[] | null> {
-  await using history = await openExistingHistory(sink);
-  return (await history?.drift(name)) ?? null;
 }
 
 /** Words that YAML reads as something else than a name, unless they are quoted. */

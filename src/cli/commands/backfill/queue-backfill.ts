@@ -3,7 +3,7 @@ import { withParts } from '../../../settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../reach-queues.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../../app/reach-queues.ts';
 import { writeRequest, type BackfillRequest } from '../../../app/backfill.ts';
 
 /** Redis keeps a job's text within a few thousand characters. */
@@ -24,7 +24,7 @@ export async function queueBackfill(
     throw usage('Too many entities for one job; queue them in parts, with --select.');
   }
   await using queues = await openQueuesOf(withParts(settings, 'redis'));
-  const sinkId = await sinkIdOf(sink, queues, context);
+  const sinkId = await sinkIdOf(sink, queues, program);
   const { isNew } = await queues.enqueueBackfill(sinkId, name, text);
   terminal.printJson({ connector: name, isNew, backfill: JSON.parse(text) as unknown });
   terminal.print(

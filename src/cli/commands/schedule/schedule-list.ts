@@ -8,7 +8,7 @@ import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { pageOf, pageRemarks, type ListFlags } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
-import { reachQueues } from '../../reach-queues.ts';
+import { reachQueues } from '../../../app/reach-queues.ts';
 import { overviewOf, readOverviews, type SinkOverview } from '../../../app/connector-states.ts';
 import {
   backlogLines,

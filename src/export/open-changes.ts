@@ -1,8 +1,10 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { EntityFreshness } from '../sinks/ledger-reader.ts';
-import type { RecordReader } from '../sinks/record-reader.ts';
+import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
 
 export interface Written {
   readonly upserts: number;
@@ -28,8 +30,43 @@ export interface ExportEnd extends Written {
 
 const searchedRuns = 100;
 
-/** Of the same state as the records. */
-export async function exportEnd(
+/** The changes of an entity after a number, in one state of its sink. */
+export interface EntityChanges extends AsyncDisposable {
+  /** The newest number that the sink has given; 0 where it has given none. */
+  readonly newestSeq: number;
+  /** As it is stored; as it is declared where nothing is. */
+  readonly table: EntityTable;
+  records(): AsyncIterable<readonly StoredRecord[]>;
+  /** Of the same state as the records. */
+  end(written: Written): Promise<ExportEnd>;
+}
+
+export async function openChanges(target: EntityTarget, sinceSeq: number): Promise<EntityChanges> {
+  const { connector, table: declared } = target;
+  const { name } = connector;
+  const reader = await openExistingRecords(connector.sink);
+  try {
+    const stored = (await reader?.table(name, declared.entity)) ?? null;
+    return {
+      newestSeq: (await reader?.newestSeq(name)) ?? 0,
+      table: stored ?? declared,
+      records: () =>
+        reader === null || stored === null ? noRecords() : reader.changes(name, stored, sinceSeq),
+      end: async (written) =>
+        reader === null
+          ? nothingStored(target, sinceSeq)
+          : await exportEnd(target, reader, sinceSeq, written),
+      [Symbol.asyncDispose]: async () => await reader?.[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await reader?.[Symbol.asyncDispose]();
+    throw error;
+  }
+}
+
+async function* noRecords(): AsyncGenerator<readonly StoredRecord[]> {}
+
+async function exportEnd(
   { connector, table }: EntityTarget,
   reader: RecordReader,
   sinceSeq: number,
@@ -53,7 +90,7 @@ export async function exportEnd(
   };
 }
 
-export function nothingStored({ connector, table }: EntityTarget, sinceSeq: number): ExportEnd {
+function nothingStored({ connector, table }: EntityTarget, sinceSeq: number): ExportEnd {
   const nothing = { upserts: 0, deletes: 0, sink: null, run: null, asOf: null, entities: [] };
   return { connector: connector.name, entity: table.entity, sinceSeq, nextSeq: sinceSeq, ...nothing };
 }

@@ -1,9 +1,58 @@
-import type { App } from './app.ts';
-import { compareAside } from './audit-entity.ts';
+import { instant, type Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import {
+  identityDifferences,
+  IdentityChangedError,
+  type IdentityDifference,
+} from '../sinks/acquire-errors.ts';
+import { openSink, storedStatus } from '../sinks/registry.ts';
+import type { AdoptedIdentity } from '../sinks/repair.ts';
 import type { RunReport } from '../sinks/run-report.ts';
+import type { App } from './app.ts';
+import { compareAside } from './audit-entity.ts';
+
+export interface ChangedIdentity {
+  readonly identity: AdoptedIdentity;
+  /** From what the sink holds; empty where there is nothing to adopt. */
+  readonly differences: readonly IdentityDifference[];
+  /** Rows that are stored. */
+  readonly rows: number;
+}
+
+/** How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError for another type. */
+export async function changedIdentity(
+  app: App,
+  connector: ConnectorSettings,
+  signal: AbortSignal,
+): Promise<ChangedIdentity> {
+  const { name, sink, definition } = connector;
+  const stored = await storedStatus({ name, sink });
+  if (stored === null) {
+    throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
+  }
+  await using source = await app.openSource(connector, signal);
+  await source.connect(signal);
+  const { baseUrl } = app.settings.api;
+  const identity = { connector: name, baseUrl, connectorId: source.connectorId, definition: definition.name };
+  const differences = identityDifferences(stored, identity);
+  if (differences.some(({ what }) => what === 'definition')) {
+    throw new IdentityChangedError(name, differences);
+  }
+  return { identity, differences, rows: stored.entities.reduce((sum, entity) => sum + entity.rows, 0) };
+}
+
+/** From now on the sink's records are those of this address and connector id. Throws what `Repair.adopt` throws. */
+export async function adoptIdentity(
+  connector: ConnectorSettings,
+  identity: AdoptedIdentity,
+  clock: Clock,
+): Promise<void> {
+  await using sink = await openSink(connector.sink, { clock });
+  await sink.repair.adopt(identity, instant(clock.now()));
+}
 
 /** Calls for records: enough for some pages of most entities. */
 const sampleCalls = 60;

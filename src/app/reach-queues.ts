@@ -6,8 +6,7 @@ import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } fro
 import { usage } from '../core/usage-error.ts';
 import { openExistingHistory } from '../sinks/registry.ts';
 import { printable } from '../telemetry/printable.ts';
-import type { CommandContext } from './command-context.ts';
-import { locateSink } from '../app/locate-sink.ts';
+import { locateSink } from './locate-sink.ts';
 
 /** The caller disposes them. Throws QUEUE_UNAVAILABLE within two seconds. */
 export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Queues> {
@@ -46,11 +45,7 @@ export async function checkNotPaused(connector: ConnectorSettings, program: stri
 }
 
 /** Whose queue takes the jobs of a sink. Throws USAGE where nobody would take them. */
-export async function sinkIdOf(
-  sink: SinkSettings,
-  queues: Queues,
-  { program }: Pick<CommandContext, 'program'>,
-): Promise<string> {
+export async function sinkIdOf(sink: SinkSettings, queues: Queues, program: string): Promise<string> {
   const located = await locateSink(sink, queues);
   if (located.kind !== 'nowhere') return located.id;
   throw usage(

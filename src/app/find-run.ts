@@ -3,6 +3,7 @@ import { openExistingHistory } from '../sinks/registry.ts';
 import { isRunId } from '../core/names.ts';
 import type { LocalSettings, SinkSettings } from '../settings/settings.ts';
 import type { LedgerReader, RunSummary } from '../sinks/ledger-reader.ts';
+import type { RunReport } from '../sinks/run-report.ts';
 
 export interface FoundRun {
   readonly run: RunSummary;
@@ -36,4 +37,21 @@ export async function fromEverySink<Result>(
     if (history !== null) results.push(await read(history, sink));
   }
   return results;
+}
+
+/** More than the ledger keeps. */
+const mostRuns = 1000;
+
+/** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
+export async function firstReports(
+  settings: LocalSettings,
+  reports: readonly RunReport[],
+): Promise<readonly RunReport[]> {
+  const oldest = await fromEverySink(settings, async (history) => {
+    const runs = reports.map(({ connector }) => history.runs({ connector, kind: 'sync', limit: mostRuns }));
+    return (await Promise.all(runs)).flatMap((all) => all.at(-1) ?? []);
+  });
+  const first = oldest.flat().flatMap(({ state, report }) => (state === 'ok' ? (report ?? []) : []));
+  const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
+  return isEarlier && first.length === reports.length ? first : [];
 }

@@ -1,10 +1,10 @@
-import type { Instant } from '../../../core/clock.ts';
-import type { EntityName } from '../../../core/names.ts';
-import { compileChangeSpan } from '../../../engine/prepare/change-span.ts';
-import type { EntityTarget } from '../../../settings/entity-target.ts';
-import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../../../sinks/ledger-reader.ts';
-import type { RecordReader } from '../../../sinks/record-reader.ts';
-import { storedFields } from '../../../app/stored-fields.ts';
+import type { Instant } from '../core/clock.ts';
+import type { EntityName } from '../core/names.ts';
+import { compileChangeSpan } from '../engine/prepare/change-span.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
+import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../sinks/ledger-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
+import { storedFields } from './stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */
 export type Reason =
@@ -37,10 +37,11 @@ export interface Explanation {
 
 /** Null where the key is not stored. Reads one state of the sink. */
 export async function explainRow(
-  reader: RecordReader,
   { connector, entity, table }: EntityTarget,
   keyText: string,
 ): Promise<Explanation | null> {
+  await using reader = await openExistingRecords(connector.sink);
+  if (reader === null) return null;
   const { history } = reader;
   const row = await history.explain(connector.name, table, keyText);
   if (row === null) return null;
