@@ -11,7 +11,7 @@ import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { textTable } from '../output/text-table.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 export function addAdopt(command: Command, enter: Enter): void {
   command
@@ -106,17 +106,9 @@ function sampleText(sample: Sample | null): readonly string[] {
   return textTable(sampleColumns, rows).map((line) => `  ${line}`);
 }
 
-const differenceColumns = [
-  { title: 'what', align: 'left' },
-  { title: 'stored', align: 'left' },
-  { title: 'now', align: 'left' },
-] as const;
+const differenceColumns = leftColumns('what', 'stored', 'now');
 
 const sampleColumns = [
-  { title: 'entity', align: 'left' },
-  { title: 'sampled', align: 'right' },
-  { title: 'equal', align: 'right' },
-  { title: 'changed', align: 'right' },
-  { title: 'not stored', align: 'right' },
-  { title: 'look deleted', align: 'right' },
-] as const;
+  ...leftColumns('entity'),
+  ...rightColumns('sampled', 'equal', 'changed', 'not stored', 'look deleted'),
+];

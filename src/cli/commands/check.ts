@@ -1,6 +1,5 @@
 import type { Command } from 'commander';
 import { checkWritable, freeBytes } from '../../app/check-sink.ts';
-import { openApp } from '../../app/open-app.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
@@ -20,7 +19,7 @@ import {
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 import type { RedisFinding } from '../../jobs/examine-redis.ts';
 
 const weakSecret: CheckResult = {
@@ -56,7 +55,7 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
-  await using app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
+  await using app = await openPatientApp(context, settings, 'check');
   const credentials = await attempt('credentials', async () => {
     const catalog = await app.client.definitions(null, signal);
     return `${settings.api.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;

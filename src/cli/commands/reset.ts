@@ -8,7 +8,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
-import { textTable } from '../output/text-table.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 interface ResetFlags {
   readonly data?: boolean;
@@ -94,8 +94,4 @@ function nothingText({ name, connector }: Target): string {
   return `Sink ${connector.sink.name} has no data of ${name}, so there is nothing to reset.`;
 }
 
-const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'listings', align: 'right' },
-  { title: 'rows', align: 'right' },
-] as const;
+const columns = [...leftColumns('entity'), ...rightColumns('listings', 'rows')];

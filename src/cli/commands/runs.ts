@@ -9,7 +9,7 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { displayWidth, textTable } from '../output/text-table.ts';
+import { displayWidth, textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { rowSentences } from '../output/fitting-table.ts';
 import type { RunId } from '../../core/names.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
@@ -103,15 +103,9 @@ function runRow(run: RunSummary): readonly string[] {
 }
 
 const columns = [
-  { title: 'run', align: 'left' },
-  { title: 'connector', align: 'left' },
-  { title: 'kind', align: 'left' },
-  { title: 'state', align: 'left' },
-  { title: 'started', align: 'left' },
-  { title: 'took', align: 'right' },
-  { title: 'read', align: 'right' },
-  { title: 'written', align: 'right' },
-] as const;
+  ...leftColumns('run', 'connector', 'kind', 'state', 'started'),
+  ...rightColumns('took', 'read', 'written'),
+];
 
 const everyMs = 1000;
 /** More than can begin in a second. */

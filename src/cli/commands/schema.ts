@@ -11,6 +11,7 @@ import { isReservedName } from '../../definitions/yaml-data.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import { toTheMinute } from '../output/about-time.ts';
 import { fittingTable } from '../output/fitting-table.ts';
+import { leftColumns } from '../output/text-table.ts';
 
 export function addSchema(schema: Command, enter: Enter): void {
   schema
@@ -105,12 +106,4 @@ const places: Readonly<Record<DriftRow['place'], string>> = {
   quarantine: 'quarantine',
 };
 
-const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'field', align: 'left' },
-  { title: 'came as', align: 'left' },
-  { title: 'is', align: 'left' },
-  { title: 'kept in', align: 'left' },
-  { title: 'first seen', align: 'left' },
-  { title: 'to declare it', align: 'left' },
-] as const;
+const columns = leftColumns('entity', 'field', 'came as', 'is', 'kept in', 'first seen', 'to declare it');

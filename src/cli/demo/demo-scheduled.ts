@@ -15,6 +15,7 @@ import { shellWord } from '../program-name.ts';
 import { endText } from '../output/run-report-text.ts';
 import { wholeNumber } from '../whole-number.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
+import { aborted } from '../watch-interrupts.ts';
 
 const cron = '*/5 * * * * *';
 const runsOfEach = 3;
@@ -135,11 +136,4 @@ function nextSteps({ program }: CommandContext, directory: string): readonly str
     `    ${program} init`,
     `    ${program} worker`,
   ];
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    if (signal.aborted) done();
-    signal.addEventListener('abort', () => done(), { once: true });
-  });
 }

@@ -7,7 +7,7 @@ import { toTheMinute } from './about-time.ts';
 import { jsonText } from './json-text.ts';
 import { withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
-import { wrapped } from './text-table.ts';
+import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
 export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
@@ -118,12 +118,7 @@ function quarantineText(
 }
 
 const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'rows', align: 'right' },
-  { title: 'deleted', align: 'right' },
-  { title: 'look deleted', align: 'right' },
-  { title: 'listings', align: 'right' },
-  { title: 'left to read', align: 'right' },
-  { title: 'quarantined', align: 'right' },
-  { title: 'last complete read', align: 'left' },
-] as const;
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined'),
+  ...leftColumns('last complete read'),
+];
