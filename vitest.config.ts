@@ -8,7 +8,7 @@ const onDelayedSinks = [
   'test/sinks/sqlite.test.ts',
   'test/sinks/read-records.test.ts',
   'test/library.test.ts',
-  'test/cli/last-sync.test.ts',
+  'test/app/connector-states.test.ts',
   'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
   'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
 ];

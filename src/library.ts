@@ -5,14 +5,13 @@ import { systemClock } from './core/clock.ts';
 import { SyncError } from './core/errors.ts';
 import type { RunEvent } from './core/events.ts';
 import { usage } from './core/usage-error.ts';
-import { exportEnd, nothingStored } from './export/export-end.ts';
+import { openChanges, type EntityChanges } from './export/open-changes.ts';
 import { jsonlFormat } from './export/jsonl-format.ts';
 import { chosenConnectors } from './settings/chosen-connectors.ts';
 import { entityTarget } from './settings/entity-target.ts';
 import { readSettings, withParts } from './settings/load-settings.ts';
 import type { ConnectorSettings, LocalSettings } from './settings/settings.ts';
-import type { RecordReader } from './sinks/record-reader.ts';
-import { openExistingRecords, storedStatus } from './sinks/registry.ts';
+import { storedStatus } from './sinks/registry.ts';
 import type { RunReport } from './sinks/run-report.ts';
 import type {
   App,
@@ -102,29 +101,24 @@ export async function readChanges(
     throw usage(`since: expected a whole number from 0, got ${since}.`);
   }
   const found = entityTarget(settingsIn(app), target);
-  const reader = await openExistingRecords(found.connector.sink);
+  const changes = await openChanges(found, since);
   try {
-    const newest = (await reader?.newestSeq(found.connector.name)) ?? 0;
-    if (since > newest) {
+    if (since > changes.newestSeq) {
       throw usage(
-        `since ${since}: the sink has given numbers up to ${newest} only, so this one is of another sink. Load ${target} again from 0.`,
+        `since ${since}: the sink has given numbers up to ${changes.newestSeq} only, so this one is of another sink. Load ${target} again from 0.`,
       );
     }
-    const end =
-      reader === null
-        ? nothingStored(found, since)
-        : await exportEnd(found, reader, since, { upserts: 0, deletes: 0 });
-    const { sink, nextSeq, asOf, entities } = end;
+    const { sink, nextSeq, asOf, entities } = await changes.end({ upserts: 0, deletes: 0 });
     return {
       sink,
       nextSeq,
       asOf,
       entities,
-      [Symbol.asyncIterator]: () => changesOf(reader, found, since, signal),
-      [Symbol.asyncDispose]: async () => await reader?.[Symbol.asyncDispose](),
+      [Symbol.asyncIterator]: () => changesOf(changes, signal),
+      [Symbol.asyncDispose]: () => changes[Symbol.asyncDispose](),
     };
   } catch (error) {
-    await reader?.[Symbol.asyncDispose]();
+    await changes[Symbol.asyncDispose]();
     throw error;
   }
 }
@@ -219,15 +213,11 @@ function notBegun(
 }
 
 async function* changesOf(
-  reader: RecordReader | null,
-  { connector, table: declared }: ReturnType<typeof entityTarget>,
-  since: number,
+  changes: EntityChanges,
   signal: AbortSignal | undefined,
 ): AsyncGenerator<Change, void, undefined> {
-  const table = (await reader?.table(connector.name, declared.entity)) ?? null;
-  if (reader === null || table === null) return;
-  const format = jsonlFormat(table);
-  for await (const records of reader.changes(connector.name, table, since)) {
+  const format = jsonlFormat(changes.table);
+  for await (const records of changes.records()) {
     for (const record of records) {
       signal?.throwIfAborted();
       const { seq, changedAt, isDeleted } = record;

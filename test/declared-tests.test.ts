@@ -1,14 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from './support/it.ts';
 import { quoteProblem } from './support/declared-tests.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'declared-'));
-const file = join(folder, 'some.test.ts');
-writeFileSync(
-  file,
-  `
+let file: string;
+it.beforeAll(({ fileFolder }) => {
+  file = join(fileFolder, 'some.test.ts');
+  writeFileSync(
+    file,
+    `
   const words = ['one', 'two'];
   describe('a suite', () => {
     // it('stands in a comment')
@@ -16,6 +17,7 @@ writeFileSync(
     it.skipIf(process.platform === 'win32')('runs nearly everywhere', () => {});
     it.each<[string, number]>([['a negative number', -1], ['half', 0.5]] as const)('refuses %s (%d)', () => {});
     it.each(words)('takes %s', () => {});
+    it.for([['a row', 1]])('is given %s', () => {});
     it.each(words.map(String))('computes %s', () => {});
     it(\`repeats \${count} times\`, () => {});
     it.skip('is skipped', () => {});
@@ -29,8 +31,8 @@ writeFileSync(
     it('is never run', () => {});
   });
   `,
-);
-afterAll(() => rmSync(folder, { recursive: true }));
+  );
+});
 
 describe('a line of a document', () => {
   it.each([
@@ -42,6 +44,7 @@ describe('a line of a document', () => {
     'a suite > refuses half (0.5)',
     'takes %s',
     'takes two',
+    'is given a row',
     'computes %s',
     'repeats ${count} times',
     'another suite > says it twice',

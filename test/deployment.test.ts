@@ -5,7 +5,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { delimiter, dirname, join, posix } from 'node:path';
 import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
-import { describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from './support/it.ts';
 import { parse } from 'yaml';
 import * as z from 'zod';
 import { systemClock } from '../src/core/clock.ts';
@@ -14,7 +15,6 @@ import { examineRedis } from '../src/jobs/examine-redis.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { loadSettings } from '../src/settings/load-settings.ts';
 import { parseDuration } from '../src/settings/parse-unit.ts';
-import { makeCliFolder, type CliFolder } from './support/cli-config.ts';
 import { execForm, readDockerfile, saidBy } from './support/dockerfile.ts';
 import { findRedisServer } from './support/ensure-redis-server.ts';
 import { freePort } from './support/redis.ts';
@@ -160,7 +160,7 @@ describe('the image', () => {
     expect(saidBy(build, 'RUN').at(-1)).toContain('npm prune --omit=dev');
   });
 
-  it('runs as somebody without rights who owns the data and nothing else', () => {
+  it('runs as a user without rights who owns only the data', () => {
     const [user, ...others] = saidBy(final, 'USER');
     expect([user, ...others]).toEqual(['node']);
     expect(saidBy(final, 'RUN').join('\n')).toContain(`install -d -o ${user} -g ${user} -m 0700 /data`);
@@ -185,7 +185,7 @@ describe('the image', () => {
     expect(jsonLines(result)).toMatchObject([{ error: { code: 'CONFIG_INVALID' } }]);
   });
 
-  it('is healthy while the worker answers, and else is not', async () => {
+  it('is healthy only while the worker answers', async () => {
     const [node = '', ...args] = execForm(final, 'HEALTHCHECK');
     expect(node).toBe('node');
     const port = /^:(\d+)$/.exec(execForm(final, 'CMD').at(-1) ?? '')?.[1] ?? '';
@@ -231,10 +231,11 @@ describe('compose.yaml', () => {
     ).toEqual([]);
   });
 
-  it('comes with a config that is right, whose files are in the volume and whose Redis is the one beside it', async () => {
-    await using folder = await makeCliFolder();
+  it('comes with a config that is right, whose files are in the volume and whose Redis is the one beside it', async ({
+    folder,
+  }) => {
     const secrets = await writeSecrets(folder);
-    const file = join(folder.path, 'config.yaml');
+    const file = join(folder, 'config.yaml');
     await writeFile(file, docker.replaceAll('/run/secrets', secrets));
     const env = { CONNECTOR_API_URL: 'https://api.example.test', CONNECTOR_API_CLIENT_ID: 'me' };
     const settings = loadSettings({ file, env });
@@ -266,7 +267,7 @@ describe('compose.yaml', () => {
     expect(graceMs).not.toBe('');
   });
 
-  it('shows the worker to this machine only, and Redis to nobody', () => {
+  it('exposes the worker to this machine only, and Redis not at all', () => {
     expect(worker.ports).toEqual(['127.0.0.1:9400:9400']);
     expect(redis.ports).toBeUndefined();
   });
@@ -276,8 +277,7 @@ describe('compose.yaml', () => {
     expect(docker).not.toMatch(/clientSecret: '[^$]/);
   });
 
-  it('starts a Redis that check is content with, whose password is in no command line', async () => {
-    await using folder = await makeCliFolder();
+  it('starts a Redis that passes check, whose password is in no command line', async ({ folder }) => {
     const port = await freePort();
     const env = await redisWorld(folder, port);
     const secrets = await writeSecrets(folder);
@@ -303,19 +303,18 @@ describe('compose.yaml', () => {
     }
   });
 
-  it('starts no Redis without a password', async () => {
-    await using folder = await makeCliFolder();
+  it('starts no Redis without a password', async ({ folder }) => {
     const env = await redisWorld(folder, await freePort());
-    const script = redis.command[2].replaceAll('$$', '$').replaceAll('/run/secrets', folder.path);
+    const script = redis.command[2].replaceAll('$$', '$').replaceAll('/run/secrets', folder);
     await expect(run('sh', ['-c', script], { env, timeout: 10_000 })).rejects.toMatchObject({ code: 1 });
   });
 });
 
 /** An entrypoint that adds what a test has to have its own way, and a PATH on which it is found. */
-async function redisWorld(folder: CliFolder, port: number): Promise<NodeJS.ProcessEnv> {
-  const bin = join(folder.path, 'bin');
+async function redisWorld(folder: string, port: number): Promise<NodeJS.ProcessEnv> {
+  const bin = join(folder, 'bin');
   await mkdir(bin);
-  const own = `--port ${port} --bind 127.0.0.1 --dir ${folder.path}`;
+  const own = `--port ${port} --bind 127.0.0.1 --dir ${folder}`;
   await writeFile(join(bin, 'docker-entrypoint.sh'), `#!/bin/sh\nexec "$@" ${own}\n`, { mode: 0o755 });
   const server = findRedisServer();
   if (server === null) {
@@ -324,8 +323,8 @@ async function redisWorld(folder: CliFolder, port: number): Promise<NodeJS.Proce
   return { PATH: [bin, dirname(server), process.env['PATH'] ?? ''].join(delimiter) };
 }
 
-async function writeSecrets(folder: CliFolder): Promise<string> {
-  const secrets = join(folder.path, 'secrets');
+async function writeSecrets(folder: string): Promise<string> {
+  const secrets = join(folder, 'secrets');
   await mkdir(secrets);
   for (const name of worker.secrets) {
     await writeFile(join(secrets, name), `${name.replaceAll('_', '-')}-of-the-test\n`, { mode: 0o400 });

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-it('syncs, tells progress, and gives what changed since the last time', async () => {
+it('syncs, reports progress, and returns what changed since the last time', async () => {
   const told: Progress[] = [];
   const results = await sync(app, { connectors: ['newsletter'], onProgress: (one) => told.push(one) });
   expect(results).toMatchObject([{ connector: 'newsletter', outcome: 'ok', error: null }]);
@@ -48,7 +48,7 @@ it('rejects with a SyncError and its code for what does not exist', async () => 
   await expect(readChanges(app, 'newsletter/lists', { since: 1e9 })).rejects.toMatchObject({ code: 'USAGE' });
 });
 
-it('begins nothing once its signal is aborted', async () => {
+it('starts nothing once its signal is aborted', async () => {
   expect(await sync(app, { signal: AbortSignal.abort() })).toEqual([]);
 });
 

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import * as z from 'zod';
-import { defaultTimings } from '../src/jobs/worker-timings.ts';
+import { defaultTimings } from '../src/jobs/worker-context.ts';
 import { startMonitor } from '../src/monitor/start-monitor.ts';
 import { schemaSql } from '../src/sinks/ledger/schema.ts';
 import { openConnectorSeries } from '../src/telemetry/metrics-of-connectors.ts';
@@ -25,7 +25,7 @@ describe('docs/operations.md', () => {
     expect(new Set(services.map(([, name]) => name))).toEqual(new Set(['worker']));
   });
 
-  it('names the metrics that there are, and all of them', async () => {
+  it('names all existing metrics, and no others', async () => {
     const { text } = await openMetrics({
       version: '1',
       sample: () => Promise.reject(new Error('nothing to sample')),
@@ -86,7 +86,7 @@ describe('docs/operations.md', () => {
     expect(paths.filter((path) => !index.includes(path))).toEqual([]);
   });
 
-  it('asks the ledger for columns that it has', () => {
+  it('queries existing columns of the ledger', () => {
     const db = new Database(':memory:');
     db.exec(schemaSql);
     const statements = [...document.matchAll(/"(SELECT [^"]+)"/g)].map(([, sql = '']) => sql);
@@ -95,7 +95,7 @@ describe('docs/operations.md', () => {
     db.close();
   });
 
-  it('names error codes that there are', () => {
+  it('names existing error codes', () => {
     const known = readFileSync('src/core/errors.ts', 'utf8');
     const codes = spans.filter(
       (text) => /^[A-Z]+(_[A-Z]+)+$/.test(text) && !/^(LOG_LEVEL$|CONNECTOR_SYNC_)/.test(text),

@@ -1,29 +1,23 @@
 import { execFile } from 'node:child_process';
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from './support/it.ts';
 import { openCliWorld } from './support/cli-world.ts';
 
 const run = promisify(execFile);
 const root = resolve(import.meta.dirname, '..');
-const folder = mkdtempSync(join(tmpdir(), 'package-'));
-const installed = join(folder, 'node_modules', 'connector-sync');
-const launcher = join(installed, 'src', 'launch.cjs');
+let folder: string;
+let installed: string;
+let launcher: string;
 const mebibyte = 1024 * 1024;
 
 /** As npm would install it, but for its dependencies, which are those of this checkout. */
-beforeAll(async () => {
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
+  installed = join(folder, 'node_modules', 'connector-sync');
+  launcher = join(installed, 'src', 'launch.cjs');
   await run('npm', ['run', '--silent', 'build:types'], { cwd: root });
   await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder], { cwd: root });
   mkdirSync(installed, { recursive: true });
@@ -33,7 +27,6 @@ beforeAll(async () => {
     symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name));
   }
 }, 120_000);
-afterAll(() => rmSync(folder, { recursive: true }));
 
 it('holds what runs and its types, without tests, sources and source maps', () => {
   const files = readdirSync(installed, { recursive: true, withFileTypes: true }).filter((entry) =>

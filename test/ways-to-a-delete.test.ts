@@ -49,7 +49,7 @@ it('asks for deletes only where the guards have judged, and where a person named
   expect(linesWith(/repair\.tombstoneRecord\(/)).toEqual({ 'app/refetch-record.ts': 1 });
 });
 
-it('lets deletes pass unasked only where a person said so, and in stores that are made from other records', () => {
+it('lets deletes pass without the guards only if a person allowed it, and in stores derived from other records', () => {
   expect(linesWith(/deletes\.allow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/allowDeletes: true/)).toEqual({ 'service/store/sync-store.ts': 1 });
 });

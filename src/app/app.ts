@@ -29,7 +29,7 @@ export interface AppOptions {
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
-  /** Called at the end of every run, after its report is stored. Must not throw; a run does not wait for it. */
+  /** Called at the end of every run, after its report is stored; not for what is read aside. Must not throw; a run does not wait for it. */
   readonly onRunEnd?: OnRunEnd;
 }
 
@@ -74,4 +74,6 @@ export interface App extends AsyncDisposable {
   ): Promise<ApiSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
+  /** The same into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd` does not hear of it. */
+  readAside(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
 }

@@ -71,7 +71,7 @@ export async function compareAside<T>(
     lockTimeoutMs: 60_000,
   };
   // Only records are compared: its files stay where they are.
-  const report = await app.sync({ ...connector, sink, downloads: null }, asked);
+  const report = await app.readAside({ ...connector, sink, downloads: null }, asked);
   await using read = await accessSink(sink).openKeys();
   await using stored = await accessSink(connector.sink).openKeys();
   const { name } = connector;

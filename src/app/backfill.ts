@@ -15,6 +15,7 @@ import { windowText, type Window } from '../engine/run-options.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
 import { formatDuration, parseDuration } from '../settings/parse-unit.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 
 /** What a backfill reads: names and times, so that it may stand in a queue in clear text. */
@@ -62,6 +63,15 @@ export function plannedBackfill(
     if (!(error instanceof RangeError)) throw error;
     throw usage(`--since ${instant(span.sinceMs)} --until ${instant(span.untilMs)}: ${error.message}.`);
   }
+}
+
+/** Texts of the windows that are read to their end. */
+export async function finishedWindows(
+  { name, sink }: ConnectorSettings,
+  plan: BackfillPlan,
+): Promise<ReadonlySet<string>> {
+  await using history = await openExistingHistory(sink);
+  return new Set(await history?.finishedWindows(name, plan.id));
 }
 
 /** For a queue. */

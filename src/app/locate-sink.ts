@@ -1,7 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Queues } from '../jobs/open-queues.ts';
-import type { ServedSink } from '../jobs/served-sink.ts';
+import type { ServedSink } from '../jobs/worker-context.ts';
 import type { SinkSettings } from '../settings/settings.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 
@@ -21,15 +21,10 @@ export async function locateSink(sink: SinkSettings, queues: Queues | null): Pro
     : { kind: 'elsewhere', id: registered.id, host: registered.host, place: registered.place };
 }
 
-/** The sink of this machine, which is made where there is none: as a worker would have it. */
-export async function servedSink(sink: SinkSettings, clock: Clock): Promise<ServedSink> {
-  return { name: sink.name, id: await sinkId(sink, clock), place: accessSink(sink).place };
-}
-
-/** The id of a sink, which is made where there is none. Throws what `openSink` throws. */
-export async function sinkId(settings: SinkSettings, clock: Clock): Promise<string> {
+/** The sink of this machine, which is made where there is none: as a worker would have it. Throws what `openSink` throws. */
+export async function servedSink(settings: SinkSettings, clock: Clock): Promise<ServedSink> {
   await using sink = await openSink(settings, { clock });
-  return sink.id;
+  return { name: settings.name, id: sink.id, place: accessSink(settings).place };
 }
 
 /** USAGE: what was asked for can be done only where the sink's files are. */

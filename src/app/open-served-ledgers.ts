@@ -1,7 +1,6 @@
 import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { ServedSink } from '../jobs/served-sink.ts';
-import type { WorkerLedger } from '../jobs/worker-ledger.ts';
+import type { ServedSink, WorkerLedger } from '../jobs/worker-context.ts';
 import { sinksOf } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { accessSink } from '../sinks/registry.ts';

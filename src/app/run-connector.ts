@@ -23,16 +23,7 @@ export interface RunParts extends AppOptions {
   readonly openSink: OpenSharedSink;
 }
 
-/** Runs a connector and tells `onRunEnd` how that ended. */
-export async function runConnector(
-  parts: RunParts,
-  connector: ConnectorSettings,
-  request: SyncRequest,
-): Promise<RunReport> {
-  return await tellEnd(parts, connector, request.run ?? {}, () => runOnce(parts, connector, request));
-}
-
-/** Every run, of a repair too, ends here. `run` resolves with null where nothing was to be done. */
+/** Every run of a connector's own sink, of a repair too, ends here. `run` resolves with null where nothing was to be done. */
 export async function tellEnd<Report extends RunReport | null>(
   { onRunEnd = () => undefined }: Pick<AppOptions, 'onRunEnd'>,
   connector: ConnectorSettings,
@@ -50,7 +41,8 @@ export async function tellEnd<Report extends RunReport | null>(
   return report;
 }
 
-async function runOnce(
+/** Reads a connector into the sink that its settings name, and tells nobody. */
+export async function readConnector(
   parts: RunParts,
   connector: ConnectorSettings,
   { globs, onEvent, onStatus, run = {}, signal }: SyncRequest,

@@ -109,8 +109,8 @@ function isOwn({ pid, host }: Holder): boolean {
   return pid === process.pid && host === hostname();
 }
 
-/** Of another machine's processes nothing is known. */
-function isGone({ pid, host }: Holder): boolean {
+/** Whether the process has ended. Of another machine's processes nothing is known. */
+export function isGone({ pid, host }: Holder): boolean {
   if (host !== hostname()) return false;
   try {
     process.kill(pid, 0);

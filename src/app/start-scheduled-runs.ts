@@ -4,7 +4,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { examineRedis } from '../jobs/examine-redis.ts';
 import { gateErrors } from '../jobs/gate-errors.ts';
 import { startWorker, type RunningWorker, type WorkerOptions } from '../jobs/start-worker.ts';
-import type { WorkerEvent } from '../jobs/worker-event.ts';
+import type { WorkerEvent } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import type { Monitor } from '../monitor/start-monitor.ts';
 import { openRunBudgets } from './open-run-budgets.ts';

@@ -1,9 +1,11 @@
 import type { JsonValue } from '../core/json.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
-import { readJson } from '../sinks/ledger/json-text.ts';
-import { isJsonColumn } from '../sinks/ledger/tables.ts';
+import { readJson } from '../core/json-text.ts';
+import { isJsonColumn } from '../sinks/decisions/stored-table.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
 
 export type StoredFields = ReadonlyMap<string, JsonValue>;
 
@@ -27,4 +29,11 @@ function fieldValue(type: FieldType, value: ColumnValue): JsonValue {
   if (type === 'boolean') return Number(value) !== 0;
   if (isJsonColumn(type)) return readJson(String(value));
   return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value;
+}
+
+/** The id of the sink; null where nothing of the entity is stored in it. */
+export async function storedIn({ connector, table }: EntityTarget): Promise<string | null> {
+  await using reader = await openExistingRecords(connector.sink);
+  const stored = await reader?.table(connector.name, table.entity);
+  return reader === null || stored === null ? null : reader.sinkId;
 }

@@ -8,7 +8,7 @@ import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts'
 import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
 import { resolveConnector } from '../source/api/resolve-connector.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
-import { runConnector, type RunParts } from './run-connector.ts';
+import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 
 /** The app itself; `openApp` loads it. */
 export function wireApp(options: AppOptions): App {
@@ -47,14 +47,17 @@ export function wireApp(options: AppOptions): App {
     return budget === null ? source : closingBudget(source, budget);
   };
   const parts: RunParts = { ...options, openSource, openSink: shareSinks(clock, settings.sinks.size) };
+  const read: App['readAside'] = async (connector, request) => {
+    using _listening = listenWith(listeners, request.onEvent);
+    return await readConnector(parts, connector, request);
+  };
   return {
     settings,
     client,
     openSource,
-    sync: async (connector, request) => {
-      using _listening = listenWith(listeners, request.onEvent);
-      return await runConnector(parts, connector, request);
-    },
+    sync: (connector, request) =>
+      tellEnd(options, connector, request.run ?? {}, () => read(connector, request)),
+    readAside: read,
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
   };
 }

@@ -6,13 +6,12 @@ import { windowText } from '../engine/run-options.ts';
 import type { RunBackfill, RunConnector, RunRequest } from '../jobs/worker-context.ts';
 import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
-import { openExistingHistory } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { logRunEvent } from '../telemetry/log-run-event.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { App, OnRunEnd, SyncRequest } from './app.ts';
-import { plannedBackfill, readRequest, runWindows } from './backfill.ts';
+import { finishedWindows, plannedBackfill, readRequest, runWindows } from './backfill.ts';
 import { recordsRead, rowsWritten, tookMs } from './run-totals.ts';
 
 export interface WorkerRunsOptions {
@@ -41,8 +40,7 @@ export function workerBackfills(options: WorkerRunsOptions): RunBackfill {
     const asked = readRequest(text);
     const plan = plannedBackfill(connector, asked);
     const keyOf = (window: string): string => `${name} ${plan.id} ${window}`;
-    await using history = await openExistingHistory(connector.sink);
-    const finished = new Set(await history?.finishedWindows(name, plan.id));
+    const finished = await finishedWindows(connector, plan);
     const texts = plan.windows.map(windowText);
     const { last, isDone } = await runWindows({
       plan,

@@ -2,8 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseEnv } from 'node:util';
 import { SyncError } from '../core/errors.ts';
-import { checkLogLevel } from '../telemetry/log-level.ts';
-import { openLog, type Log } from '../telemetry/log.ts';
+import { checkLogLevel, openLog, type Log } from '../telemetry/log.ts';
 import type { Terminal } from './output/terminal.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;

@@ -3,6 +3,7 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
 import { fittingTable } from './output/fitting-table.ts';
+import { leftColumns } from './output/text-table.ts';
 
 export interface FoundConnector {
   readonly workspace: string;
@@ -91,10 +92,4 @@ export function connectorTable(found: readonly FoundConnector[], width: number |
   return fittingTable(columns, rows, width);
 }
 
-const columns = [
-  { title: 'workspace', align: 'left' },
-  { title: 'id', align: 'left' },
-  { title: 'definition', align: 'left' },
-  { title: 'config', align: 'left' },
-  { title: 'name', align: 'left' },
-] as const;
+const columns = leftColumns('workspace', 'id', 'definition', 'config', 'name');

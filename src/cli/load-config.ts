@@ -4,6 +4,7 @@ import { SyncError } from '../core/errors.ts';
 import { Secret } from '../core/secret.ts';
 import { readSettings, withParts } from '../settings/load-settings.ts';
 import type { LocalSettings, PartName, SettingsWith } from '../settings/settings.ts';
+import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext } from './command-context.ts';
 
 export const defaultConfigFile = join('config', 'connector-sync.yaml');
@@ -30,20 +31,24 @@ export function loadConfig<Name extends PartName = never>(
     );
   }
   const settings = readSettings({ file, env: context.env });
-  registerSecrets(settings, context);
+  registerSecrets(settings, context.scrubber);
   return withParts(settings, ...parts);
 }
 
-export function registerSecrets(
-  { parts: { api, redis, http } }: LocalSettings,
-  { scrubber }: Pick<CommandContext, 'scrubber'>,
-): void {
-  scrubber.register(api.clientSecret);
-  if (http.token !== null) scrubber.register(http.token);
-  const url = redis.url.reveal();
-  // Missing, or without a password: then the address is no secret, and messages need it.
-  const password = url === '' ? '' : new URL(url).password;
-  if (password === '') return;
-  scrubber.register(redis.url);
-  scrubber.register(new Secret(password));
+/** Every secret, wherever in the settings it is: who adds one need not think of it here. */
+export function registerSecrets(settings: LocalSettings, scrubber: Scrubber): void {
+  const { url } = settings.parts.redis;
+  for (const secret of secretsIn(settings, new Set())) {
+    // Missing, or without a password: then the address is no secret, and messages need it.
+    const isAddress = secret === url && (url.reveal() === '' || new URL(url.reveal()).password === '');
+    if (!isAddress) scrubber.register(secret);
+  }
+}
+
+function* secretsIn(value: unknown, seen: Set<object>): Generator<Secret> {
+  if (typeof value !== 'object' || value === null || seen.has(value)) return;
+  seen.add(value);
+  if (value instanceof Secret) yield value;
+  const inner = value instanceof Map || value instanceof Set ? value.values() : Object.values(value);
+  for (const one of inner) yield* secretsIn(one, seen);
 }

@@ -2,10 +2,9 @@ import { createHash } from 'node:crypto';
 import { type JsonObject, type JsonValue, isJsonObject } from '../core/json.ts';
 import { isDeclaredName, type EntityName } from '../core/names.ts';
 import type { Column, EntityTable } from '../core/records.ts';
-import { buildAction } from './build-action.ts';
 import { deepFreeze } from './deep-freeze.ts';
-import type { Action, ActionName, Definition, Entity, Explode, Parent } from './definition.ts';
-import type { DefinitionFile, EntityFile } from './definition-file.ts';
+import type { Action, ActionName, Definition, Entity, Explode, Param, Parent } from './definition.ts';
+import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
 
 /** The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is known. */
 export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)): Definition {
@@ -85,6 +84,19 @@ function buildActions(file: EntityFile): ReadonlyMap<ActionName, Action> {
     if (action !== undefined) actions.set(name, buildAction(action));
   }
   return actions;
+}
+
+/** An action as the other rooms know it. */
+export function buildAction(file: ActionFile): Action {
+  return {
+    params: new Map(Object.entries(file.params).map(([name, param]) => [name, buildParam(param)])),
+    key: new Map(Object.entries(file.key)),
+    file: 'file' in file ? file.file : null,
+  };
+}
+
+function buildParam({ members, ...param }: ParamFile): Param {
+  return members === null ? param : { ...param, members: new Map(Object.entries(members)) };
 }
 
 function buildParent(file: EntityFile['parents'][number]): Parent {

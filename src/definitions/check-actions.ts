@@ -1,45 +1,40 @@
 import type { Params } from '../core/records.ts';
-import { buildAction } from './build-action.ts';
-import { checkField } from './check-fields.ts';
-import { checkRemoteName, type Note, checkKnown } from './check-names.ts';
+import { buildAction } from './build-definition.ts';
+import { checkKnown, checkRemoteName, type Note } from './check-names.ts';
 import { checkParam, checkParams } from './check-params.ts';
-import type { ActionFile, EntityFile } from './definition-file.ts';
+import type { ActionFile } from './definition-file.ts';
 import type { Action, Param } from './definition.ts';
+import { type EntityCheck, fieldAt, listParamAt } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 /** Actions, their parameters, and what the definition sends with every `list` call: paging, order, fixed ones. */
-export function checkActions(entity: EntityFile, at: YamlPath, note: Note): void {
+export function checkActions(check: EntityCheck): void {
+  const { entity, note } = check;
   for (const [name, action] of Object.entries(entity.actions)) {
-    if (action !== undefined) checkAction(name, action, entity, at, note);
+    if (action !== undefined) checkAction(check, name, action);
   }
-  checkDownload(entity, at, note);
+  checkDownload(check);
   if (entity.actions.list === undefined) {
-    note([...at, 'actions'], 'is missing list; every entity is read by its list action');
+    note(['actions'], 'is missing list; every entity is read by its list action');
     return;
   }
-  const list = buildAction(entity.actions.list);
-  checkPagination(entity, list, at, note);
-  checkSent(entity, entity.fixedParams, at, ['fixedParams'], note);
+  checkPagination(check, buildAction(entity.actions.list));
+  checkSent(check, entity.fixedParams, ['fixedParams']);
   if (entity.order !== null) {
-    checkSent(entity, entity.order.params, at, ['order', 'params'], note);
+    const at = ['order', 'params'];
+    checkSent(check, entity.order.params, at);
     for (const name of Object.keys(entity.order.params)) {
       if (Object.hasOwn(entity.fixedParams, name)) {
-        note([...at, 'order', 'params', name], 'is also a fixed parameter: name it in one place');
+        note([...at, name], 'is also a fixed parameter: name it in one place');
       }
     }
   }
 }
 
-function checkAction(
-  name: string,
-  file: ActionFile,
-  entity: EntityFile,
-  entityAt: YamlPath,
-  note: Note,
-): void {
-  const at = [...entityAt, 'actions', name];
+function checkAction({ entity, note }: EntityCheck, name: string, file: ActionFile): void {
+  const at = ['actions', name];
   const action = buildAction(file);
   for (const [param, declared] of action.params) {
     checkDeclaration(param, declared, [...at, 'params', param], note);
@@ -54,9 +49,7 @@ function checkAction(
       const message = `no such parameter${suggestName(param, action.params.keys())}`;
       note([...at, 'key', param], message, [...at, 'params', param]);
     }
-    if (!fields.includes(field)) {
-      note([...at, 'key', param], noSuch('field', field, fields), [...entityAt, 'fields', field]);
-    }
+    if (!fields.includes(field)) note([...at, 'key', param], noSuch('field', field, fields), fieldAt(field));
   }
   for (const [param, { required }] of action.params) {
     if (required && !action.key.has(param)) {
@@ -93,64 +86,47 @@ function checkDeclaration(name: string, param: Param, at: YamlPath, note: Note):
   }
 }
 
-function checkPagination(entity: EntityFile, list: Action, entityAt: YamlPath, note: Note): void {
-  const at = [...entityAt, 'pagination'];
-  const kindAt = [...at, 'kind'];
-  const declarationOf = (name: string | null): YamlPath => [
-    ...entityAt,
-    'actions',
-    'list',
-    'params',
-    name ?? '',
-  ];
-  const { pagination } = entity;
+function checkPagination({ entity: { pagination }, note }: EntityCheck, list: Action): void {
   if (pagination.kind === 'single') return;
+  const kindAt = ['pagination', 'kind'];
   for (const { role, name, type } of pagingParams(pagination)) {
     const param = list.params.get(name);
     if (param?.type !== type) {
       const got = param === undefined ? 'is not declared' : `is of type ${param.type}`;
       const message = `expected a list parameter of type ${type}; ${name} ${got}`;
-      note([...at, role], message, kindAt, declarationOf(name));
+      note(['pagination', role], message, kindAt, listParamAt(name));
     }
   }
-  const size = pagination.sizeParam === null ? null : (list.params.get(pagination.sizeParam)?.max ?? null);
-  if (size !== null && pagination.maxSize !== null && pagination.maxSize > size) {
-    const message = `expected at most ${size}, the max of ${pagination.sizeParam}`;
-    note([...at, 'maxSize'], message, kindAt, [...at, 'sizeParam'], declarationOf(pagination.sizeParam));
+  const { sizeParam, maxSize } = pagination;
+  const sizeAt = ['pagination', 'maxSize'];
+  const most = sizeParam === null ? null : (list.params.get(sizeParam)?.max ?? null);
+  if (most !== null && maxSize !== null && maxSize > most) {
+    const message = `expected at most ${most}, the max of ${sizeParam}`;
+    note(sizeAt, message, kindAt, ['pagination', 'sizeParam'], listParamAt(sizeParam ?? ''));
   }
-  if ((pagination.sizeParam === null) !== (pagination.maxSize === null)) {
-    note([...at, 'maxSize'], 'expected maxSize and sizeParam together, or neither', kindAt);
+  if ((sizeParam === null) !== (maxSize === null)) {
+    note(sizeAt, 'expected maxSize and sizeParam together, or neither', kindAt);
   }
 }
 
 /** Parameters that the definition sends with list calls: declared, of the right type, and not those of the pagination. */
-export function checkSent(
-  entity: EntityFile,
-  sent: Params,
-  entityAt: YamlPath,
-  place: YamlPath,
-  note: Note,
-): void {
+export function checkSent({ entity, note }: EntityCheck, sent: Params, place: YamlPath): void {
   const list = buildAction(entity.actions.list ?? { params: {}, key: {} });
   const paging = pagingParams(entity.pagination).map(({ name }) => name);
   for (const [name, value] of Object.entries(sent)) {
-    const at = [...entityAt, ...place, name];
-    for (const message of checkParams(list, { [name]: value })) {
-      note(at, message, [...entityAt, 'actions', 'list', 'params', name]);
-    }
-    if (paging.includes(name)) {
-      note(at, 'is set by the pagination: leave it out', [...entityAt, 'pagination']);
-    }
+    const at = [...place, name];
+    for (const message of checkParams(list, { [name]: value })) note(at, message, listParamAt(name));
+    if (paging.includes(name)) note(at, 'is set by the pagination: leave it out', ['pagination']);
   }
 }
 
 const typeByRole = { name: 'string', contentType: 'string', size: 'integer' } as const;
 
 /** What a record says about its file stands in its fields; its parameters and their key are checked as those of `get` are. */
-function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void {
+function checkDownload({ entity, note, field: checkField }: EntityCheck): void {
   const { download } = entity.actions;
   if (download === undefined) return;
-  const at = [...entityAt, 'actions', 'download'];
+  const at = ['actions', 'download'];
   // Missing required ones are already reported.
   if (
     Object.keys(download.key).length === 0 &&
@@ -159,16 +135,13 @@ function checkDownload(entity: EntityFile, entityAt: YamlPath, note: Note): void
     const message = 'expected at least one parameter: nothing else says which file is asked for';
     note([...at, 'key'], message, at);
   }
-  const fields = Object.keys(entity.fields);
-  const fieldAt = (field: string): YamlPath => [...entityAt, 'fields', field];
   for (const role of ['name', 'contentType', 'size'] as const) {
     const field = download.file[role];
-    if (field === null) continue;
-    checkField(entity, field, [typeByRole[role]], { at: [...at, 'file', role], entityAt }, note);
+    if (field !== null) checkField([...at, 'file', role], field, [typeByRole[role]]);
   }
   const { version } = download.file;
   const versionAt = [...at, 'file', 'version'];
-  checkKnown(version, fields, 'field', versionAt, note, (field) => [fieldAt(field)]);
+  checkKnown(version, Object.keys(entity.fields), 'field', versionAt, note, (field) => [fieldAt(field)]);
   version.forEach((field, index) => {
     if (version.indexOf(field) !== index) note([...versionAt, index], `${field} is named twice`);
   });

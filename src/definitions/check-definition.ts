@@ -1,13 +1,13 @@
 import { isConnectorName } from '../core/names.ts';
 import { checkActions } from './check-actions.ts';
-import { checkIncremental } from './check-incremental.ts';
 import { checkKey, checkKnown, checkName, checkRemoteName, namePattern, type Note } from './check-names.ts';
 import { checkParents, checkRecursive } from './check-parents.ts';
 import { checkReading } from './check-reading.ts';
 import { checkSearchable } from './check-searchable.ts';
-import type { DefinitionFile, EntityFile } from './definition-file.ts';
+import type { DefinitionFile } from './definition-file.ts';
+import { type EntityCheck, fieldAt, openEntityCheck } from './entity-check.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -16,15 +16,14 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   }
   if (Object.keys(file.entities).length === 0) note(['entities'], 'expected at least one entity');
   for (const [name, entity] of Object.entries(file.entities)) {
-    const at = ['entities', name];
-    checkName(name, at, note);
-    checkFields(entity, at, note);
-    checkActions(entity, at, note);
-    checkExplode(entity, at, note);
-    checkRecursive(entity, at, note);
-    checkIncremental(entity, at, note);
-    checkReading(entity, at, note);
-    checkSearchable(entity, at, note);
+    const check = openEntityCheck(entity, ['entities', name], note);
+    checkName(name, [], check.note);
+    checkFields(check);
+    checkActions(check);
+    checkExplode(check);
+    checkRecursive(check);
+    checkReading(check);
+    checkSearchable(check);
   }
   checkTables(file, note);
   checkParents(file, note);
@@ -32,39 +31,30 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   checkCredentials(file, note);
 }
 
-function checkFields(entity: EntityFile, at: YamlPath, note: Note): void {
+function checkFields(check: EntityCheck): void {
+  const { entity, note } = check;
   const declared = Object.keys(entity.fields);
-  const placesOf = (name: string): readonly YamlPath[] => [[...at, 'fields', name]];
-  for (const name of declared) {
-    checkName(name, [...at, 'fields', name], note);
-  }
-  checkKnown(entity.key, declared, 'field', [...at, 'key'], note, placesOf);
-  checkKey(entity.key, (part) => entity.fields[part], [...at, 'key'], note, placesOf);
+  const placesOf = (name: string): readonly YamlPath[] => [fieldAt(name)];
+  for (const name of declared) checkName(name, fieldAt(name), note);
+  checkKnown(entity.key, declared, 'field', ['key'], note, placesOf);
+  checkKey(entity.key, (part) => entity.fields[part], ['key'], note, placesOf);
   entity.ignored.forEach((name, index) => {
     if (declared.includes(name)) {
-      note(
-        [...at, 'ignored', index],
-        `${name} is declared as a field: a field is stored or ignored, not both`,
-      );
+      const message = `${name} is declared as a field: a field is stored or ignored, not both`;
+      note(['ignored', index], message);
     }
   });
-  entity.volatile.forEach((_, index) => checkVolatile(entity, index, at, note));
-  for (const [field, source] of Object.entries(entity.filledFrom)) {
-    checkFilled(entity, field, source, at, note);
-  }
-  for (const [where, field] of [
-    ['order', entity.order?.field],
-    ['only', entity.only?.field],
-  ] as const) {
+  entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
+  for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
+  for (const where of ['order', 'only'] as const) {
+    const field = entity[where]?.field;
     if (field !== undefined && !declared.includes(field)) {
-      note([...at, where, 'field'], noSuch('field', field, declared), ...placesOf(field));
+      note([where, 'field'], noSuch('field', field, declared), fieldAt(field));
     }
   }
 }
 
-function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, note: Note): void {
-  const at = [...entityAt, 'volatile', index];
-  const path = entity.volatile[index] ?? '';
+function checkVolatile({ entity, note }: EntityCheck, path: string, at: YamlPath): void {
   const [first = '', ...rest] = path.split('.');
   if (first === '' || rest.includes('')) {
     note(at, `expected names joined by dots, got ${JSON.stringify(path)}`);
@@ -74,7 +64,7 @@ function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, no
     note(at, 'expected at least one field to stay in the content hash, got all of them');
   }
   if (first !== '*' && !Object.hasOwn(entity.fields, first)) {
-    note(at, noSuch('field', first, Object.keys(entity.fields)), [...entityAt, 'fields', first]);
+    note(at, noSuch('field', first, Object.keys(entity.fields)), fieldAt(first));
   }
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
@@ -82,29 +72,18 @@ function checkVolatile(entity: EntityFile, index: number, entityAt: YamlPath, no
 }
 
 /** What is filled in after a record is hashed can be neither its key nor a part that is hashed apart. */
-function checkFilled(
-  entity: EntityFile,
-  field: string,
-  source: string,
-  entityAt: YamlPath,
-  note: Note,
-): void {
-  const at = [...entityAt, 'filledFrom', field];
+function checkFilled({ entity, note }: EntityCheck, field: string, source: string): void {
+  const at = ['filledFrom', field];
   const declared = Object.keys(entity.fields);
-  if (!declared.includes(field)) {
-    note(at, noSuch('field', field, declared), [...entityAt, 'fields', field]);
-  }
+  if (!declared.includes(field)) note(at, noSuch('field', field, declared), fieldAt(field));
   if (entity.key.includes(field)) note(at, `${field} is part of the key: it cannot be a copy`);
   if (field === entity.explode?.field) note(at, `${field} is exploded: it cannot be a copy`);
   if (entity.volatile.some((path) => path.split('.')[0] === field)) {
-    note(at, `${field} is volatile: a copy is left out of the content hash anyway`, [
-      ...entityAt,
-      'volatile',
-    ]);
+    note(at, `${field} is volatile: a copy is left out of the content hash anyway`, ['volatile']);
   }
   if (source === field) note(at, `expected another field than ${field} itself`);
   if (entity.ignored.includes(source)) {
-    note(at, `${source} is ignored: a change of it would not be seen`, [...entityAt, 'ignored']);
+    note(at, `${source} is ignored: a change of it would not be seen`, ['ignored']);
   }
   checkRemoteName(source, at, note);
 }
@@ -146,35 +125,32 @@ function checkCredentials(file: DefinitionFile, note: Note): void {
 }
 
 /** An array whose elements become rows of a table of their own. */
-function checkExplode(entity: EntityFile, at: YamlPath, note: Note): void {
+function checkExplode({ entity, note }: EntityCheck): void {
   const { explode } = entity;
   if (explode === null) return;
-  const here = [...at, 'explode'];
   const declared = Object.keys(entity.fields);
-  const fieldOf = (name: string): YamlPath => [...at, 'fields', name];
-  checkName(explode.into, [...here, 'into'], note);
+  checkName(explode.into, ['explode', 'into'], note);
   const type = entity.fields[explode.field];
   if (type !== 'array') {
     const got =
       type === undefined
         ? `there is no field ${JSON.stringify(explode.field)}${suggestName(explode.field, declared)}`
         : `${explode.field} is of type ${type}`;
-    note([...here, 'field'], `expected an array field; ${got}`, fieldOf(explode.field));
+    note(['explode', 'field'], `expected an array field; ${got}`, fieldAt(explode.field));
   }
-  checkKnown(explode.carry, declared, 'field', [...here, 'carry'], note, (name) => [fieldOf(name)]);
-  for (const field of Object.keys(explode.fields)) {
-    checkName(field, [...here, 'fields', field], note);
-    if (explode.carry.includes(field)) {
-      note([...here, 'fields', field], 'is also carried over from the record: rename or drop one');
-    }
+  const { carry, fields, key } = explode;
+  checkKnown(carry, declared, 'field', ['explode', 'carry'], note, (name) => [fieldAt(name)]);
+  for (const field of Object.keys(fields)) {
+    const at = ['explode', 'fields', field];
+    checkName(field, at, note);
+    if (carry.includes(field)) note(at, 'is also carried over from the record: rename or drop one');
   }
-  const columns = [...explode.carry, ...Object.keys(explode.fields)];
+  const keyAt = ['explode', 'key'];
   const placesOf = (name: string): readonly YamlPath[] => [
-    [...here, 'carry'],
-    [...here, 'fields', name],
-    fieldOf(name),
+    ['explode', 'carry'],
+    ['explode', 'fields', name],
+    fieldAt(name),
   ];
-  const typeOf = (name: string): string | undefined => explode.fields[name] ?? entity.fields[name];
-  checkKnown(explode.key, columns, 'field', [...here, 'key'], note, placesOf);
-  checkKey(explode.key, typeOf, [...here, 'key'], note, placesOf);
+  checkKnown(key, [...carry, ...Object.keys(fields)], 'field', keyAt, note, placesOf);
+  checkKey(key, (name) => fields[name] ?? entity.fields[name], keyAt, note, placesOf);
 }

@@ -1,6 +1,6 @@
 import { isDeclaredName, maxNameLength } from '../core/names.ts';
 import { isReservedName } from './yaml-data.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 import { noSuch } from './suggest-name.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
-import { toParamValue } from './convert-value.ts';
+import { convertValue } from './convert-value.ts';
 import type { Action, Param } from './definition.ts';
 import { suggestName } from './suggest-name.ts';
 
@@ -28,14 +28,14 @@ export function convertParams(action: Pick<Action, 'params'>, params: Params): P
   return Object.fromEntries(
     Object.entries(params).map(([name, value]) => {
       const param = action.params.get(name);
-      return [name, param === undefined ? value : toParamValue(param.type, value)];
+      return [name, param === undefined ? value : convertValue(param.type, value)];
     }),
   );
 }
 
 /** What is wrong with one parameter's value; `name` is only for the sentence. */
 export function checkParam(name: string, param: Param, given: JsonValue): readonly string[] {
-  const value = toParamValue(param.type, given);
+  const value = convertValue(param.type, given);
   if (value === null) return [`${name}: expected type ${param.type}, got ${describe(given)}`];
   if (param.enum !== null && !(typeof value === 'string' && param.enum.includes(value))) {
     const suggestion = typeof value === 'string' ? suggestName(value, param.enum) : '';

@@ -1,8 +1,8 @@
-import { checkField } from './check-fields.ts';
 import type { Note } from './check-names.ts';
 import type { DefinitionFile, EntityFile } from './definition-file.ts';
+import { type EntityCheck, fieldAt, fieldType, listParamAt, openEntityCheck } from './entity-check.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 type ParentFile = EntityFile['parents'][number];
 
@@ -10,23 +10,26 @@ type ParentFile = EntityFile['parents'][number];
 export function checkParents(file: DefinitionFile, note: Note): void {
   const names = Object.keys(file.entities);
   for (const [name, entity] of Object.entries(file.entities)) {
+    const check = openEntityCheck(entity, ['entities', name], note);
     const at = ['entities', name, 'parents'];
-    if (entity.parents.length === 0) checkRequired(entity, null, ['entities', name], note);
+    if (entity.parents.length === 0) checkRequired(check, null);
     if (entity.parents.length > 0 && !entity.parents.some((parent) => parent.byDefault)) {
       note(at, 'expected at least one parent that is byDefault, or this entity is never read', at);
     }
     entity.parents.forEach((parent, index) => {
+      const here = [...at, index, 'entity'];
       const target = file.entities[parent.entity];
       if (target === undefined || !Object.hasOwn(file.entities, parent.entity)) {
-        const message = noSuch('entity', parent.entity, names);
-        note([...at, index, 'entity'], message, ['entities', parent.entity]);
+        note(here, noSuch('entity', parent.entity, names), ['entities', parent.entity]);
         return;
       }
       if (entity.parents.findIndex((other) => other.entity === parent.entity) !== index) {
-        note([...at, index, 'entity'], `${parent.entity} is named twice`);
+        note(here, `${parent.entity} is named twice`);
       }
-      checkOrder(file, name, parent.entity, [...at, index, 'entity'], note);
-      checkParent(entity, index, target, ['entities', name], note);
+      checkOrder(file, name, parent.entity, here, note);
+      checkParent(check, parent, index, (field, where, type) =>
+        checkParentField(target, parent.entity, field, type ?? null, [...at, index, ...where], note),
+      );
     });
   }
 }
@@ -59,132 +62,112 @@ function pathUp(
   return null;
 }
 
-function checkParent(
-  entity: EntityFile,
-  index: number,
-  target: EntityFile,
-  entityAt: YamlPath,
-  note: Note,
-): void {
-  const at = [...entityAt, 'parents', index];
-  const parent = entity.parents[index];
-  if (parent === undefined) return;
-  const declared = entity.actions.list?.params ?? {};
-  const parentFields = Object.keys(target.fields);
-  for (const [param, field] of Object.entries(parent.params)) {
-    const here = [...at, 'params', param];
-    const declaration = [...entityAt, 'actions', 'list', 'params', param];
-    const found = declared[param];
-    if (found === undefined) {
-      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`, declaration);
-    } else if (!found.required) {
-      note(here, 'expected a required list parameter: only those tell partitions apart', declaration);
-    }
-    if (!parentFields.includes(field)) {
-      const message = noSuch(`field of ${parent.entity}`, field, parentFields);
-      note(here, message, ['entities', parent.entity, 'fields', field]);
-    }
-  }
-  checkRequired(entity, index, entityAt, note);
-  checkInject(entity, parent, entityAt, at, note);
-  parent.when.forEach(({ field }, position) => {
-    if (!parentFields.includes(field)) {
-      const message = noSuch(`field of ${parent.entity}`, field, parentFields);
-      note([...at, 'when', position, 'field'], message, ['entities', parent.entity, 'fields', field]);
-    }
-  });
-  checkMarker(parent, target, at, note);
-}
-
-/** A marker is compared as a text and read as a time. */
-function checkMarker(parent: ParentFile, target: EntityFile, at: YamlPath, note: Note): void {
-  if (parent.marker === null) return;
-  const { field } = parent.marker;
-  const here = [...at, 'marker', 'field'];
-  const declaration = ['entities', parent.entity, 'fields', field];
-  const type = target.fields[field];
-  if (type === undefined) {
-    note(here, noSuch(`field of ${parent.entity}`, field, Object.keys(target.fields)), declaration);
-  } else if (type !== 'string') {
-    note(here, `expected a field of type string, ${field} is of type ${type}`, declaration);
-  }
-}
-
-function checkInject(
-  entity: EntityFile,
-  parent: ParentFile,
-  entityAt: YamlPath,
+/** Notes a field that the parent `name` does not declare, or declares with another type; `at` is a place of the file. */
+function checkParentField(
+  parent: EntityFile,
+  name: string,
+  field: string,
+  type: string | null,
   at: YamlPath,
   note: Note,
 ): void {
-  const declared = Object.keys(entity.fields);
-  for (const [field, param] of Object.entries(parent.inject)) {
-    if (!declared.includes(field)) {
-      const message = `no such field${suggestName(field, declared)}`;
-      note([...at, 'inject', field], message, [...entityAt, 'fields', field]);
+  const found = fieldType(parent, field);
+  const declaration = ['entities', name, 'fields', field];
+  if (found === undefined) {
+    note(at, noSuch(`field of ${name}`, field, Object.keys(parent.fields)), declaration);
+  } else if (type !== null && found !== type) {
+    note(at, `expected a field of type ${type}, ${field} is of type ${found}`, declaration);
+  }
+}
+
+function checkParent(
+  check: EntityCheck,
+  parent: ParentFile,
+  index: number,
+  parentField: (field: string, at: YamlPath, type?: string) => void,
+): void {
+  const { entity, note } = check;
+  const declared = entity.actions.list?.params ?? {};
+  for (const [param, field] of Object.entries(parent.params)) {
+    const here = ['parents', index, 'params', param];
+    const found = declared[param];
+    if (found === undefined) {
+      note(here, `no such list parameter${suggestName(param, Object.keys(declared))}`, listParamAt(param));
+    } else if (!found.required) {
+      const message = 'expected a required list parameter: only those tell partitions apart';
+      note(here, message, listParamAt(param));
     }
-    if (!Object.hasOwn(parent.params, param)) {
-      const given = Object.keys(parent.params).join(', ');
+    parentField(field, ['params', param]);
+  }
+  checkRequired(check, index);
+  checkInject(check, parent, index);
+  parent.when.forEach(({ field }, position) => parentField(field, ['when', position, 'field']));
+  // A marker is compared as a text and read as a time.
+  if (parent.marker !== null) parentField(parent.marker.field, ['marker', 'field'], 'string');
+}
+
+function checkInject({ entity, note }: EntityCheck, { inject, params }: ParentFile, index: number): void {
+  const declared = Object.keys(entity.fields);
+  for (const [field, param] of Object.entries(inject)) {
+    const at = ['parents', index, 'inject', field];
+    if (!declared.includes(field)) {
+      note(at, `no such field${suggestName(field, declared)}`, fieldAt(field));
+    }
+    if (!Object.hasOwn(params, param)) {
+      const given = Object.keys(params).join(', ');
       const message = `expected a parameter that this parent fills (${given}), got ${param}`;
-      note([...at, 'inject', field], message, [...at, 'params', param]);
+      note(at, message, ['parents', index, 'params', param]);
     }
   }
 }
 
 /** Of one parent, or of an entity without parents where `index` is null. */
-function checkRequired(entity: EntityFile, index: number | null, entityAt: YamlPath, note: Note): void {
+function checkRequired({ entity, note }: EntityCheck, index: number | null): void {
   const filled = index === null ? {} : (entity.parents[index]?.params ?? {});
-  const list = [...entityAt, 'actions', 'list'];
-  const filledAt = index === null ? [...entityAt, 'parents'] : [...entityAt, 'parents', index, 'params'];
+  const filledAt = index === null ? ['parents'] : ['parents', index, 'params'];
   for (const [name, { required }] of Object.entries(entity.actions.list?.params ?? {})) {
     if (required && !Object.hasOwn(filled, name) && !Object.hasOwn(entity.fixedParams, name)) {
       note(
-        index === null ? list : filledAt,
+        index === null ? ['actions', 'list'] : filledAt,
         `nothing fills the required list parameter ${name}: name it in parents or fixedParams`,
-        [...list, 'params', name],
-        [...entityAt, 'fixedParams', name],
+        listParamAt(name),
+        ['fixedParams', name],
         filledAt,
       );
     }
   }
 }
 
+const treeFields = [
+  ['flag', ['boolean']],
+  ['parentField', ['object', 'any']],
+  ['typeField', ['string']],
+  ['rootField', ['string']],
+  ['depthField', ['integer']],
+  ['positionField', ['integer']],
+] as const;
+
 /** Listings inside listings: the fields that identify them and the fields that are filled in. */
-export function checkRecursive(entity: EntityFile, at: YamlPath, note: Note): void {
+export function checkRecursive({ entity, note, field }: EntityCheck): void {
   const { recursive } = entity;
   if (recursive === null) return;
-  const wanted = [
-    ['flag', ['boolean']],
-    ['parentField', ['object', 'any']],
-    ['typeField', ['string']],
-    ['rootField', ['string']],
-    ['depthField', ['integer']],
-    ['positionField', ['integer']],
-  ] as const;
-  for (const [role, types] of wanted) {
-    checkField(entity, recursive[role], types, { at: [...at, 'recursive', role], entityAt: at }, note);
-  }
-  const here = [...at, 'recursive', 'param'];
-  if (entity.actions.list?.params[recursive.param] === undefined) {
-    const declaration = [...at, 'actions', 'list', 'params', recursive.param];
-    note(here, `no such list parameter: ${JSON.stringify(recursive.param)}`, declaration);
+  for (const [role, types] of treeFields) field(['recursive', role], recursive[role], types);
+  const here = ['recursive', 'param'];
+  const { param, rootField } = recursive;
+  if (entity.actions.list?.params[param] === undefined) {
+    note(here, `no such list parameter: ${JSON.stringify(param)}`, listParamAt(param));
   }
   if (entity.parents.length === 0) {
-    note([...at, 'recursive'], 'expected parents: a tree begins at a parent record', [...at, 'parents']);
+    note(['recursive'], 'expected parents: a tree begins at a parent record', ['parents']);
   }
   entity.parents.forEach((parent, index) => {
-    if (!Object.hasOwn(parent.params, recursive.param)) {
-      const message = `expected ${recursive.param}, which begins the tree`;
-      note([...at, 'parents', index, 'params'], message, here);
+    if (!Object.hasOwn(parent.params, param)) {
+      note(['parents', index, 'params'], `expected ${param}, which begins the tree`, here);
     }
-    if (parent.inject[recursive.rootField] !== recursive.param) {
-      note(
-        [...at, 'parents', index, 'inject'],
-        `expected ${recursive.rootField}: ${recursive.param}, which names the tree in every record`,
-        here,
-        [...at, 'recursive', 'rootField'],
-        [...at, 'parents', index, 'inject', recursive.rootField],
-      );
+    if (parent.inject[rootField] !== param) {
+      const at = ['parents', index, 'inject'];
+      const message = `expected ${rootField}: ${param}, which names the tree in every record`;
+      note(at, message, here, ['recursive', 'rootField'], [...at, rootField]);
     }
   });
 }

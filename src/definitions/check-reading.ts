@@ -1,61 +1,172 @@
-import { checkField, checkTextParam } from './check-fields.ts';
-import type { Note } from './check-names.ts';
+import { checkSent } from './check-actions.ts';
 import type { EntityFile } from './definition-file.ts';
-import type { YamlPath } from './yaml-places.ts';
+import { type EntityCheck, fieldAt, fieldType } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
+import { noSuch } from './suggest-name.ts';
+import type { YamlPath } from './read-yaml.ts';
 
-/** What full walks and backfills rest on: listings that only grow, deletes, records that listings leave out, windows. */
-export function checkReading(entity: EntityFile, at: YamlPath, note: Note): void {
+/** What walks rest on: asking for changes only, listings that only grow, records that listings leave out, windows of backfills. */
+export function checkReading(check: EntityCheck): void {
+  const { entity, note } = check;
+  checkIncremental(check);
   if (entity.growsOnly && entity.deletes !== 'never') {
     note(
-      [...at, 'growsOnly'],
+      ['growsOnly'],
       `expected deletes: never beside it (got ${entity.deletes}): rows of such a listing never leave`,
-      [...at, 'deletes'],
+      ['deletes'],
     );
   }
-  checkUnlisted(entity, at, note);
-  checkWindow(entity, at, note);
+  checkUnlisted(check);
+  checkWindow(check);
 }
 
-function checkUnlisted(entity: EntityFile, entityAt: YamlPath, note: Note): void {
-  entity.unlisted.forEach(({ field, values }, index) => {
-    const at = [...entityAt, 'unlisted', index];
-    const declaration = [...entityAt, 'fields', field];
-    const type = Object.hasOwn(entity.fields, field) ? entity.fields[field] : undefined;
-    checkField(entity, field, ['string', 'boolean'], { at: [...at, 'field'], entityAt }, note);
+/** The change value, the parameters that ask for it, and what makes such a walk complete. */
+function checkIncremental(check: EntityCheck): void {
+  const { entity, note } = check;
+  const { incremental } = entity;
+  if (incremental === null) return;
+  checkChangeField(check, incremental.field);
+  if (entity.recursive !== null) {
+    const message = 'expected no tree: listings inside listings are read as one, whole or not at all';
+    note(['incremental'], message, ['recursive']);
+  }
+  switch (incremental.kind) {
+    case 'keyset':
+      checkSinceParam(check, incremental.sinceParam);
+      checkKeyset(check, incremental.field);
+      return;
+    case 'since':
+      checkSinceParam(check, incremental.sinceParam);
+      if (entity.pagination.kind === 'offset' && entity.order === null && !entity.growsOnly) {
+        note(
+          ['incremental'],
+          'expected an order, or growsOnly: pages by offset prove nothing without one, and no watermark would ever move',
+          ['pagination'],
+          ['order'],
+          ['growsOnly'],
+        );
+      }
+      return;
+    case 'newestFirst':
+      checkNewestFirst(check, incremental.params);
+  }
+}
+
+function checkChangeField({ entity, note }: EntityCheck, field: string): void {
+  const at = ['incremental', 'field'];
+  const { type, declaration, known } = changeFieldType(entity, field);
+  if (type === null) {
+    note(at, noSuch('field', field, known), ...declaration);
+  } else if (type !== 'string') {
+    const message = `expected a field of type string that holds a time, ${field} is of type ${type}`;
+    note(at, message, ...declaration);
+  }
+}
+
+interface FieldFound {
+  /** Null where there is no such field. */
+  readonly type: string | null;
+  /** The places that say so. */
+  readonly declaration: readonly YamlPath[];
+  /** What could have been meant. */
+  readonly known: readonly string[];
+}
+
+/**
+ * The type of a field, or of a field of an exploded array's elements (`activity.timestamp`). What lies inside an object is not
+ * declared: it is taken to be a text.
+ */
+function changeFieldType(entity: EntityFile, path: string): FieldFound {
+  const [first = '', ...rest] = path.split('.');
+  const { explode } = entity;
+  if (explode !== null && first === explode.field && rest.length > 0) {
+    return {
+      type: explode.fields[rest.join('.')] ?? null,
+      declaration: [['explode'], fieldAt(first)],
+      known: Object.keys(explode.fields).map((name) => `${first}.${name}`),
+    };
+  }
+  const type = fieldType(entity, first) ?? null;
+  const isInside = rest.length > 0 && !rest.includes('') && (type === 'object' || type === 'any');
+  return {
+    type: isInside ? 'string' : rest.length > 0 ? null : type,
+    declaration: [fieldAt(first), ['explode']],
+    known: Object.keys(entity.fields),
+  };
+}
+
+function checkSinceParam({ entity, note, textParam }: EntityCheck, sinceParam: string): void {
+  const at = ['incremental', 'sinceParam'];
+  textParam(at, sinceParam);
+  for (const place of ['fixedParams', 'order'] as const) {
+    const sent = place === 'order' ? entity.order?.params : entity.fixedParams;
+    if (sent !== undefined && Object.hasOwn(sent, sinceParam)) {
+      note(at, `${sinceParam} is also named in ${place}: it cannot have two values`, [place]);
+    }
+  }
+}
+
+function checkKeyset({ entity, note }: EntityCheck, field: string): void {
+  const kindAt = ['incremental', 'kind'];
+  const { pagination, order } = entity;
+  if (pagination.kind !== 'offset') {
+    note(kindAt, `keyset expects pagination by offset, got ${pagination.kind}`, ['pagination']);
+  }
+  if (order?.field !== field) {
+    const got = order === null ? 'there is no order' : `order sorts by ${order.field}`;
+    const message = `keyset expects the order to sort by ${field}, ascending; ${got}`;
+    note(['incremental', 'field'], message, ['order'], kindAt);
+  }
+}
+
+function checkNewestFirst(check: EntityCheck, params: EntityFile['fixedParams']): void {
+  const { entity, note } = check;
+  const at = ['incremental', 'params'];
+  const { kind } = entity.pagination;
+  if (kind !== 'pageToken') {
+    const message = `newestFirst expects pagination by pageToken, got ${kind}`;
+    note(['incremental', 'kind'], message, ['pagination']);
+  }
+  if (Object.keys(params).length === 0) {
+    note(at, 'expected the parameters that sort by the field, newest first');
+  }
+  checkSent(check, params, at);
+  for (const name of Object.keys(params)) {
+    if (Object.hasOwn(entity.fixedParams, name)) {
+      note([...at, name], 'is also a fixed parameter: name it in one place', ['fixedParams']);
+    }
+  }
+}
+
+function checkUnlisted(check: EntityCheck): void {
+  check.entity.unlisted.forEach(({ field, values }, index) => {
+    const at = ['unlisted', index];
+    const type = fieldType(check.entity, field);
+    check.field([...at, 'field'], field, ['string', 'boolean']);
     if (type !== 'string' && type !== 'boolean') return;
     values.forEach((value, position) => {
       if (typeof value !== type) {
-        note(
-          [...at, 'values', position],
-          `expected a ${type}, the type of ${field}, got ${JSON.stringify(value)}`,
-          declaration,
-        );
+        const message = `expected a ${type}, the type of ${field}, got ${JSON.stringify(value)}`;
+        check.note([...at, 'values', position], message, fieldAt(field));
       }
     });
   });
 }
 
-function checkWindow(entity: EntityFile, entityAt: YamlPath, note: Note): void {
-  const { window } = entity;
+function checkWindow({ entity, note, textParam }: EntityCheck): void {
+  const { window, pagination, fixedParams } = entity;
   if (window === null) return;
+  const paging = pagingParams(pagination).map(({ name }) => name);
   for (const bound of ['since', 'before'] as const) {
     const name = window[bound];
-    const at = [...entityAt, 'window', bound];
-    checkTextParam(entity, name, { at, entityAt }, note);
-    if (
-      pagingParams(entity.pagination).some((param) => param.name === name) ||
-      Object.hasOwn(entity.fixedParams, name)
-    ) {
-      note(
-        at,
-        `${name} is set elsewhere: it cannot have two values`,
-        [...entityAt, 'pagination'],
-        [...entityAt, 'fixedParams'],
-      );
+    const at = ['window', bound];
+    textParam(at, name);
+    if (paging.includes(name) || Object.hasOwn(fixedParams, name)) {
+      const message = `${name} is set elsewhere: it cannot have two values`;
+      note(at, message, ['pagination'], ['fixedParams']);
     }
   }
   if (window.since === window.before) {
-    note([...entityAt, 'window'], `expected two parameters, got ${window.since} for both bounds`);
+    note(['window'], `expected two parameters, got ${window.since} for both bounds`);
   }
 }

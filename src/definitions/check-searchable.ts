@@ -1,79 +1,61 @@
-import { checkRemoteName, type Note } from './check-names.ts';
+import { checkRemoteName } from './check-names.ts';
 import type { EntityFile } from './definition-file.ts';
-import { isReservedName } from './yaml-data.ts';
-import type { YamlPath } from './yaml-places.ts';
+import { type EntityCheck, fieldAt } from './entity-check.ts';
 import { suggestName } from './suggest-name.ts';
-
-type SearchableFile = EntityFile['searchable'][string];
+import { isReservedName } from './yaml-data.ts';
 
 /**
  * The fields of the indexed store. What one is made from may be undeclared (such a field is kept beside the columns), so only
  * what is never stored, and what looks like a slip of the pen, is a mistake.
  */
-export function checkSearchable(entity: EntityFile, entityAt: YamlPath, note: Note): void {
-  for (const [name, field] of Object.entries(entity.searchable)) {
-    const at = [...entityAt, 'searchable', name];
-    checkRemoteName(name, at, note);
-    field.from?.forEach((_, index) =>
-      checkFrom(entity, field.from ?? [], index, entityAt, [...at, 'from'], note),
-    );
-    if (field.shape === 'pairs') checkPairs(entity, name, field, entityAt, note);
+export function checkSearchable(check: EntityCheck): void {
+  for (const [name, field] of Object.entries(check.entity.searchable)) {
+    checkRemoteName(name, ['searchable', name], check.note);
+    field.from?.forEach((_, index) => checkFrom(check, name, field.from ?? [], index));
+    if (field.shape === 'pairs') checkPairs(check, name, field);
   }
 }
 
 function checkFrom(
-  entity: EntityFile,
+  { entity, note }: EntityCheck,
+  searchable: string,
   from: readonly string[],
   index: number,
-  entityAt: YamlPath,
-  fromAt: YamlPath,
-  note: Note,
 ): void {
-  const at = [...fromAt, index];
+  const at = ['searchable', searchable, 'from', index];
   const name = from[index] ?? '';
   if (from.indexOf(name) !== index) note(at, `${name} is named twice`);
   if (entity.ignored.includes(name)) {
-    note(at, `${name} is ignored: it is not stored, and nothing can be made from it`, [
-      ...entityAt,
-      'ignored',
-    ]);
+    note(at, `${name} is ignored: it is not stored, and nothing can be made from it`, ['ignored']);
     return;
   }
   if (name === entity.explode?.field) {
-    note(at, `${name} is exploded: name the fields of its elements`, [...entityAt, 'explode']);
+    note(at, `${name} is exploded: name the fields of its elements`, ['explode']);
     return;
   }
   const known = [...Object.keys(entity.fields), ...Object.keys(entity.explode?.fields ?? {})];
   if (known.includes(name)) return;
   const suggestion = suggestName(name, known);
   if (suggestion !== '' || name === '' || isReservedName(name)) {
-    const message = `no such field: ${JSON.stringify(name)}${suggestion}`;
-    note(at, message, [...entityAt, 'fields'], [...entityAt, 'explode']);
+    note(at, `no such field: ${JSON.stringify(name)}${suggestion}`, ['fields'], ['explode']);
   }
 }
 
 /** `pairs` makes an array of `{name, value}` from an object. */
 function checkPairs(
-  entity: EntityFile,
+  { entity, note }: EntityCheck,
   name: string,
-  { type, from = [name] }: SearchableFile,
-  entityAt: YamlPath,
-  note: Note,
+  { type, from = [name] }: EntityFile['searchable'][string],
 ): void {
-  const at = [...entityAt, 'searchable', name];
-  if (type !== 'array') {
-    note([...at, 'type'], `expected array beside shape: pairs, got ${type}`, [...at, 'shape']);
-  }
+  const at = ['searchable', name];
+  const shapeAt = [...at, 'shape'];
+  if (type !== 'array') note([...at, 'type'], `expected array beside shape: pairs, got ${type}`, shapeAt);
+  const fields = new Map(Object.entries({ ...entity.fields, ...entity.explode?.fields }));
   for (const source of from) {
-    const declared = new Map(Object.entries({ ...entity.fields, ...entity.explode?.fields })).get(source);
+    const declared = fields.get(source);
     if (declared !== undefined && declared !== 'object' && declared !== 'any') {
-      note(
-        [...at, 'shape'],
-        `pairs are made from objects; ${source} is of type ${declared}`,
-        [...entityAt, 'fields', source],
-        [...entityAt, 'explode'],
-        [...at, 'from'],
-      );
+      const message = `pairs are made from objects; ${source} is of type ${declared}`;
+      note(shapeAt, message, fieldAt(source), ['explode'], [...at, 'from']);
     }
   }
 }

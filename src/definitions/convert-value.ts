@@ -1,23 +1,13 @@
 import type { JsonValue } from '../core/json.ts';
 import type { FieldType } from '../core/records.ts';
-import type { Param } from './definition.ts';
 
 const wholeNumber = /^-?(0|[1-9][0-9]{0,18})$/;
 
 /**
- * A value in the form that a parameter of this type is sent in; null when it has none. Parent records and command
- * lines do not always carry the declared type: a segment's id is an integer in its record and a string as parameter.
+ * A value in the form of a parameter or field of this type; null when it has none. Parent records, partitions and command lines
+ * do not always carry the declared type: a segment's id is an integer in its record and a string as parameter.
  */
-export function toParamValue(type: Param['type'], value: JsonValue): JsonValue {
-  return convert(type, value);
-}
-
-/** A partition's parameter value in the form of the field that it is injected into; null when it has none. */
-export function toFieldValue(type: FieldType, value: JsonValue): JsonValue {
-  return convert(type, value);
-}
-
-function convert(type: FieldType, value: JsonValue): JsonValue {
+export function convertValue(type: FieldType, value: JsonValue): JsonValue {
   switch (type) {
     case 'any':
       return value;

@@ -37,14 +37,13 @@ function makeSchema() {
     strictObject({ ...paramShape, members: z.record(z.string(), member).nullable().default(null) }),
   );
 
-  const action = strictObject({
+  const actionShape = {
     params: z.record(z.string(), param).default({}),
     key: z.record(z.string(), z.string()).default({}),
-  });
-
+  };
+  const action = strictObject(actionShape);
   const download = strictObject({
-    params: z.record(z.string(), param).default({}),
-    key: z.record(z.string(), z.string()).default({}),
+    ...actionShape,
     file: strictObject({
       name: z.string().nullable().default(null),
       contentType: z.string().nullable().default(null),
@@ -143,13 +142,7 @@ function makeSchema() {
     'kind',
     [
       strictObject({
-        kind: z.literal('keyset'),
-        field: z.string(),
-        sinceParam: z.string(),
-        lookbackMs: durationMs,
-      }),
-      strictObject({
-        kind: z.literal('since'),
+        kind: z.enum(['keyset', 'since']),
         field: z.string(),
         sinceParam: z.string(),
         lookbackMs: durationMs,

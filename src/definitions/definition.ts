@@ -144,16 +144,12 @@ export type Pagination =
  * counts (`activity.timestamp`). `lookbackMs` is taken off the watermark when it is read.
  */
 type Incremental =
-  /** Sorted by `field` (the entity's `order`), page after page from the last value on. */
+  /**
+   * `keyset`: sorted by `field` (the entity's `order`), page after page from the last value on. `since`: the service filters by
+   * `sinceParam`; paged as a full walk is.
+   */
   | {
-      readonly kind: 'keyset';
-      readonly field: string;
-      readonly sinceParam: string;
-      readonly lookbackMs: number;
-    }
-  /** The service filters by `sinceParam`; paged as a full walk is. */
-  | {
-      readonly kind: 'since';
+      readonly kind: 'keyset' | 'since';
       readonly field: string;
       readonly sinceParam: string;
       readonly lookbackMs: number;

@@ -1,5 +1,5 @@
 import type { Note } from './check-names.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 /** Places of a file that do not say what they should. */
 interface BrokenPlaces {

@@ -1,9 +1,8 @@
 import * as z from 'zod';
 import type { Problem } from '../core/problems.ts';
 import { suggestName } from './suggest-name.ts';
-import type { YamlFile } from './read-yaml.ts';
-import type { YamlPath } from './yaml-places.ts';
-import { firstIssues, soundRest, type SoundRest } from './sound-rest.ts';
+import type { YamlFile, YamlPath } from './read-yaml.ts';
+import { firstIssues, isObject, soundRest, type SoundRest } from './sound-rest.ts';
 
 /** An object whose unknown keys are errors that name the key they are closest to. */
 export function strictObject<Shape extends z.ZodRawShape>(shape: Shape): z.ZodObject<Shape, z.core.$strict> {
@@ -112,8 +111,4 @@ function writtenAt(data: unknown, path: YamlPath): unknown {
     value = Reflect.get(value, step);
   }
   return value;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

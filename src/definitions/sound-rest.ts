@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import { placeName } from './note-around.ts';
-import type { YamlPath } from './yaml-places.ts';
+import type { YamlPath } from './read-yaml.ts';
 
 /** A repaired object may itself lack members, and so on; no format is nested this deeply. */
 const maxRounds = 20;
@@ -128,6 +128,6 @@ function textFor(path: YamlPath): string {
   return `<${path.map(String).join('.')}>`;
 }
 
-function isObject(value: unknown): value is object {
+export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }

@@ -21,10 +21,7 @@ export type OnSchemaChange = 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
 /** The entities of a run, parents before children. */
 export type ChosenEntities = ReadonlyMap<EntityName, ChosenEntity>;
 
-/**
- * Whether the settings say which of an entity's records are read. A record that a walk does not meet may then be one that the
- * parameters hide, or one that has gone from one variant to another between their walks.
- */
+/** Whether the settings choose among an entity's records. One that a walk does not meet may then be hidden, or have moved between variants. */
 export function isFiltered(chosen: Pick<ChosenEntity, 'variants'> | undefined): boolean {
   const variants = chosen?.variants ?? [];
   return variants.length > 1 || variants.some((variant) => Object.keys(variant).length > 0);
@@ -38,10 +35,7 @@ export function rankOf(definition: Definition, name: EntityName): number {
     : 1 + Math.max(...parents.map((parent) => rankOf(definition, parent.entity)));
 }
 
-/**
- * Whether only what changed is asked for where that is known: not where the settings themselves send a parameter that such a walk
- * needs, because it would have two values.
- */
+/** Whether only changes are asked for: not where the settings send a parameter that such a walk needs, which would then have two values. */
 export function isReadIncrementally(entity: Entity, chosen: ChosenEntity | undefined): boolean {
   const { incremental } = entity;
   if (incremental === null || chosen === undefined) return false;
@@ -56,10 +50,7 @@ export interface Selection {
   readonly addedParents: readonly EntityName[];
 }
 
-/**
- * Narrows a connector's entities to those that match one of the `select` globs (all of them where there is none) and
- * none of `exclude`; excluded entities take their children with them. Throws USAGE when a glob matches nothing.
- */
+/** Narrows entities to those that match a `select` glob (none: all) and no `exclude`, which takes children along. Throws USAGE for a glob that matches nothing. */
 export function selectEntities(
   definition: Definition,
   chosen: ChosenEntities,

@@ -42,7 +42,6 @@ export function smallestOf(recent: readonly number[], own: number | null): numbe
   return recent.reduce<number | null>(smaller, own);
 }
 
-/** What the partition's next walks go by. */
 export function keptDifferences(recent: readonly number[], own: number | null): readonly number[] {
   return own === null ? recent : [...recent, own].slice(-keptWalks);
 }

@@ -13,10 +13,7 @@ export interface CallEstimate {
   readonly basis: string;
 }
 
-/**
- * Calls that a run will need, from what the ledger knows of the last read. Offset walks reread ten rows a page. `isFull`: asked
- * for in full.
- */
+/** Calls that a run will need, by the last read. Offset walks reread ten rows a page. `isFull`: asked for in full. */
 export function estimateCalls(options: {
   readonly definition: Definition;
   readonly entities: ChosenEntities;

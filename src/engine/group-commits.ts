@@ -1,10 +1,7 @@
 import type { CommittedPage, PageCommit } from '../sinks/sink.ts';
 import type { Run } from './run.ts';
 
-/**
- * A commit costs a sync of the disk whatever its size, and rows that share index pages share their cost: pages are
- * gathered up to this many records...
- */
+/** A commit costs a disk sync whatever its size: pages are gathered up to this many records... */
 const enoughRecords = 4000;
 /** ...or for this long, or until every open walk waits for its pages. */
 const longestWaitMs = 50;

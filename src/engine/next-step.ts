@@ -56,10 +56,7 @@ function broken(
   return { kind: 'set-aside', standing: { ...standing, ...beginning(walk) }, failure };
 }
 
-/**
- * What a failed call means for the walk. Throws what must end the run: a long pause too, because it is the whole account
- * that the service keeps waiting.
- */
+/** What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole account waiting. */
 export function afterFailure(walk: Walk, standing: Standing, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
   switch (error.recovery) {

@@ -7,10 +7,7 @@ import type { Window } from './run-options.ts';
 import { withWindow } from './plan-run.ts';
 
 export interface BackfillPlan {
-  /**
-   * The same for the same entities, read in the same way, since the same time, in windows of the same length. The end is not in it:
-   * windows that are done stay done when the span grows.
-   */
+  /** Follows from the entities, how they are read, the beginning and the windows' length; not the end, so that done windows stay done when the span grows. */
   readonly id: string;
   /** Newest first. */
   readonly windows: readonly Window[];

@@ -104,10 +104,7 @@ export function newRunId(nowMs: number): RunId {
   return `${time}-${randomBytes(4).toString('hex')}` as RunId;
 }
 
-/**
- * The entities of a backfill, those that take bounds with those of the window: the deepest ones on each way down. What leads to
- * them is read in full, and so is what they lead to. Null: no backfill, nothing is bounded.
- */
+/** A backfill's entities: the deepest that take bounds, with those of the window. What leads to them, and what they lead to, is read in full. Null: no backfill. */
 export function withWindow(
   definition: Definition,
   chosen: ChosenEntities,
@@ -148,10 +145,7 @@ function isBoundedBelow(definition: Definition, chosen: ChosenEntities, name: En
   );
 }
 
-/**
- * It is not specified whether a service includes its bounds, and its clock may be finer than a second: both are a little
- * wider than the window. What lies between is read by two windows and stored once.
- */
+/** Both a little wider than the window: whether a service includes bounds is not specified. What two windows read is stored once. */
 function boundsOf(
   { since, before }: { readonly since: string; readonly before: string },
   { sinceMs, untilMs }: Window,

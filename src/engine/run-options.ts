@@ -1,7 +1,6 @@
 import { instant } from '../core/clock.ts';
 import type { RunKind } from '../sinks/run-report.ts';
 
-/** What a person or a schedule may ask of one run. */
 export interface RunOptions {
   readonly kind: Extract<RunKind, 'sync' | 'backfill'>;
   /** Of a backfill: change values from `sinceMs` up to, not including, `untilMs`. Null in a sync. */

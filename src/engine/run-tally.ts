@@ -41,7 +41,6 @@ type EntityTally = {
 type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
-/** What of an entity seems to be gone and is not tombstoned. */
 export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
 
 /** Failures of a run for its report, which does not name all of them. */
@@ -52,10 +51,7 @@ export interface ReportedFailures {
 
 export type RunTally = ReturnType<typeof runTally>;
 
-/**
- * The run's own account, kept beside the ledger's: the two must agree, or the run fails. `earlier`: what was left out before, in the
- * same chain of runs, is left out still.
- */
+/** The run's own account beside the ledger's: the two must agree. `earlier`: what the chain's runs before have left out is left out still. */
 export function runTally(order: readonly EntityName[], earlier: readonly EarlierCounts[] = []) {
   const tallies = new Map<EntityName, EntityTally>(order.map((entity) => [entity, { ...nothingDone }]));
   /** Counted from the responses, to be compared with what the sink says it did. */
@@ -195,10 +191,7 @@ function quarantineFailure(
   };
 }
 
-/**
- * The reports (parents first) with an entity counted as whole only where everything that leads to it is: what a parent
- * that was not read to its end would have led to is missing, and nothing else would show it.
- */
+/** The reports (parents first), with an entity as whole only where all that leads to it is: nothing else would show what an unread parent leads to. */
 export function wholeEntities(
   definition: Definition,
   chosen: ChosenEntities,

@@ -40,7 +40,6 @@ export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
   readonly definition: Definition;
   /** In a backfill with the bounds of its window. */
   readonly entities: ChosenEntities;
-  /** What is done with changes of the records, by table. */
   readonly policies: SchemaPolicies;
   readonly asked: RunOptions;
   readonly plan: RunPlan;
@@ -60,7 +59,7 @@ export interface Run extends Omit<SyncOptions, 'run' | 'files'> {
 }
 
 /** Begins a run of a connector that is held: plans it and enters it into the ledger. */
-export async function startRun(options: SyncOptions, lease: Lease, beganMs: number): Promise<Run> {
+export async function openRun(options: SyncOptions, lease: Lease, beganMs: number): Promise<Run> {
   const { sink, source, clock, identity, onEvent, run, files = null } = options;
   const asked: RunOptions = { ...ordinaryRun, ...run };
   const { connector } = identity;

@@ -4,7 +4,6 @@ import type { Absence, Partition, Proof, Seal } from '../sinks/partition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
 import type { WalkState } from './walk.ts';
 
-/** How the walk ended, and what it was made for. */
 interface Ended {
   readonly proof: Proof;
   readonly state: WalkState;

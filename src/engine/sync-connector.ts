@@ -5,8 +5,8 @@ import { fetchedEntities, fetchFiles } from './files/fetch-files.ts';
 import { evolvingTables } from './prepare/schema-policy.ts';
 import { watchTime } from './run-ending.ts';
 import { reportedFailures, wholeEntities } from './run-tally.ts';
-import { startRun, type Run, type SyncOptions } from './run.ts';
-import { sweepRun, tellMissing } from './sweep/sweep-run.ts';
+import { openRun, type Run, type SyncOptions } from './run.ts';
+import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
 /**
@@ -18,7 +18,7 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   const beganMs = options.clock.now();
   await options.source.connect(options.signal);
   await using lease = await options.sink.acquire(options.identity);
-  const run = await startRun(options, lease, beganMs);
+  const run = await openRun(options, lease, beganMs);
   await runPhases(run);
   return await report(run);
 }
@@ -31,6 +31,7 @@ async function runPhases(run: Run): Promise<void> {
   checkAccount(run);
   noteNothingRead(run);
   await sweepPhase(run);
+  checkAccount(run);
   // After all that stores records: later ones would not be prepared for the new columns.
   await evolveColumns(run);
   await filesPhase(run);
@@ -63,16 +64,6 @@ const mayPass: ReadonlySet<Recovery> = new Set<Recovery>([
   'smaller-page',
   'restart-walk',
 ]);
-
-async function sweepPhase(run: Run): Promise<void> {
-  const { plan, ending } = run;
-  // A backfill only adds records: what it does not meet says nothing.
-  if (plan.kind !== 'sync') return;
-  // What earlier runs withheld is withheld still.
-  if (ending.isOver) return await tellMissing(run).catch(ending.note);
-  await sweepRun(run).catch(ending.end);
-  checkAccount(run);
-}
 
 async function evolveColumns({ ending, sink, lease, id, definition, entities }: Run): Promise<void> {
   for (const table of evolvingTables(definition, entities)) {

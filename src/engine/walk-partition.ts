@@ -150,10 +150,7 @@ interface ReadyPage {
   readonly bytes: number;
 }
 
-/**
- * Waits for a page and makes ready what is to be stored of it. The raw page is released with this call: while a page is
- * stored, only what is stored is held. Throws what must end the run, and the signal's reason: the page is dropped then.
- */
+/** Waits for a page and prepares it; the raw page is released with this call. Throws what must end the run, and the signal's reason: the page is dropped then. */
 async function takePage(walk: Walk, standing: Standing, fetching: Promise<Fetched>): Promise<Taken> {
   const fetched = await fetching;
   try {

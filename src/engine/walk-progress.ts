@@ -31,10 +31,7 @@ export type WalkProgress = z.infer<typeof walkProgress>;
 
 export const noProgress: WalkProgress = { stalled: 0, sample: [], before: 0, since: 0, sinceSample: [] };
 
-/**
- * `keys`: of the page's records that have one, whatever else in them differs from answer to answer. `isFurther`: the page reaches
- * behind what was read.
- */
+/** `keys`: of the page's records that have one. `isFurther`: the page reaches behind what was read. */
 export function afterKeys(progress: WalkProgress, keys: readonly string[], isFurther: boolean): WalkProgress {
   const { before, since, sinceSample } = progress;
   const stalled = isFurther ? 0 : progress.stalled + 1;

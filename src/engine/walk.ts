@@ -26,7 +26,6 @@ export interface WalkContext {
   readonly onStored: (newlyDue: number) => void;
 }
 
-/** One partition being read. */
 export interface Walk extends WalkContext {
   readonly partition: Partition;
   readonly pagination: Pagination;
@@ -49,12 +48,8 @@ export interface Standing {
   readonly restarts: number;
 }
 
-/**
- * What a walk notes beside its pagination's position, from its beginning on and through every kill: kept under these names in
- * the stored position.
- */
+/** What a walk notes beside its pagination's position, through every kill: under these names in the stored position. */
 export interface WalkState {
-  /** Records read so far. */
   readonly read: number;
   /** The walk's beginning by the service's clock, in milliseconds. Null: a walk of an earlier version, which did not note it. */
   readonly cap: number | null;
@@ -62,11 +57,9 @@ export interface WalkState {
   readonly high: number | null;
   /** How far the records' clock is behind the service's at most, in milliseconds: see `differenceMs`. Null: not known. */
   readonly behind: number | null;
-  /** Records that went to quarantine. */
   readonly refused: number;
   /** Nothing has contradicted the order that was asked for. */
   readonly isSorted: boolean;
-  /** Whether its pages still lead to something that was not read. */
   readonly progress: WalkProgress;
 }
 

@@ -1,5 +1,4 @@
 export interface Pool<T> {
-  /** Items worked on at a time. */
   readonly concurrency: number;
   /** True from when nothing more may start; what is open runs to its end. */
   readonly isOver: () => boolean;
@@ -10,17 +9,13 @@ export interface Pool<T> {
   readonly onError: (error: unknown) => void;
 }
 
-/** Lets a pool look for work again. */
 export interface Wake {
   wake(): void;
   /** Resolves at the next `wake()`. */
   next(): Promise<void>;
 }
 
-/**
- * Works off what is there, at most `concurrency` items at a time: each keeps its place until it ends, and `next` says which one
- * starts then. Resolves when there is nothing more and nothing is open, or when it is over and all that was open has ended.
- */
+/** Works off items, at most `concurrency` at a time; `next` says which one starts. Resolves when there is nothing more, or it is over, and nothing is open. */
 export async function workPool<T extends { readonly id: number }>(
   pool: Pool<T>,
   wake: Wake = newWake(),

@@ -1,5 +1,5 @@
 import type { Column, ColumnValue, EntityTable } from '../core/records.ts';
-import { writeNumber } from '../sinks/ledger/json-text.ts';
+import { writeNumber } from '../core/json-text.ts';
 import type { RecordFormat } from './record-format.ts';
 
 export interface CsvOptions {

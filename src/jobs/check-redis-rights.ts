@@ -9,61 +9,19 @@ export type RedisRefusal =
   | { readonly kind: 'replica' }
   | { readonly kind: 'loading' };
 
-/** Run on one key of each type, all with the prefix; the script deletes them at its end. */
-const inScripts: readonly (readonly [command: string, key: number, ...args: string[]])[] = [
-  ['HSET', 1, 'f', '1'],
-  ['HMSET', 1, 'g', '1'],
-  ['HINCRBY', 1, 'f', '1'],
-  ['HGET', 1, 'f'],
-  ['HMGET', 1, 'f'],
-  ['HGETALL', 1],
-  ['HEXISTS', 1, 'f'],
-  ['HLEN', 1],
-  ['HDEL', 1, 'g'],
-  ['ZADD', 2, '1', 'm'],
-  ['ZCARD', 2],
-  ['ZCOUNT', 2, '0', '1'],
-  ['ZSCORE', 2, 'm'],
-  ['ZRANGE', 2, '0', '0'],
-  ['ZREVRANGE', 2, '0', '0'],
-  ['ZRANGEBYSCORE', 2, '0', '1'],
-  ['ZREVRANGEBYSCORE', 2, '1', '0'],
-  ['ZRANGEBYLEX', 2, '-', '+'],
-  ['ZREMRANGEBYSCORE', 2, '5', '6'],
-  ['ZREMRANGEBYRANK', 2, '5', '6'],
-  ['ZREM', 2, 'n'],
-  ['ZPOPMIN', 2],
-  ['LPUSH', 3, 'a'],
-  ['RPUSH', 3, 'b'],
-  ['LLEN', 3],
-  ['LRANGE', 3, '0', '0'],
-  ['LINDEX', 3, '0'],
-  ['LPOS', 3, 'a'],
-  ['LREM', 3, '1', 'z'],
-  ['LTRIM', 3, '0', '5'],
-  ['RPOP', 3],
-  ['LPOP', 3],
-  ['XADD', 4, '*', 'f', '1'],
-  ['XLEN', 4],
-  ['XRANGE', 4, '-', '+'],
-  ['XTRIM', 4, 'MAXLEN', '1'],
-  ['SET', 5, '1'],
-  ['GET', 5],
-  ['INCR', 5],
-  ['INCRBY', 5, '1'],
-  ['EXISTS', 5],
-  ['PTTL', 5],
-  ['PEXPIRE', 5, '1000'],
-  ['TYPE', 5],
-  ['SADD', 6, 'm'],
-  ['SREM', 6, 'n'],
-  ['SCARD', 6],
-  ['SMEMBERS', 6],
-  ['SISMEMBER', 6, 'm'],
-  ['UNLINK', 5],
-  ['DEL', 6],
-];
 const keyCount = 6;
+/** Commands with their arguments behind the key: one key for each type, all with the prefix. The script deletes them at its end. */
+const inScripts = [
+  [1, 'HSET f 1, HMSET g 1, HINCRBY f 1, HGET f, HMGET f, HGETALL, HEXISTS f, HLEN, HDEL g'],
+  [2, 'ZADD 1 m, ZCARD, ZCOUNT 0 1, ZSCORE m, ZRANGE 0 0, ZREVRANGE 0 0, ZRANGEBYSCORE 0 1'],
+  [2, 'ZREVRANGEBYSCORE 1 0, ZRANGEBYLEX - +, ZREMRANGEBYSCORE 5 6, ZREMRANGEBYRANK 5 6, ZREM n, ZPOPMIN'],
+  [3, 'LPUSH a, RPUSH b, LLEN, LRANGE 0 0, LINDEX 0, LPOS a, LREM 1 z, LTRIM 0 5, RPOP, LPOP'],
+  [4, 'XADD * f 1, XLEN, XRANGE - +, XTRIM MAXLEN 1'],
+  [5, 'SET 1, GET, INCR, INCRBY 1, EXISTS, PTTL, PEXPIRE 1000, TYPE'],
+  [6, 'SADD m, SREM n, SCARD, SMEMBERS, SISMEMBER m'],
+  [5, 'UNLINK'],
+  [6, 'DEL'],
+] as const;
 
 /** Returns the names of the denied commands, and `READONLY` if Redis rejects writes. */
 const tryAll = `
@@ -90,8 +48,14 @@ return refused`;
 export async function checkRedisRights(redis: Redis, prefix: string): Promise<RedisRefusal | null> {
   const keys = Array.from({ length: keyCount }, (_none, at) => `${prefix}:{${randomUUID()}}:${at}`);
   const [key = ''] = keys;
+  const calls = inScripts.flatMap(([at, commands]) =>
+    commands.split(', ').map((text) => {
+      const [command, ...args] = text.split(' ');
+      return [command, at, ...args];
+    }),
+  );
   const alone: readonly (readonly [string, ...(string | number)[]])[] = [
-    ['EVAL', tryAll, keyCount, ...keys, JSON.stringify(inScripts)],
+    ['EVAL', tryAll, keyCount, ...keys, JSON.stringify(calls)],
     ['EVALSHA', '0'.repeat(40), 1, key],
     ['INFO'],
     ['TIME'],

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Redis } from 'ioredis';
 import { schedulesKey } from './queue-names.ts';
-import type { ServedSink } from './served-sink.ts';
+import type { ServedSink } from './worker-context.ts';
 
 /** One process's claim to the schedules of the sinks that it serves. */
 export interface ScheduleClaim {

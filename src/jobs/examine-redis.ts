@@ -61,58 +61,40 @@ function examineVersion(facts: Facts): RedisFinding {
   const version = facts.get('redis_version') ?? 'unknown';
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const isRecent = major > oldest.major || (major === oldest.major && minor >= oldest.minor);
-  return isRecent
-    ? { what: 'redis', state: 'ok', detail: `version ${version}` }
-    : {
-        what: 'redis',
-        state: 'failed',
-        detail: `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`,
-      };
+  if (isRecent) return { what: 'redis', state: 'ok', detail: `version ${version}` };
+  const detail = `expected version ${oldest.major}.${oldest.minor} or later, found ${version}; upgrade it`;
+  return { what: 'redis', state: 'failed', detail };
 }
 
 function examineMemory(facts: Facts): RedisFinding {
+  const what = 'redis memory';
   const policy = facts.get('maxmemory_policy') ?? 'unknown';
   const limit = facts.get('maxmemory') ?? '0';
   const used = facts.get('used_memory_human') ?? 'an unknown amount';
   const limitText = limit === '0' ? 'without a limit' : `of ${facts.get('maxmemory_human') ?? limit}`;
-  return policy === 'noeviction'
-    ? { what: 'redis memory', state: 'ok', detail: `${used} used ${limitText}, noeviction` }
-    : {
-        what: 'redis memory',
-        state: 'warning',
-        detail: `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`,
-      };
+  if (policy === 'noeviction') return { what, state: 'ok', detail: `${used} used ${limitText}, noeviction` };
+  const detail = `maxmemory-policy is ${policy}: Redis may evict jobs and schedules when memory runs short; set it to noeviction`;
+  return { what, state: 'warning', detail };
 }
 
 function examinePersistence(facts: Facts): RedisFinding {
-  const hasLog = facts.get('aof_enabled') === '1';
-  if (!hasLog) {
-    return {
-      what: 'redis persistence',
-      state: 'warning',
-      detail:
-        'appendonly is no: after a restart, schedules are restored within a minute, manual jobs are lost; set it to yes',
-    };
+  const what = 'redis persistence';
+  if (facts.get('aof_enabled') !== '1') {
+    const detail =
+      'appendonly is no: after a restart, schedules are restored within a minute, manual jobs are lost; set it to yes';
+    return { what, state: 'warning', detail };
   }
-  const isWritten = facts.get('aof_last_write_status') !== 'err';
-  return isWritten
-    ? { what: 'redis persistence', state: 'ok', detail: 'appendonly' }
-    : {
-        what: 'redis persistence',
-        state: 'warning',
-        detail: 'appendonly is on but its last write failed; check the free space of its disk',
-      };
+  if (facts.get('aof_last_write_status') !== 'err') return { what, state: 'ok', detail: 'appendonly' };
+  const detail = 'appendonly is on but its last write failed; check the free space of its disk';
+  return { what, state: 'warning', detail };
 }
 
 function examineClock(aheadMs: number): RedisFinding {
+  const what = 'redis clock';
   const skew = `${Math.abs(aheadMs / 1000).toFixed(1)} s ${aheadMs < 0 ? 'behind' : 'ahead of'} this machine's`;
-  return Math.abs(aheadMs) <= maxSkewMs
-    ? { what: 'redis clock', state: 'ok', detail: skew }
-    : {
-        what: 'redis clock',
-        state: 'warning',
-        detail: `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`,
-      };
+  if (Math.abs(aheadMs) <= maxSkewMs) return { what, state: 'ok', detail: skew };
+  const detail = `its clock is ${skew}: runs start early or late by that; set the clocks by NTP`;
+  return { what, state: 'warning', detail };
 }
 
 function reasonOf(error: unknown): string {

@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { JobLog } from './job-log.ts';
+import type { JobLog } from './worker-context.ts';
 
 const quietMs = 30_000;
 /** The error of a command sent without a connection; the cause was reported when the connection broke. */

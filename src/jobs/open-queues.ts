@@ -1,26 +1,22 @@
-import { systemClock } from '../core/clock.ts';
+import { systemClock, instant, type Instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule, Settings } from '../settings/settings.ts';
 import { addBackfill, addSync } from './add-job.ts';
-import { readBacklog, type Backlog } from './backlog.ts';
+import { beginClaim } from './claim-schedules.ts';
 import { connectRedis } from './connect-redis.ts';
 import { openQueueSet, type QueueSet } from './open-queue-set.ts';
-import { beginClaim } from './claim-schedules.ts';
 import { backfillKey, schedulerId } from './queue-names.ts';
 import {
   reconcileSchedules,
   type ReconciledSchedules,
   type ScheduledConnector,
 } from './reconcile-schedules.ts';
-import { registerSinks } from './register-sinks.ts';
-import type { ServedSink } from './served-sink.ts';
-import { newestFailures, type FailedJob } from './newest-failures.ts';
-import { registeredSink, type RegisteredSink } from './sink-registry.ts';
-import type { WorkerLedger } from './worker-ledger.ts';
-import { defaultTimings } from './worker-timings.ts';
+import { registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
+import { defaultTimings, type ServedSink, type WorkerLedger } from './worker-context.ts';
+import { type Backlog, readBacklog } from './worker-state.ts';
 
-export interface ApplyOptions {
+interface ApplyOptions {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
@@ -64,80 +60,66 @@ export interface Queues extends AsyncDisposable {
 /** Throws `SyncError` QUEUE_UNAVAILABLE within two seconds when Redis does not answer. The caller disposes. */
 export async function openQueues(settings: Pick<Settings, 'redis'>): Promise<Queues> {
   const { prefix } = settings.redis;
+  const clock = systemClock;
   const connection = await connectRedis(settings.redis, { enableOfflineQueue: false, commandTimeout: 2000 });
   // Errors reject the call that caused them.
   const queues = openQueueSet(connection.redis, prefix, () => undefined);
   return {
-    apply: (options) => answered(() => apply(queues, options)),
-    schedules: (sinkIds) => answered(() => nextTimes(queues, sinkIds)),
+    apply: ({ takeOver, lastRun, ...options }) =>
+      answered(async () => {
+        await registerSinks(queues, options.sinks, { takeOver, clock });
+        return await reconcileSchedules({
+          ...options,
+          queues,
+          // A manual apply counts as newer than the config of every running process.
+          claim: await beginClaim(queues.redis),
+          lastRun: lastRun ?? (() => Promise.resolve(null)),
+          clock,
+          retryDelayMs: defaultTimings.retryDelayMs,
+        });
+      }),
+    schedules: (sinkIds) =>
+      answered(async () => {
+        const schedulers = await queues.ticks.getJobSchedulers(0, -1);
+        const ours = schedulers.filter(({ key }) =>
+          sinkIds.some((id) => key.startsWith(schedulerId(id, ''))),
+        );
+        return new Map(ours.map(({ key, next }) => [key, { next: next ?? null }]));
+      }),
     failures: (sinkIds) => answered(() => newestFailures(queues, sinkIds)),
     registeredSink: (name) => answered(() => registeredSink(queues.redis, prefix, name)),
-    enqueue: (sinkId, connector, reason) => answered(() => enqueue(queues, sinkId, connector, reason)),
+    enqueue: (sinkId, connector, reason) =>
+      answered(async () => {
+        const syncs = queues.syncs(sinkId);
+        const { id, isNew } = await addSync(syncs, { connector, reason, due: null }, defaultTimings);
+        return { isNew, state: await syncs.getJobState(id) };
+      }),
     removeSchedule: (sinkId, connector) =>
       answered(async () => {
         await queues.ticks.removeJobScheduler(schedulerId(sinkId, connector));
       }),
     enqueueBackfill: (sinkId, connector, backfill) =>
       answered(() => addBackfill(queues.syncs(sinkId), connector, backfill, defaultTimings)),
-    backlog: (sinkId, schedules) => answered(() => backlogOf(queues, sinkId, schedules)),
-    cancelBackfill: (sinkId, connector) => answered(() => cancelBackfill(queues, sinkId, connector)),
+    backlog: (sinkId, schedules) =>
+      answered(async () => {
+        const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
+        return await readBacklog(queues, { sinkId, waiting, schedules }, clock.now());
+      }),
+    cancelBackfill: (sinkId, connector) =>
+      answered(async () => {
+        const syncs = queues.syncs(sinkId);
+        const id = await syncs.getDeduplicationJobId(backfillKey(connector));
+        if (id === null) return false;
+        // A running backfill checks between windows whether it still has the key.
+        await syncs.removeDeduplicationKey(backfillKey(connector));
+        await syncs.remove(id);
+        return true;
+      }),
     [Symbol.asyncDispose]: () => {
       connection.disconnect();
       return Promise.resolve();
     },
   };
-}
-
-async function apply(queues: QueueSet, options: ApplyOptions): Promise<ReconciledSchedules> {
-  const clock = systemClock;
-  await registerSinks(queues, options.sinks, { takeOver: options.takeOver, clock });
-  return reconcileSchedules({
-    ...options,
-    queues,
-    // A manual apply counts as newer than the config of every running process.
-    claim: await beginClaim(queues.redis),
-    lastRun: options.lastRun ?? (() => Promise.resolve(null)),
-    clock,
-    retryDelayMs: defaultTimings.retryDelayMs,
-  });
-}
-
-async function nextTimes(
-  queues: QueueSet,
-  sinkIds: readonly string[],
-): Promise<ReadonlyMap<string, { readonly next: number | null }>> {
-  const schedulers = await queues.ticks.getJobSchedulers(0, -1);
-  return new Map(
-    schedulers
-      .filter(({ key }) => sinkIds.some((id) => key.startsWith(schedulerId(id, ''))))
-      .map(({ key, next }) => [key, { next: next ?? null }]),
-  );
-}
-
-async function backlogOf(queues: QueueSet, sinkId: string, schedules: readonly Schedule[]): Promise<Backlog> {
-  const waiting = await queues.syncs(sinkId).getJobCountByTypes('waiting', 'prioritized');
-  return await readBacklog(queues, { sinkId, waiting, schedules }, systemClock.now());
-}
-
-async function enqueue(
-  queues: QueueSet,
-  sinkId: string,
-  connector: ConnectorName,
-  reason: 'manual',
-): Promise<{ readonly isNew: boolean; readonly state: string }> {
-  const syncs = queues.syncs(sinkId);
-  const { id, isNew } = await addSync(syncs, { connector, reason, due: null }, defaultTimings);
-  return { isNew, state: await syncs.getJobState(id) };
-}
-
-/** A running backfill checks between windows whether it still has the deduplication key; removing the key stops it. */
-async function cancelBackfill(queues: QueueSet, sinkId: string, connector: ConnectorName): Promise<boolean> {
-  const syncs = queues.syncs(sinkId);
-  const id = await syncs.getDeduplicationJobId(backfillKey(connector));
-  if (id === null) return false;
-  await syncs.removeDeduplicationKey(backfillKey(connector));
-  await syncs.remove(id);
-  return true;
 }
 
 async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
@@ -151,4 +133,41 @@ async function answered<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
       { code: 'QUEUE_UNAVAILABLE', recovery: 'stop', cause: error },
     );
   }
+}
+
+export interface FailedJob {
+  /** An `ErrorCode`, or the start of the queue's failure reason. */
+  readonly code: string;
+  readonly at: Instant;
+}
+
+const lookedAt = 100;
+
+/** The newest failed job of each connector. A run that could not start has no row in a ledger; only its failed job shows it. */
+async function newestFailures(
+  queues: QueueSet,
+  sinkIds: readonly string[],
+): Promise<ReadonlyMap<string, FailedJob>> {
+  const newest = new Map<string, FailedJob>();
+  for (const sinkId of sinkIds) {
+    // Newest first.
+    const jobs = await queues.syncs(sinkId).getFailed(0, lookedAt - 1);
+    for (const { data, failedReason, finishedOn } of jobs) {
+      const connector = nameIn(data);
+      if (connector === null || finishedOn === undefined) continue;
+      const key = schedulerId(sinkId, connector);
+      if (!newest.has(key)) newest.set(key, { code: codeIn(failedReason), at: instant(finishedOn) });
+    }
+  }
+  return newest;
+}
+
+function nameIn(data: unknown): string | null {
+  const isNamed = typeof data === 'object' && data !== null && 'connector' in data;
+  return isNamed && typeof data.connector === 'string' ? data.connector : null;
+}
+
+/** Workers write `<connector>: <code>`. */
+function codeIn(reason: string): string {
+  return /^[a-z0-9_-]+: ([A-Z_]+)$/.exec(reason)?.[1] ?? reason.slice(0, 80);
 }

@@ -1,5 +1,5 @@
 import type { Worker } from 'bullmq';
-import type { Clock } from '../core/clock.ts';
+import { type Clock, slept } from '../core/clock.ts';
 import { errorKind } from './gate-errors.ts';
 
 interface RestingQueue {
@@ -30,11 +30,7 @@ export function refusalOf(error: Error): string | null {
  * Backoff for a Redis that refuses commands: without it a worker retries tens of thousands of times in seconds. Pauses grow
  * from 1 s to 30 s; active runs continue.
  */
-export function openWorkerBackoff(options: {
-  readonly clock: Clock;
-  readonly signal: AbortSignal;
-}): WorkerBackoff {
-  const { clock, signal } = options;
+export function openWorkerBackoff(clock: Clock, signal: AbortSignal): WorkerBackoff {
   let served: readonly RestingQueue[] = [];
   let why: string | null = null;
   let restMs = firstRestMs;
@@ -42,12 +38,8 @@ export function openWorkerBackoff(options: {
 
   const rest = async (): Promise<void> => {
     await Promise.all(served.map(({ worker }) => worker.pause(true)));
-    // Rejects when the worker stops; then the workers stay paused.
-    const isOver = await clock.sleep(restMs, signal).then(
-      () => true,
-      () => false,
-    );
-    if (!isOver) return;
+    // When the worker stops, the workers stay paused.
+    if (!(await slept(clock, restMs, signal))) return;
     restMs = Math.min(restMs * 2, longestRestMs);
     resumedAtMs = clock.now();
     why = null;

@@ -2,12 +2,10 @@ import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { parseConnectorJob, type ConnectorJob } from './add-job.ts';
-import type { JobContext } from './worker-context.ts';
+import { isMadeUpFor, type JobContext, type JobEnd } from './worker-context.ts';
 import { startsInARow } from './report-progress.ts';
 import { runJob } from './run-job.ts';
 import type { Settlement } from './settle-run.ts';
-import type { JobEnd } from './worker-event.ts';
-import { isMadeUpFor } from './worker-ledger.ts';
 
 /** What Redis keeps of a completed job. */
 export interface JobResult {

@@ -1,31 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { Job } from 'bullmq';
-import type { Clock } from '../core/clock.ts';
+import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
-import { addSync } from './add-job.ts';
-import { parseTickJob } from './add-job.ts';
-import type { JobLog } from './job-log.ts';
+import { addSync, parseTickJob, type TickJob } from './add-job.ts';
+import type { WorkerContext, WorkerLedger, WorkerTimings } from './worker-context.ts';
 import { refusalOf } from './open-worker-backoff.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
-import type { ServedSink } from './served-sink.ts';
-import type { WorkerEvent } from './worker-event.ts';
-import type { WorkerLedger } from './worker-ledger.ts';
 
-export interface TickContext {
+/** What ticks need of the worker. */
+interface TickContext extends Pick<
+  WorkerContext,
+  'sinks' | 'stopping' | 'onError' | 'clock' | 'log' | 'observe'
+> {
   readonly queues: Pick<QueueSet, 'syncs'>;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
-  /** Sinks whose files are on this machine. */
-  readonly sinks: readonly ServedSink[];
   readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
-  readonly retryDelayMs: number;
-  /** Aborted when the worker stops. */
-  readonly stopping: AbortSignal;
-  readonly onError: (error: Error) => void;
-  readonly clock: Clock;
-  readonly log: JobLog;
-  readonly observe: (event: WorkerEvent) => void;
+  readonly timings: Pick<WorkerTimings, 'retryDelayMs'>;
 }
 
 const missedAfterMs = 60_000;
@@ -38,9 +30,10 @@ const longestWaitMs = 30_000;
  * need not serve that sink: a worker that does takes the job.
  */
 export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
-  const { queues, retryDelayMs, clock, log, observe } = context;
+  const { queues, timings, clock, log, observe } = context;
   return async (job) => {
-    const { sink, connector } = parseTickJob(job.data);
+    const tick = parseTickJob(job.data);
+    const { sink, connector } = tick;
     observe({ kind: 'tick', connector });
     const schedule = scheduleOf(context, sink, connector);
     const due = dueTime(job);
@@ -49,12 +42,12 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
       return;
     }
     const delayMs = jitterOffset(connector, schedule?.jitterMs ?? 0);
-    const deadlineMs = await deadlineOf(context, { sink, connector, schedule, due });
+    const deadlineMs = await deadlineOf(context, tick, schedule, due);
     await untilTaken(context, () =>
       addSync(
         queues.syncs(sink),
         { connector, reason: 'schedule', due: due + delayMs },
-        { delayMs, retryDelayMs, deadlineMs },
+        { delayMs, retryDelayMs: timings.retryDelayMs, deadlineMs },
       ),
     );
   };
@@ -67,17 +60,9 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
  */
 async function deadlineOf(
   { ledger, sinks }: TickContext,
-  {
-    sink,
-    connector,
-    schedule,
-    due,
-  }: {
-    readonly sink: string;
-    readonly connector: ConnectorName;
-    readonly schedule: Schedule | null;
-    readonly due: number;
-  },
+  { sink, connector }: TickJob,
+  schedule: Schedule | null,
+  due: number,
 ): Promise<number> {
   // If the ledger cannot be read, the run still starts; only its priority is less exact.
   const freshUntil = sinks.some(({ id }) => id === sink)
@@ -109,12 +94,8 @@ async function untilTaken(
     } catch (error) {
       if (!(error instanceof Error) || refusalOf(error) === null || stopping.aborted) throw error;
       onError(error);
-      const isOver = await clock.sleep(waitMs, stopping).then(
-        () => true,
-        () => false,
-      );
       // The next worker retries the tick.
-      if (!isOver) throw error;
+      if (!(await slept(clock, waitMs, stopping))) throw error;
     }
   }
 }

@@ -9,8 +9,7 @@ import { claimSchedules, type ScheduleClaim } from './claim-schedules.ts';
 import type { TickJob } from './add-job.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import { scheduledConnector, schedulerId } from './queue-names.ts';
-import type { ServedSink } from './served-sink.ts';
-import { isMadeUpFor, type LastRun, type WorkerLedger } from './worker-ledger.ts';
+import { isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
 
 /** Names of connectors. */
 export interface ReconciledSchedules {
@@ -27,7 +26,7 @@ export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & 
   readonly sink: Pick<ConnectorSettings['sink'], 'name'>;
 };
 
-export interface ReconcileOptions {
+interface ReconcileOptions {
   readonly queues: QueueSet;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   /** Only schedulers of these sinks are changed; all others belong to other workers. */
@@ -60,7 +59,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
     const wanted = await wantedSchedules(options, sink);
     if (!(await isInForce(options, sink))) {
       outdated.push(sink.name);
-      foreign.push(...differences(options, { sink, wanted, existing }));
+      foreign.push(...differences(options, sink, wanted, existing));
       continue;
     }
     for (const { connector, schedule } of wanted) {
@@ -74,7 +73,7 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       const repeat = { ...repeatOf(schedule), ...(await firstTime(options, connector, schedule)) };
       await ticks.upsertJobScheduler(id, repeat, templateOf(sink, connector, schedule));
       written.push(connector);
-      await catchUp(options, sink, { connector, schedule, stored });
+      await catchUp(options, sink, { connector, schedule }, stored);
     }
     for (const id of existing.keys()) {
       const connector = scheduledConnector(id, sink.id);
@@ -106,15 +105,9 @@ async function isInForce(
 /** Connectors whose schedules differ between the settings and Redis. */
 function differences(
   { connectors }: ReconcileOptions,
-  {
-    sink,
-    wanted,
-    existing,
-  }: {
-    readonly sink: ServedSink;
-    readonly wanted: readonly WantedSchedule[];
-    readonly existing: ReadonlyMap<string, JobSchedulerJson>;
-  },
+  sink: ServedSink,
+  wanted: readonly WantedSchedule[],
+  existing: ReadonlyMap<string, JobSchedulerJson>,
 ): readonly string[] {
   const changed = wanted
     .filter(
@@ -158,42 +151,29 @@ async function wantedSchedules(
 
 /**
  * Adds a catch-up run if needed: a cron schedule that Redis lost, or that is rewritten, starts with its next slot, so a
- * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals.
+ * daily sync whose slot passed meanwhile would wait another day. `firstTime` does the same for intervals. `stored`: what Redis
+ * held before.
  */
 async function catchUp(
   options: ReconcileOptions,
   sink: ServedSink,
-  { connector, schedule, stored }: WrittenSchedule,
+  { connector, schedule }: WantedSchedule,
+  stored: JobSchedulerJson | undefined,
 ): Promise<void> {
   if (schedule.kind !== 'cron' || schedule.missed === 'skip') return;
   const { queues, lastRun, clock, retryDelayMs } = options;
   const last = await lastRun(connector);
-  const due = stored === undefined ? missedSlot(schedule, last, clock) : overdueSlot(stored, clock);
+  const nowMs = clock.now();
+  // A connector that never ran may be new, with its first slot ahead. Rewriting drops a tick that was due and not taken.
+  const lost = last === null ? null : previousSlot(schedule, nowMs);
+  const overdue = stored?.next !== undefined && stored.next < nowMs ? stored.next : null;
+  const due = stored === undefined ? lost : overdue;
   if (due === null || isMadeUpFor(due, last)) return;
   await addSync(
     queues.syncs(sink.id),
     { connector, reason: 'catch-up', due },
     { retryDelayMs, deadlineMs: due },
   );
-}
-
-interface WrittenSchedule extends WantedSchedule {
-  /** What Redis held before. */
-  readonly stored: JobSchedulerJson | undefined;
-}
-
-/** Null for a connector that never ran: it may be new, with its first slot ahead. */
-function missedSlot(
-  schedule: Extract<Schedule, { kind: 'cron' }>,
-  last: LastRun | null,
-  clock: Clock,
-): number | null {
-  return last === null ? null : previousSlot(schedule, clock.now());
-}
-
-/** Rewriting a schedule drops its tick that was due and not taken. */
-function overdueSlot({ next }: JobSchedulerJson, clock: Clock): number | null {
-  return next !== undefined && next < clock.now() ? next : null;
 }
 
 /** The stored job's name contains a fingerprint of the schedule in the settings, whatever form BullMQ stores it in. */

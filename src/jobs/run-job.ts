@@ -81,23 +81,27 @@ async function runToItsEnd(
 }
 
 /** A waiting or delayed sync has the connector's deduplication key. */
-function isSyncWaiting({ queue, onError }: JobContext, connector: ConnectorName): Promise<boolean> {
-  return queue.getDeduplicationJobId(connector).then((id) => id !== null, unknownIs(false, onError));
+function isSyncWaiting(context: JobContext, connector: ConnectorName): Promise<boolean> {
+  return isHolder(context, connector, (id) => id !== null);
 }
 
 /** A backfill is cancelled when it no longer has its deduplication key. */
-function isCancelled({ queue, onError }: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
-  return queue
-    .getDeduplicationJobId(backfillKey(connector))
-    .then((id) => id !== job.id, unknownIs(false, onError));
+function isCancelled(context: JobContext, job: Job, connector: ConnectorName): Promise<boolean> {
+  return isHolder(context, backfillKey(connector), (id) => id !== job.id);
 }
 
 /** If Redis does not answer, the run continues. */
-function unknownIs(answer: boolean, onError: (error: Error) => void): (error: Error) => boolean {
-  return (error) => {
-    onError(error);
-    return answer;
-  };
+async function isHolder(
+  { queue, onError }: JobContext,
+  key: string,
+  test: (id: string | null) => boolean,
+): Promise<boolean> {
+  try {
+    return test(await queue.getDeduplicationJobId(key));
+  } catch (error) {
+    onError(error instanceof Error ? error : new Error(String(error)));
+    return false;
+  }
 }
 
 /** BullMQ aborts with a string; code that rejects with a signal's reason needs an Error. */

@@ -5,9 +5,8 @@ import type { WorkerBackoff } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createTickProcessor } from './process-tick.ts';
 import { lockLost } from './run-job.ts';
-import type { WatchedQueue } from './watch-progress.ts';
+import type { WatchedQueue } from './watch-worker.ts';
 import type { WorkerContext } from './worker-context.ts';
-import type { WorkerTimings } from './worker-timings.ts';
 
 export interface ServedQueue {
   readonly worker: Worker;
@@ -17,31 +16,24 @@ export interface ServedQueue {
   readonly isHeld: () => boolean;
 }
 
-/** The queue of ticks, then the queue of each sink. Commands on `redis` have no timeout. */
-export function serveQueues(
-  context: WorkerContext,
-  { redis, onLockLost }: { readonly redis: Redis; readonly onLockLost: () => void },
-): readonly ServedQueue[] {
-  const { queues, timings, concurrency, onError } = context;
-  const { retryDelayMs } = timings;
+interface ServeOptions {
+  /** Without a command timeout. */
+  readonly redis: Redis;
+  readonly onLockLost: () => void;
+}
+
+/** The queue of ticks, then the queue of each sink. */
+export function serveQueues(context: WorkerContext, options: ServeOptions): readonly ServedQueue[] {
+  const { queues, concurrency } = context;
   const suspects = new Set<ConnectorName>();
-  const shared = { redis, prefix: queues.prefix, timings, onError, onLockLost };
+  // A scheduler adds a new job even after a crash, so the crash limit must count starts.
+  const ofTicks = { concurrency: 1, maxStartedAttempts: 3 };
   return [
-    serveQueue(queues.ticks, createTickProcessor({ ...context, retryDelayMs }), {
-      ...shared,
-      concurrency: 1,
-      // A scheduler adds a new job even after a crash, so the crash limit must count starts.
-      maxStartedAttempts: 3,
-    }),
+    serveQueue(context, options, queues.ticks, createTickProcessor(context), ofTicks),
     ...context.sinks.map((sink) => {
       const queue = queues.syncs(sink.id);
-      const processor = createJobProcessor({
-        ...context,
-        sinkName: sink.name,
-        queue,
-        suspects,
-      });
-      return serveQueue(queue, processor, { ...shared, concurrency, maxStartedAttempts: null });
+      const processor = createJobProcessor({ ...context, sinkName: sink.name, queue, suspects });
+      return serveQueue(context, options, queue, processor, { concurrency });
     }),
   ];
 }
@@ -61,25 +53,17 @@ export async function holdUnserved(
   }
 }
 
-interface ServeOptions {
-  /** Without a command timeout. */
-  readonly redis: Redis;
-  readonly prefix: string;
-  readonly timings: WorkerTimings;
-  readonly concurrency: number;
-  /** BullMQ fails a job after that many starts that crashed the process; null: the processor counts them. */
-  readonly maxStartedAttempts: number | null;
-  readonly onError: (error: Error) => void;
-  readonly onLockLost: () => void;
-}
-
-/** Takes a queue's jobs once `worker.run()` is called. */
+/**
+ * Takes a queue's jobs once `worker.run()` is called. `maxStartedAttempts`: BullMQ fails a job after that many starts that
+ * crashed the process; absent: the processor counts them.
+ */
 function serveQueue(
+  { queues, timings, onError }: WorkerContext,
+  { redis, onLockLost }: ServeOptions,
   queue: Queue,
   processor: (job: Job, token: string | undefined, signal: AbortSignal | undefined) => Promise<unknown>,
-  options: ServeOptions,
+  limits: { readonly concurrency: number; readonly maxStartedAttempts?: number },
 ): ServedQueue {
-  const { redis, prefix, timings, concurrency, maxStartedAttempts, onError, onLockLost } = options;
   let taken = 0;
   let isHeld = false;
   let active = 0;
@@ -98,16 +82,15 @@ function serveQueue(
     }
   };
   const worker = new Worker(queue.name, counted, {
+    ...limits,
     connection: redis,
-    prefix,
+    prefix: queues.prefix,
     autorun: false,
-    concurrency,
     lockDuration: timings.lockMs,
     stalledInterval: timings.stalledMs,
     drainDelay: timings.drainDelayS,
     // A job that stalled in several deploys or crashes but made progress is not poison; the processor counts starts instead.
     maxStalledCount: 1000,
-    ...(maxStartedAttempts === null ? {} : { maxStartedAttempts }),
   });
   worker.on('error', onError);
   // Without the lock another worker may start the same run, so this one must stop writing soon.
@@ -117,7 +100,7 @@ function serveQueue(
   });
   return {
     worker,
-    watched: { queue, isFree: () => !isHeld && active < concurrency, taken: () => taken },
+    watched: { queue, isFree: () => !isHeld && active < limits.concurrency, taken: () => taken },
     hold: async (hold) => {
       if (hold === isHeld) return;
       isHeld = hold;
@@ -126,4 +109,33 @@ function serveQueue(
     },
     isHeld: () => isHeld,
   };
+}
+
+const lookEveryMs = 50;
+/** Returning the jobs takes milliseconds when Redis answers, and never ends during an outage. */
+const unregisterMs = 2000;
+
+/**
+ * Ends the runs of all workers and closes them. Resolves with true if that was done in time. Otherwise, as always while
+ * Redis is down, resolves with false two seconds after the last run ended and after `graceMs` at the latest; the next
+ * worker then takes over the active jobs.
+ */
+export async function closeWorkers(
+  { clock, running }: WorkerContext,
+  workers: readonly Worker[],
+  graceMs: number,
+): Promise<boolean> {
+  for (const worker of workers) worker.cancelAllJobs('the worker is stopping');
+  const inTime = new AbortController();
+  const closing = Promise.all(workers.map((worker) => worker.close()));
+  const late = async (): Promise<boolean> => {
+    const endMs = clock.now() + graceMs;
+    // Only runs get the whole grace period.
+    while (running.size > 0 && clock.now() < endMs) await clock.sleep(lookEveryMs, inTime.signal);
+    await clock.sleep(Math.max(0, Math.min(unregisterMs, endMs - clock.now())), inTime.signal);
+    return false;
+  };
+  const hasClosed = await Promise.race([closing.then(() => true), late()]).catch(() => false);
+  inTime.abort();
+  return hasClosed;
 }

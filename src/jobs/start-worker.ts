@@ -3,25 +3,27 @@ import { systemClock, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
 import { beginClaim } from './claim-schedules.ts';
-import { closeWorkers } from './close-worker.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
-import type { JobLog } from './job-log.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openWorkerBackoff } from './open-worker-backoff.ts';
 import { openQueueSet } from './open-queue-set.ts';
-import { registerSinks } from './register-sinks.ts';
-import type { RunBackfill, RunConnector } from './worker-context.ts';
+import { registerSinks } from './sink-registry.ts';
+import {
+  defaultTimings,
+  type JobLog,
+  type RunBackfill,
+  type RunConnector,
+  type ServedSink,
+  type WorkerContext,
+  type WorkerEvent,
+  type WorkerLedger,
+  type WorkerTimings,
+} from './worker-context.ts';
 import { openRunSlots } from './run-slots.ts';
-import { holdUnserved, serveQueues, type ServedQueue } from './serve-queues.ts';
-import type { ServedSink } from './served-sink.ts';
-import { watchProgress } from './watch-progress.ts';
-import { lostSinks, watchSinks } from './watch-sinks.ts';
+import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';
+import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
 import { openWorkerConnections, type WorkerConnections } from './worker-connections.ts';
-import type { WorkerContext } from './worker-context.ts';
-import type { WorkerEvent } from './worker-event.ts';
-import type { WorkerLedger } from './worker-ledger.ts';
 import { readWorkerState, type WorkerState } from './worker-state.ts';
-import { defaultTimings, type WorkerTimings } from './worker-timings.ts';
 
 export interface WorkerOptions {
   readonly settings: Pick<Settings, 'redis' | 'connectors'>;
@@ -83,7 +85,7 @@ async function work(
 ): Promise<RunningWorker> {
   const { log, clock = systemClock, graceMs = 25_000, observe = () => undefined } = options;
   const tellError = options.tellError ?? gateErrors(log, clock);
-  const backoff = openWorkerBackoff({ clock, signal: stopping.signal });
+  const backoff = openWorkerBackoff(clock, stopping.signal);
   const onError = (error: Error): void => {
     tellError(error);
     observe({ kind: 'redis-error', code: errorKind(error) });
@@ -168,12 +170,7 @@ async function work(
   const end = async (): Promise<void> => {
     log.info({}, 'worker is stopping: runs finish their page');
     stopping.abort();
-    const hasClosed = await closeWorkers(workers, {
-      graceMs,
-      clock,
-      isRunActive: () => context.running.size > 0,
-    });
-    if (!hasClosed) {
+    if (!(await closeWorkers(context, workers, graceMs))) {
       log.warn(
         { graceMs },
         'worker stopped without returning its jobs: Redis did not answer, or a run took longer than the grace period',

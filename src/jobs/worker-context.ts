@@ -4,13 +4,8 @@ import type { ErrorCode, Recovery } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
-import type { JobLog } from './job-log.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import type { RunSlots } from './run-slots.ts';
-import type { ServedSink } from './served-sink.ts';
-import type { WorkerEvent } from './worker-event.ts';
-import type { WorkerLedger } from './worker-ledger.ts';
-import type { WorkerTimings } from './worker-timings.ts';
 
 /** What a job needs to know of how its run ended. */
 export interface RunResult {
@@ -77,3 +72,96 @@ export interface JobContext extends WorkerContext {
   /** Running connectors whose last start crashed the process and that have stored no page since. */
   readonly suspects: Set<ConnectorName>;
 }
+
+/** The worker's log: fields first, then the message, as pino and other structured loggers take them. */
+export interface JobLog {
+  info(facts: object, message: string): void;
+  warn(facts: object, message: string): void;
+  error(facts: object, message: string): void;
+}
+
+/** A sink whose file this machine can open. */
+export interface ServedSink {
+  /** The name in the config. */
+  readonly name: string;
+  /** Random; created with the file and stored in it. */
+  readonly id: string;
+  /** Absolute path of the file or folder. */
+  readonly place: string;
+}
+
+/** What a worker reports to its observer, which must not throw. */
+export type WorkerEvent =
+  /** A run starts; `lagMs` is the time since it was due or, without a due time, since it was queued. */
+  | {
+      readonly kind: 'job-started';
+      readonly connector: ConnectorName;
+      readonly reason: 'schedule' | 'manual' | 'catch-up' | 'backfill';
+      readonly lagMs: number;
+    }
+  /** A job has been processed, even if it started no run. */
+  | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: JobEnd }
+  | { readonly kind: 'redis-error'; readonly code: string }
+  | { readonly kind: 'tick'; readonly connector: ConnectorName };
+
+export type JobEnd =
+  'done' | 'retry' | 'given-back' | 'delayed' | 'busy' | 'paused' | 'failed' | 'poison' | 'unknown';
+
+/** What a worker reads from the ledgers of its sinks; each call reads the current state. */
+export interface WorkerLedger {
+  pause(connector: ConnectorName): Promise<{ readonly since: Instant; readonly reason: string } | null>;
+  /** The paused connectors of a sink, by its name. */
+  paused(sink: string): Promise<ReadonlySet<ConnectorName>>;
+  /** The newest sync; runs of other kinds do not replace a scheduled sync. */
+  lastRun(connector: ConnectorName): Promise<LastRun | null>;
+  /**
+   * The earliest time at which one of its entities exceeds its `freshWithin`, in milliseconds; far in the past if one was never
+   * read. Null: no entity has such a limit.
+   */
+  freshUntil(connector: ConnectorName): Promise<number | null>;
+  /** Why a sink is no longer at its place, for the log; null while it is. */
+  lost(sink: string): Promise<string | null>;
+}
+
+export interface LastRun {
+  readonly startedAt: Instant;
+  /** A run's outcome, or `running`. */
+  readonly state: string;
+}
+
+/** True if the last run replaces the one due at `dueMs`: it started no earlier and ended `ok` or `degraded`. */
+export function isMadeUpFor(dueMs: number, last: LastRun | null): boolean {
+  if (last === null || Date.parse(last.startedAt) < dueMs) return false;
+  return last.state === 'ok' || last.state === 'degraded';
+}
+
+/** Milliseconds unless the name says otherwise. */
+export interface WorkerTimings {
+  /** How long a job's lock lives without renewal. An event loop blocked for half of it would lose its locks. */
+  readonly lockMs: number;
+  /** Interval of the check for stalled jobs: a killed worker's run is taken over after at most `lockMs` and two intervals. */
+  readonly stalledMs: number;
+  readonly reconcileMs: number;
+  readonly watchdogMs: number;
+  /** How often to check that the files of the sinks are in place. */
+  readonly sinkWatchMs: number;
+  /** The first backoff of a failed run; each further one doubles, with a jitter of up to minus a half. */
+  readonly retryDelayMs: number;
+  /** Delay until a job that cannot run yet is checked again. */
+  readonly busyDelayMs: number;
+  /** How long a job waits for a slot before it goes back to the queue. */
+  readonly slotPatienceMs: number;
+  readonly drainDelayS: number;
+}
+
+export const defaultTimings: WorkerTimings = {
+  lockMs: 15_000,
+  stalledMs: 5000,
+  reconcileMs: 60_000,
+  watchdogMs: 60_000,
+  sinkWatchMs: 5000,
+  retryDelayMs: 30_000,
+  busyDelayMs: 5000,
+  slotPatienceMs: 10_000,
+  drainDelayS: 5,
+};

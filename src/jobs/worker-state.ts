@@ -1,7 +1,7 @@
+import { nextSlots } from '../settings/cron.ts';
 import type { Schedule } from '../settings/settings.ts';
-import { readBacklog } from './backlog.ts';
-import type { ServedSink } from './served-sink.ts';
-import type { WorkerContext } from './worker-context.ts';
+import type { QueueSet } from './open-queue-set.ts';
+import type { ServedSink, WorkerContext } from './worker-context.ts';
 
 export interface WorkerState {
   readonly isReady: boolean;
@@ -67,4 +67,63 @@ async function depthOf(
     failed: counts['failed'] ?? 0,
     endsInMs,
   };
+}
+
+/** The waiting jobs of a sink, and how fast they are processed. */
+export interface Backlog {
+  readonly waiting: number;
+  /** Jobs a minute that ended in the last ten minutes. */
+  readonly doneAMinute: number;
+  /** Jobs a minute that the schedules create. */
+  readonly dueAMinute: number;
+  /** Milliseconds until the queue is empty at these rates; Infinity: never, 0: it is empty now. */
+  readonly endsInMs: number;
+}
+
+const lookBackMs = 10 * 60 * 1000;
+const minuteMs = 60_000;
+
+/** For `waiting` jobs of a sink with these schedules. Rejects if Redis does not answer. */
+export async function readBacklog(
+  { redis, syncs }: Pick<QueueSet, 'redis' | 'syncs'>,
+  {
+    sinkId,
+    waiting,
+    schedules,
+  }: {
+    readonly sinkId: string;
+    readonly waiting: number;
+    readonly schedules: readonly Schedule[];
+  },
+  nowMs: number,
+): Promise<Backlog> {
+  if (waiting === 0) return { waiting, doneAMinute: 0, dueAMinute: 0, endsInMs: 0 };
+  // Scored by end time. Redis keeps few of them, so in a busy queue they cover less than the ten minutes.
+  const done = syncs(sinkId).toKey('completed');
+  const [lately, kept, oldest] = await Promise.all([
+    redis.zcount(done, nowMs - lookBackMs, '+inf'),
+    redis.zcard(done),
+    redis.zrangebyscore(done, '-inf', '+inf', 'WITHSCORES', 'LIMIT', 0, 1),
+  ]);
+  const oldestMs = Number(oldest.flat().at(-1) ?? nowMs);
+  const overMs = lately < kept ? lookBackMs : Math.min(lookBackMs, Math.max(minuteMs, nowMs - oldestMs));
+  const doneAMinute = (lately * minuteMs) / overMs;
+  const dueAMinute = schedules.reduce((sum, schedule) => sum + firesAMinute(schedule, nowMs), 0);
+  const gain = doneAMinute - dueAMinute;
+  return { waiting, doneAMinute, dueAMinute, endsInMs: gain > 0 ? (waiting / gain) * minuteMs : Infinity };
+}
+
+/** Cached: schedules do not change while a process runs, and computing ten slots for thousands of them is slow. */
+const rates = new WeakMap<Schedule, number>();
+
+/** Jobs a minute of one schedule; for a cron pattern, the average over its next ten slots. */
+export function firesAMinute(schedule: Schedule, nowMs: number): number {
+  if (schedule.kind === 'every') return minuteMs / schedule.everyMs;
+  const known = rates.get(schedule);
+  if (known !== undefined) return known;
+  const slots = nextSlots(schedule, nowMs, 10);
+  const spanMs = Math.max(1, (slots.at(-1) ?? nowMs) - nowMs);
+  const rate = (slots.length * minuteMs) / spanMs;
+  rates.set(schedule, rate);
+  return rate;
 }

@@ -4,9 +4,8 @@ import { FastifyAdapter } from '@bull-board/fastify';
 import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
-import type { JobLog } from '../jobs/job-log.ts';
+import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
 import { syncsQueue } from '../jobs/queue-names.ts';
-import type { ServedSink } from '../jobs/served-sink.ts';
 import type { TokenVerdict } from './check-token.ts';
 import type { Readiness } from './readiness.ts';
 

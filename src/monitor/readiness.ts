@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { JobLog } from '../jobs/job-log.ts';
+import type { JobLog } from '../jobs/worker-context.ts';
 
 /** What readiness is asked of; see `MonitorOptions.health`. */
 export interface HealthSources {

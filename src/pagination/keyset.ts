@@ -95,10 +95,7 @@ function nextBound({ sinceMs }: KeysetPosition, page: PageSeen): number {
   return floorSecond(lastMs - 1000);
 }
 
-/**
- * The values up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new
- * value at its old place: it is read again by the next walk, and says nothing about the sort.
- */
+/** Up to the walk's beginning, in the page's order. A record that changes while the page is made may show its new value at its old place. */
 function settledChanges({ changes, capMs }: PageSeen): readonly number[] {
   return changes.flatMap((change) =>
     change !== null && change.highestMs <= capMs ? [change.highestMs] : [],

@@ -19,10 +19,7 @@ const positionSchema = z.object({
 });
 type NewestFirstPosition = z.infer<typeof positionSchema>;
 
-/**
- * Walks a listing that is sorted by its change value, descending, and ends below `untilMs`: everything below it is known.
- * A record that changes meanwhile comes to the front, with a value later than the walk's beginning: the next walk meets it.
- */
+/** Walks from the newest change down to `untilMs`: all below is known. A record that changes meanwhile comes to the front, and is the next walk's. */
 export function newestFirstPagination(full: Pagination, options: { readonly untilMs: number }): Pagination {
   const { untilMs } = options;
 

@@ -174,10 +174,7 @@ function isTailOf(position: OffsetPosition, page: PageSeen): boolean {
   );
 }
 
-/**
- * Records where none were expected: the overlapping page was cut just behind its known records. They are read again
- * with half the overlap in front of them.
- */
+/** Records where none were expected: the overlapping page was cut just behind its known records, which are read again with half the overlap. */
 function behindTheEnd(position: OffsetPosition): Step {
   const expected = Math.floor(position.overlap / 2);
   if (!position.isProbe || expected === 0) {

@@ -12,10 +12,7 @@ interface KnownLengths {
   readonly followed: number;
 }
 
-/**
- * By requested page size: the most records and the most bytes that came for it, and the shortest page that more came after, over
- * all partitions of an entity in this run.
- */
+/** By requested size, over all partitions of an entity in this run: the largest page, and the shortest that more came after. */
 export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity };
@@ -35,10 +32,7 @@ export function noteLength(lengths: PageLengths, size: number, page: Page): Know
   return known;
 }
 
-/**
- * Notes that a page of `records` was followed by more; gives what walks that ended with a page must be made again for, null where
- * that was known. Rounded down to a power of two, so that a cap that goes on falling has each of them made again a few times only.
- */
+/** A page of `records` was followed by more: gives what to make walks again for, null where known. Powers of two, so that a falling cap repeats few walks. */
 export function noteFollowed(lengths: PageLengths, { size, records }: PageLength): PageLength | null {
   const known = knownLengths(lengths, size);
   if (records < 1 || records >= known.followed) return null;
@@ -47,10 +41,7 @@ export function noteFollowed(lengths: PageLengths, { size, records }: PageLength
   return { size, records: followed };
 }
 
-/**
- * Less than half of the largest page in records and in bytes, because a service that caps its pages silently, by one of the two,
- * would have given more; and shorter than any page that more came after, because the cap may fall during a run.
- */
+/** Less than half of the largest page in records and bytes, by one of which a service may cap silently; shorter than any that more came after. */
 export function isFarBelow(page: Page, { records, bytes, followed }: KnownLengths): boolean {
   return page.marks.length * 2 < records && page.bytes * 2 < bytes && page.marks.length < followed;
 }

@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination as PaginationRules } from '../definitions/definition.ts';
 import type { Partition } from '../sinks/partition.ts';
@@ -7,10 +8,8 @@ import { offsetStyle } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';
 import { pageTokenStyle } from './page-token.ts';
 import type { Pagination, PaginationStyle } from './pagination.ts';
-import { singleStyle } from './single.ts';
 import { floorSecond, timeParam } from './time-param.ts';
 
-/** How a partition is read: in full, or from its watermark on. */
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 
 /** Every style has its object here. */
@@ -48,7 +47,6 @@ export function paginationOf(entity: Entity, reading: Reading, pageLengths: Page
   }
 }
 
-/** Parameters that sort the listing as the walk needs it. */
 export function sortParams(entity: Entity, reading: Reading): Params {
   const isNewestFirst = entity.incremental?.kind === 'newestFirst';
   return isNewestFirst && reading.mode === 'incremental' && reading.watermark !== null
@@ -78,3 +76,23 @@ function sincePagination(
         : full.advance(position, page),
   };
 }
+
+const singlePosition = z.object({ kind: z.literal('single'), pages: z.number() });
+
+/** Everything comes in one response: that response is the proof. */
+const singleStyle: PaginationStyle = {
+  restsOnOrder: false,
+  walk: () => ({
+    begin: () => ({ kind: 'single', pages: 0 }),
+    request: () => ({}),
+    advance: (position) => ({
+      kind: 'end',
+      position: { kind: 'single', pages: singlePosition.parse(position).pages + 1 },
+      proof: { kind: 'single', isOrdered: true },
+    }),
+    halve: () => null,
+    expired: () => null,
+  }),
+  readNext: () => null,
+  calls: (_rows, listings) => listings,
+};

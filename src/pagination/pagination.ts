@@ -4,14 +4,10 @@ import type { Params } from '../core/records.ts';
 import type { PageLength, Position, Proof } from '../sinks/partition.ts';
 import type { PageLengths } from './page-lengths.ts';
 
-/**
- * One style of pagination, with the rules of one entity's listing: all that depends on how pages follow one another. A new style is
- * one more of these objects, and one more kind in `Pagination` of the definitions.
- */
+/** One style of pagination: all that depends on how pages follow one another. */
 export interface PaginationStyle {
   /** Completeness rests on a fixed order of the records: whether the service keeps it is checked. */
   readonly restsOnOrder: boolean;
-  /** How to walk through the whole listing. */
   walk(listing: Listing): Pagination;
   /** What an answer says about the next page; null where this style learns nothing from answers. */
   readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
@@ -19,7 +15,6 @@ export interface PaginationStyle {
   calls(rows: number, listings: number): number;
 }
 
-/** What is known of a listing before it is walked. */
 export interface Listing {
   /** It has a fixed order, or nothing ever leaves it. */
   readonly isOrdered: boolean;
@@ -29,12 +24,10 @@ export interface Listing {
   readonly storedRows: number;
 }
 
-/** The parts of an answer that may speak of the next page. */
 export interface PageAnswer {
   readonly result: JsonValue;
   /** `connector_metadata`; null where there is none. */
   readonly metadata: JsonValue;
-  /** The `Link` header. */
   readonly link: string | null;
 }
 
@@ -49,16 +42,11 @@ export interface UnreadableNext {
   readonly fault: string;
 }
 
-/**
- * How one kind of walk goes from page to page: pure, so that every rule can be tried without a server. A position is what the
- * ledger keeps; whatever a strategy needs to go on after a kill is in it.
- */
+/** How one kind of walk goes from page to page: pure functions. Whatever it needs to go on after a kill is in its position. */
 export interface Pagination {
-  /** The position of a walk that has read nothing. */
   begin(): Position;
   /** Parameters of the call that `position` asks for: paging, and the lower bound of an incremental walk. */
   request(position: Position): Params;
-  /** What a page means for the walk. */
   advance(position: Position, page: PageSeen): Advance;
   /** The same place with half the page size; null when it cannot be halved any more. */
   halve(position: Position): Position | null;

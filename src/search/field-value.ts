@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { ColumnValue, FieldType } from '../core/records.ts';
-import { readJson } from '../sinks/ledger/json-text.ts';
+import { readJson } from '../core/json-text.ts';
 import { quoted } from '../sinks/sqlite/quoted.ts';
 import type { FieldSource, SearchField } from './search-target.ts';
 

@@ -1,6 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
-import { writeJson } from '../sinks/ledger/json-text.ts';
+import { writeJson } from '../core/json-text.ts';
 import { searchLimits } from './search-limits.ts';
 import type { SearchIndex } from './search-index.ts';
 import { searchProblem } from './search-problem.ts';

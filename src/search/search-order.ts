@@ -1,5 +1,5 @@
 import type { JsonValue } from '../core/json.ts';
-import { writeJson } from '../sinks/ledger/json-text.ts';
+import { writeJson } from '../core/json-text.ts';
 import { comparable } from './instants.ts';
 import { nativeColumn } from './native-column.ts';
 import { rankSql } from './rank.ts';

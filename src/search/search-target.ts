@@ -1,7 +1,7 @@
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { Column, EntityTable, FieldType } from '../core/records.ts';
 import type { Entity, SearchableField } from '../definitions/definition.ts';
-import { tableName } from '../sinks/ledger/record-store.ts';
+import { tableName } from '../sinks/decisions/stored-table.ts';
 
 /** What a search reads: the rows of one table of a SQLite sink, seen as records of searchable fields. */
 export interface SearchTarget {

@@ -1,4 +1,4 @@
-import { writeJson } from '../sinks/ledger/json-text.ts';
+import { writeJson } from '../core/json-text.ts';
 
 /** An answer as JSON; integers that a double cannot hold, which `JSON.stringify` refuses, are written with all their digits. */
 export function answerText(answer: unknown): string {

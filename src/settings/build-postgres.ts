@@ -69,8 +69,9 @@ function hostOf(place: string, at: At, note: Note): Host {
 function socketOf(folder: string, place: string, at: At, note: Note): Host {
   if (!path.isAbsolute(folder)) note(at, 'expected the absolute path of a folder in host=');
   const port = Number(/^:(\d{1,5})$/.exec(place)?.[1] ?? defaultPort);
-  if (place !== '' && !/^:\d{1,5}$/.test(place))
+  if (place !== '' && !/^:\d{1,5}$/.test(place)) {
     note(at, 'expected no host in front of the database, because host= names a folder');
+  }
   return { host: folder, port };
 }
 
@@ -81,8 +82,9 @@ function sslmodeOf(
   at: At,
   note: Note,
 ): PostgresAddress['sslmode'] {
-  if (given === null)
+  if (given === null) {
     return hosts.every(({ host }) => host.startsWith('/') || isLoopback(host)) ? 'disable' : 'verify-full';
+  }
   const known = sslmodes.find((mode) => mode === given);
   if (known === undefined) {
     note(

@@ -60,11 +60,9 @@ function buildJitter(text: string | undefined, when: When | null, at: readonly s
 }
 
 function buildCron(cron: string, timezone: string, at: readonly string[], note: Note): When | null {
-  const cronProblem = checkCron(cron);
-  if (cronProblem !== null) note([...at, 'cron'], cronProblem);
+  const checked = checkCron(cron);
+  if (!checked.ok) note([...at, 'cron'], checked.why);
   const timezoneProblem = checkTimezone(timezone);
   if (timezoneProblem !== null) note([...at, 'timezone'], timezoneProblem);
-  return cronProblem === null && timezoneProblem === null
-    ? { kind: 'cron', pattern: cron.trim(), timezone }
-    : null;
+  return checked.ok && timezoneProblem === null ? { kind: 'cron', pattern: checked.value, timezone } : null;
 }

@@ -7,38 +7,106 @@ interface CronTimes {
   readonly timezone: string;
 }
 
-const months = 'jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec';
-const weekdays = 'sun|mon|tue|wed|thu|fri|sat';
-const fields = [
-  { name: 'second', values: '0-59', words: '' },
-  { name: 'minute', values: '0-59', words: '' },
-  { name: 'hour', values: '0-23', words: '' },
-  { name: 'day of month', values: '1-31', words: '' },
-  { name: 'month', values: '1-12 or jan-dec', words: `|${months}` },
-  { name: 'day of week', values: '0-7 or sun-sat', words: `|${weekdays}` },
+interface Field {
+  readonly name: string;
+  readonly min: number;
+  readonly max: number;
+  readonly words: readonly string[];
+}
+
+const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
+const weekdays = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
+const longestMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+const fields: readonly Field[] = [
+  { name: 'second', min: 0, max: 59, words: [] },
+  { name: 'minute', min: 0, max: 59, words: [] },
+  { name: 'hour', min: 0, max: 23, words: [] },
+  { name: 'day of month', min: 1, max: 31, words: [] },
+  { name: 'month', min: 1, max: 12, words: months },
+  { name: 'day of week', min: 0, max: 7, words: weekdays },
 ];
 
+/** The most characters that cron-parser takes. */
+const longestPattern = 1024;
+
+type Checked = { readonly ok: true; readonly value: string } | { readonly ok: false; readonly why: string };
+
 /**
- * What is wrong with a cron pattern, or null. Five fields, or six with seconds first; numbers, names of months and
- * days, `*`, ranges, steps and lists. Stricter than the parser, which takes more than the docs promise.
+ * A cron pattern as cron-parser takes it, or what is wrong with it. Five fields, or six with seconds first; numbers,
+ * names of months and days, `*`, ranges, steps and lists. A date that never comes (31 February) is wrong too.
+ *
+ * Not checked with cron-parser: that would load it for every command, its messages do not name the field, and it takes
+ * more than the docs promise. It refuses lists that name a value twice, so each of their values is written once here.
  */
-export function checkCron(pattern: string): string | null {
-  const parts = pattern.trim().split(/\s+/);
+export function checkCron(text: string): Checked {
+  const parts = text.trim().split(/\s+/);
   if (parts.length !== 5 && parts.length !== 6) {
-    return `expected 5 fields (minute hour day month weekday) or 6 with seconds first, got ${parts.length}`;
+    return wrong(
+      `expected 5 fields (minute hour day month weekday) or 6 with seconds first, got ${parts.length}`,
+    );
   }
-  for (const [index, { name, values, words }] of fields.slice(-parts.length).entries()) {
-    const text = parts[index] ?? '';
-    const part = String.raw`(?:\*|(?:\d{1,2}${words})(?:-(?:\d{1,2}${words}))?)(?:/\d{1,3})?`;
-    const alone = parts.map((_, other) => (other === index ? text : '*'));
-    if (!new RegExp(`^${part}(?:,${part})*$`, 'i').test(text) || !hasSlot(alone.join(' '))) {
-      return `${name}: expected numbers ${values}, *, ranges and steps, each value once, got "${text}"`;
+  const valuesByName = new Map<string, readonly number[]>();
+  let value = text.trim();
+  for (const [index, field] of fields.slice(-parts.length).entries()) {
+    const part = parts[index] ?? '';
+    const values = expandField(part, field);
+    if (values === null) {
+      const names = field.words.length === 0 ? '' : ` or ${field.words[0]}-${field.words.at(-1)}`;
+      return wrong(
+        `${field.name}: expected numbers ${field.min}-${field.max}${names}, *, ranges and steps, got "${part}"`,
+      );
+    }
+    const distinct = [...new Set(values)];
+    valuesByName.set(field.name, distinct);
+    if (distinct.length < values.length) {
+      parts[index] = distinct.toSorted((left, right) => left - right).join(',');
+      value = parts.join(' ');
     }
   }
-  // Each field is right by itself, so what is wrong is a date that never comes, such as 31 February.
-  return hasSlot(parts.join(' '))
-    ? null
-    : `day of month: no chosen month has a day ${parts.at(-3)}, it would never run`;
+  if (value.length > longestPattern) return wrong(`expected at most ${longestPattern} characters`);
+  // With a day of the week it runs on that day, whether the date exists or not.
+  return parts.at(-1) === '*' ? checkDate(value, valuesByName) : { ok: true, value };
+}
+
+/** The values that the elements of a list name, where several name one each time; null if an element is wrong. */
+function expandField(text: string, field: Field): readonly number[] | null {
+  const all: number[] = [];
+  for (const element of text.split(',')) {
+    const match = /^(?:(\*)|([0-9a-z]+)(?:-([0-9a-z]+))?)(?:\/([0-9]{1,3}))?$/i.exec(element);
+    if (match === null) return null;
+    const [, star, from, to, by] = match;
+    const step = by === undefined ? 1 : Number(by);
+    const first = star === undefined ? parseValue(from ?? '', field) : field.min;
+    // `5/10` means from 5 on, in steps of 10.
+    const isOpen = star !== undefined || (to === undefined && by !== undefined);
+    const last = isOpen ? field.max : parseValue(to ?? from ?? '', field);
+    if (first === null || last === null || first > last || step < 1) return null;
+    const named = new Set<number>();
+    // Sunday is 0 and 7.
+    for (let value = first; value <= last; value += step) named.add(field.max === 7 ? value % 7 : value);
+    all.push(...named);
+  }
+  return all;
+}
+
+function parseValue(text: string, field: Field): number | null {
+  const word = field.words.indexOf(text.toLowerCase());
+  if (word !== -1) return word + field.min;
+  if (!/^[0-9]{1,2}$/.test(text)) return null;
+  const value = Number(text);
+  return value >= field.min && value <= field.max ? value : null;
+}
+
+function checkDate(value: string, valuesByName: ReadonlyMap<string, readonly number[]>): Checked {
+  const earliest = Math.min(...(valuesByName.get('day of month') ?? []));
+  const longest = Math.max(...(valuesByName.get('month') ?? []).map((month) => longestMonth[month - 1] ?? 0));
+  return earliest > longest
+    ? wrong(`day of month: no chosen month has a day ${earliest}, it would never run`)
+    : { ok: true, value };
+}
+
+function wrong(why: string): Checked {
+  return { ok: false, why };
 }
 
 /** What is wrong with a time zone's name, or null. */
@@ -87,17 +155,8 @@ function slotAfter(times: CronTimes, afterMs: number): number | undefined {
   return parse(times, afterMs).take(1)[0]?.getTime();
 }
 
-function hasSlot(pattern: string): boolean {
-  try {
-    return slotAfter({ pattern, timezone: 'UTC' }, 0) !== undefined;
-  } catch {
-    // The parser's messages do not name the field.
-    return false;
-  }
-}
-
 function parse({ pattern, timezone }: CronTimes, fromMs: number): CronParser.CronExpression {
-  // Loading it takes as long as reading a config, so it is loaded only where there is a cron pattern.
+  // Loading it takes as long as reading a config, so it is loaded only where slots are worked out.
   // `as`: what the package exports.
   const { CronExpressionParser } = createRequire(import.meta.url)('cron-parser') as typeof CronParser;
   return CronExpressionParser.parse(pattern, { currentDate: new Date(fromMs), tz: timezone });

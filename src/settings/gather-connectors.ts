@@ -1,8 +1,7 @@
 import path from 'node:path';
 import type { Problem } from '../core/problems.ts';
-import { parseYaml, readYaml, type YamlFile } from '../definitions/read-yaml.ts';
+import { parseYaml, readYaml, type YamlFile, type YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
-import type { YamlPath } from '../definitions/yaml-places.ts';
 import { findConnectorFiles } from './find-connector-files.ts';
 import { interpolate, type Interpolated } from './interpolate.ts';
 import { connectorFiles, connectorsFile } from './settings-file.ts';

@@ -1,5 +1,5 @@
 import path from 'node:path';
-import type { YamlPath } from '../definitions/yaml-places.ts';
+import type { YamlPath } from '../definitions/read-yaml.ts';
 import { readSecretFile } from './read-secret-file.ts';
 
 const reference = /\$(\$?)\{([^{}]*)(\}?)/g;

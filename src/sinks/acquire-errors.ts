@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { Holder } from './lease.ts';
+import type { Holder, Lease } from './lease.ts';
 
 /** Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced itself yet. */
 export class ConnectorBusyError extends SyncError {
@@ -68,6 +68,39 @@ function differingParts(stored: string, given: string): readonly string[] {
     ...(before.port === after.port ? [] : ['other port']),
     ...(before.pathname === after.pathname ? [] : ['other path']),
   ];
+}
+
+/** Two connectors whose tables would have the same names (`a-b` and `a_b`). */
+export function sharedTablesError(connector: ConnectorName, rival: string): SyncError {
+  return new SyncError(
+    `Connectors "${connector}" and "${rival}" would share tables in this sink. Rename one of them.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, rival } },
+  );
+}
+
+/** The holder of a lease was overtaken, or names a run that the lease is not in. */
+export function fencedError(
+  { connector, epoch }: Pick<Lease, 'connector' | 'epoch'>,
+  why: string,
+): SyncError {
+  return new SyncError(
+    `Writing as holder of connector "${connector}" was refused: ${why}. End this run; a newer one goes on.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector, epoch } },
+  );
+}
+
+export function releasedError(connector: ConnectorName): SyncError {
+  return new SyncError(
+    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector } },
+  );
+}
+
+export function noPartitionError(connector: ConnectorName, partition: number): SyncError {
+  return new SyncError(
+    `Partition ${partition} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
+    { code: 'FENCED', recovery: 'stop', context: { connector, partition } },
+  );
 }
 
 /** What differs between the identity that a sink holds and the one that is given. */

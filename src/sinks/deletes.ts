@@ -9,36 +9,21 @@ import type { Lease } from './lease.ts';
  * sweep.
  */
 export interface Deletes {
-  /**
-   * The next batch of what this chain's full walks did not meet: notes rows as missing, and withdraws what has been met
-   * again. `isDone`: every swept partition is through.
-   */
+  /** The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept partition is through. */
   sweep(lease: Lease, run: RunId, limit: number): Promise<{ readonly isDone: boolean }>;
-  /**
-   * Notes as missing the records whose children this run was told not to exist (404), where this chain has not met them:
-   * listings that show only what changed would not tell for days that they are gone. Of entities that `get` can judge.
-   */
+  /** Notes as missing records whose children this run was told not to exist (404) and that `get` can judge: listings of changes would not tell for days. */
   suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
   /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
   endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
-  /**
-   * What the deletes of missing rows would come to: of every entity of the run's plan that has some, and of every entity of which rows
-   * would go along. After `sweep` is done.
-   */
+  /** What the deletes of missing rows would come to, with the rows that would go along. After `sweep` is done. */
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
   /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
   /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago; not asked in this run. */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
-  /**
-   * Stores what `get` said. Counts of the records that were stored. What it did not find needs nothing more in this run: `tombstone`
-   * takes it, and `tombstoneOrphans` what lay below a deleted record.
-   */
+  /** Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be tombstoned in this run. */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
-  /**
-   * Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). `which`: those
-   * a person has allowed, those missed by two full walks or more, or all.
-   */
+  /** Tombstones up to `limit` missing rows of the entity that need nothing more; gives how many (0: none is left). */
   tombstone(
     lease: Lease,
     run: RunId,
@@ -46,10 +31,7 @@ export interface Deletes {
     which: TombstoneChoice,
     limit: number,
   ): Promise<number>;
-  /**
-   * The next batch of rows below tombstoned records, of entities in the plan; empty: none is left. Rows that may have moved are
-   * noted for a `get` instead (0 rows).
-   */
+  /** The next batch of rows below tombstoned records; empty: none is left. Rows that may have moved are noted for a `get` instead (0 rows). */
   tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 

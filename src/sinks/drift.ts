@@ -10,10 +10,7 @@ export interface Drift {
     connector: ConnectorName,
     entities: readonly EntityName[],
   ): Promise<ReadonlyMap<EntityName, KnownDrift>>;
-  /**
-   * Adds a typed column for each undeclared field whose name and stored values all fit one, and moves the values over; one
-   * transaction per entity. Gives the new columns. The last thing before `finish`: the run's records are not prepared for them.
-   */
+  /** Adds typed columns for undeclared fields whose values all fit one, and moves the values over. Gives them. Last before `finish`: no record is prepared for them. */
   evolve(lease: Lease, run: RunId, entity: EntityName): Promise<readonly Column[]>;
 }
 
@@ -38,6 +35,5 @@ export interface DriftRow {
   readonly kind: 'undeclared' | 'misfit';
   readonly firstSeenAt: Instant;
   readonly firstRun: RunId;
-  /** Where the values are. */
   readonly place: 'extra' | 'column' | 'quarantine';
 }

@@ -62,7 +62,6 @@ export interface ReplacedFile {
   readonly current: string;
 }
 
-/** Where a connector's files lie: a folder for each entity. */
 export interface FileFolder {
   /**
    * Makes the entity's folder and removes the parts of files that killed processes have left in it. Resolves with the names of which
@@ -70,10 +69,7 @@ export interface FileFolder {
    * a file is in its place, and SINK_FULL or SINK_FAILED, as `store` and `remove` do.
    */
   prepare(entity: EntityName): Promise<readonly string[]>;
-  /**
-   * Resolves when all of the bytes lie, durable, under their final name, which follows from the key and the name alone; before that there is nothing under it, or
-   * what was there. Rejects with what `bytes` throws, after removing what was written.
-   */
+  /** Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what `bytes` throws, and leaves what was there. */
   store(file: FileToStore): Promise<Omit<StoredFile, 'contentType'>>;
   /** Also where it is gone already. `current` is what lies in its place, null: nothing does. Where both names lead to one file, as some file systems take `A` for `a`, it stays. */
   remove(entity: EntityName, file: string, current: string | null): Promise<void>;

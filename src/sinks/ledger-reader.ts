@@ -24,11 +24,8 @@ export interface LedgerReader {
   failures(connector: ConnectorName, limit: number): Promise<readonly PartitionFailure[]>;
   /** Quarantined records, newest first. */
   quarantine(connector: ConnectorName, limit: number): Promise<readonly QuarantineRow[]>;
-  /** Every paused connector, by name. */
   pauses(): Promise<readonly PausedConnector[]>;
-  /** Null: the connector is not paused. */
   pause(connector: ConnectorName): Promise<PausedConnector | null>;
-  /** True when somebody asked for the end of this run. */
   isCancelRequested(run: RunId): Promise<boolean>;
   /** How old each entity's records are at most; entities that were never begun are left out. */
   freshness(connector: ConnectorName): Promise<readonly EntityFreshness[]>;
@@ -38,7 +35,6 @@ export interface LedgerReader {
   missing(connector: ConnectorName, limit: number): Promise<readonly MissingRow[]>;
   /** Files that did not come when they were last asked for, and are wanted still; newest failure first. */
   fileFailures(connector: ConnectorName, limit: number): Promise<readonly FailedFile[]>;
-  /** Windows of this backfill that are done. */
   finishedWindows(connector: ConnectorName, backfill: string): Promise<readonly string[]>;
   /** A row's state as the ledger knows it; null where the key is not stored. */
   explain(connector: ConnectorName, table: EntityTable, keyText: string): Promise<RowHistory | null>;
@@ -88,9 +84,7 @@ export interface PausedConnector extends Pause {
 
 export interface EntityFreshness {
   readonly entity: EntityName;
-  /**
-   * When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did.
-   */
+  /** When the newest chain of runs began that read the entity whole: what changed before is stored. Null: none ever did. */
   readonly asOf: Instant | null;
 }
 

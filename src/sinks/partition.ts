@@ -30,10 +30,7 @@ export interface FoundPartition {
 
 export interface Marker {
   readonly value: string;
-  /**
-   * False: the parent changed so shortly before this run that another change could have left the same value; the partition is
-   * read again the next time it is found.
-   */
+  /** False: the parent changed so shortly before this run that another change could leave the same value. The partition is read again when found again. */
   readonly isSettled: boolean;
 }
 
@@ -69,10 +66,7 @@ export interface Proof {
   readonly isOrdered: boolean;
 }
 
-/**
- * What else must agree before a stored record that a full walk did not meet counts as deleted: `nothing`, a `get` that
- * finds nothing, or the next full `walk`. Null: the walk says nothing about what it did not meet.
- */
+/** What else must agree before a row that a full walk did not meet counts as deleted: `nothing`, a `get`, another full `walk`. Null: the walk says nothing of it. */
 export type Absence = 'nothing' | 'get' | 'walk' | null;
 
 /** Records of a page for which `size` were asked. */
@@ -81,12 +75,8 @@ export interface PageLength {
   readonly records: number;
 }
 
-/** How a walk ended. */
 export interface Seal {
-  /**
-   * How far the clock that dates the records was behind the service's `Date` at most, by each of the last few walks, in
-   * milliseconds: kept for the partition's next walk. Absent: nothing is known.
-   */
+  /** How far the records' clock was behind the service's `Date` at most, in milliseconds, by each of the last walks. Absent: not known. */
   readonly clockDifferences?: readonly number[];
   /** The page that counted as the last one because it was short. Absent: the end is known in another way. */
   readonly lastPage?: PageLength;

@@ -11,19 +11,13 @@ import type { LedgerReader } from './ledger-reader.ts';
 export interface RecordReader extends AsyncDisposable {
   /** Random id made with the sink: numbers of another sink mean nothing here. */
   readonly sinkId: string;
-  /**
-   * The newest change number of the connector: each of its changes in this state has this one or a lower one, each later change a
-   * higher one. 0 before the first.
-   */
+  /** The newest change number of the connector in this state: later changes have higher ones. 0 before the first. */
   newestSeq(connector: ConnectorName): Promise<number>;
   /** The ledger in the same state. */
   readonly history: LedgerReader;
   /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
   table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
-  /**
-   * Each record whose newest change is behind number `after`, once, in the order of these changes; in batches, so that many
-   * records cost one promise. `table` is what `table()` gave.
-   */
+  /** Each record whose newest change is behind number `after`, once, in the order of the changes, in batches. `table` is what `table()` gave. */
   changes(
     connector: ConnectorName,
     table: EntityTable,
@@ -46,10 +40,7 @@ export interface StoredRecord {
 
 /** The keys of what is stored, read only, in one state of the sink whoever writes meanwhile. */
 export interface KeyReader extends AsyncDisposable {
-  /**
-   * Every row without a tombstone, in batches, in no order that means anything; nothing where nothing was ever stored. Rejects with
-   * `SyncError` SINK_FAILED, and SINK_INCOMPATIBLE where the rows have another key.
-   */
+  /** Every row without a tombstone, in batches, in any order. Rejects with `SyncError` SINK_FAILED, and SINK_INCOMPATIBLE where the rows have another key. */
   keys(connector: ConnectorName, table: EntityTable): AsyncIterable<readonly KeyAndHash[]>;
 }
 

@@ -3,11 +3,9 @@ import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import { postgresAccess } from './postgres/postgres-access.ts';
 import type { RecordReader } from './record-reader.ts';
-import type { OpenHistory, OpenHow, SinkAccess } from './sink-access.ts';
-import type { SinkOptions, SinkPlace } from './sink-access.ts';
+import type { OpenHistory, OpenHow, SinkAccess, SinkOptions, SinkPlace } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
-/** Every kind of sink, once. */
 export function accessSink(sink: SinkPlace): SinkAccess {
   switch (sink.type) {
     case 'sqlite':
@@ -19,10 +17,7 @@ export function accessSink(sink: SinkPlace): SinkAccess {
   }
 }
 
-/**
- * Opens a sink for writing, and makes it where there is none. The caller disposes it. Throws `SyncError` SINK_INCOMPATIBLE (something
- * else is there, or a newer version), SINK_FULL, SINK_FAILED; SINK_MOVED where another sink than `sinkId` is there, or none.
- */
+/** Opens a sink for writing, or makes it; the caller disposes it. Throws SINK_INCOMPATIBLE, SINK_FULL, SINK_FAILED, and SINK_MOVED where `sinkId` is not there. */
 export async function openSink(options: SinkOptions, deps: Omit<OpenHow, 'durability'>): Promise<Sink> {
   const { durability, lockTimeoutMs } = options;
   return await accessSink(options).open({

@@ -20,10 +20,7 @@ export interface Repair {
   adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
   /** Whether tombstones can be taken back: only where the sink itself still has the records. */
   readonly canUndelete: boolean;
-  /**
-   * Takes back up to `limit` tombstones that the run `of` has set, inside the lease's run; `isDone` when none is left.
-   * Throws USAGE where `canUndelete` is false.
-   */
+  /** Takes back up to `limit` tombstones that the run `of` has set; `isDone` when none is left. Throws USAGE where `canUndelete` is false. */
   undelete(lease: Lease, run: RunId, of: RunId, limit: number): Promise<UndeletedRows>;
   /** Stores one record outside a walk, inside the lease's run. */
   storeRecord(lease: Lease, run: RunId, entity: EntityName, record: PreparedRecord): Promise<PageCounts>;

@@ -84,10 +84,7 @@ export interface EntityReport {
   readonly withheldBecause: WithheldBecause | null;
   /** What the guards held against each other where something is `withheld`. */
   readonly withholding: Withholding | null;
-  /**
-   * Of a run that ended `ok` or `degraded`: nothing of the entity was left out, nor of what leads to it, since the chain of
-   * runs began.
-   */
+  /** Of a run that ended `ok` or `degraded`: nothing of the entity, nor of what leads to it, was left out since the chain of runs began. */
   readonly isWhole: boolean;
 }
 

@@ -41,22 +41,17 @@ export interface OpenHow {
   readonly cacheKiB?: number;
 }
 
-/** A ledger that was opened for reading alone. */
 export interface OpenHistory extends LedgerReader, AsyncDisposable {
   /** Random id made with the sink. */
   readonly sinkId: string;
 }
 
-/**
- * The ledger of one sink for a process that serves it for days. While the sink is lost (moved away, replaced, out of reach), it answers
- * with what was read last.
- */
+/** The ledger of one sink for a process that serves it for days. While the sink is lost (moved, replaced, out of reach) it answers with what was read last. */
 export interface ServedLedger extends AsyncDisposable {
   readonly sinkId: string;
   /** Looks at the sink's place now: null while this sink is there, else what is wrong, for the log. */
   lost(): Promise<string | null>;
   pause(connector: ConnectorName): Promise<Pause | null>;
-  /** Every paused connector. */
   paused(): Promise<ReadonlySet<ConnectorName>>;
   /** The newest of kind `sync`. */
   lastRun(connector: ConnectorName): Promise<RunFacts | null>;
@@ -67,7 +62,6 @@ export interface ServedLedger extends AsyncDisposable {
   problem(): Promise<string | null>;
 }
 
-/** Where a sink is. */
 export type SinkPlace =
   | { readonly type: 'sqlite'; readonly path: string }
   | { readonly type: 'jsonl'; readonly directory: string }
@@ -81,7 +75,6 @@ export type SinkPlace =
       readonly connections: number;
     };
 
-/** What the settings say of a sink. */
 export type SinkOptions = SinkPlace & {
   readonly name: string;
   readonly durability: 'full' | 'normal';

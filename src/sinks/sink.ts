@@ -37,15 +37,9 @@ export interface Sink extends AsyncDisposable {
    * identity (base URL, connector id, definition) is another one.
    */
   acquire(connector: ConnectorIdentity): Promise<Lease>;
-  /**
-   * Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or
-   * marks the plan's roots due.
-   */
+  /** Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks the plan's roots due. */
   startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
-  /**
-   * Due partitions of the plan's entities that this run has not set aside, deepest first. May repeat ones being walked, and ones whose
-   * walk ended after the answer was read.
-   */
+  /** Due partitions of the plan's entities that this run has not set aside, deepest first. May repeat ones being walked or just ended. */
   nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]>;
   /** Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order. */
   commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;
@@ -53,31 +47,21 @@ export interface Sink extends AsyncDisposable {
   setAside(lease: Lease, walk: WalkRef, why: WalkFailure): Promise<void>;
   /** Ends the run: closes files, writes the report, prunes what is past its retention. Lost rows of entities that were read whole are not counted again. */
   finish(lease: Lease, run: RunId, report: RunReport): Promise<void>;
-  /**
-   * Notes that the connector is not to be run until it is resumed. For any name, held or not, also one that has no records
-   * yet. Paused again, it keeps its `since` and takes the new reason.
-   */
+  /** Notes that the connector, of any name, is not to be run until it is resumed. Paused again, it keeps its `since` and takes the new reason. */
   pause(connector: ConnectorName, pause: Pause): Promise<void>;
   /** Takes the pause back; false where there was none. */
   resume(connector: ConnectorName): Promise<boolean>;
   /** Asks the process that is in this run to end it after a checkpoint; false where the run is not `running`. */
   requestCancel(run: RunId, at: Instant): Promise<boolean>;
-  /**
-   * For when nothing is ready any more: makes ready what is due although this chain has not found it anew, because its
-   * parent did not have to be read or has not changed. Gives how many; 0 ends the walking.
-   */
+  /** When nothing is ready any more: makes ready what is due below parents that did not have to be read. Gives how many; 0 ends the walking. */
   findLeftovers(lease: Lease): Promise<number>;
   /** What is due and was not read, by entity: what a run that ends early leaves. */
   left(lease: Lease): Promise<readonly LeftWork[]>;
   /** Rows that the sink has lost (a power loss, a damaged file) and that no walk has met since, by entity. */
   lostRows(lease: Lease): Promise<readonly LostRows[]>;
-  /** What comes after the walks: finding out what was deleted. */
   readonly deletes: Deletes;
-  /** What a person does to a sink outside a run. */
   readonly repair: Repair;
-  /** Columns for undeclared fields. */
   readonly drift: Drift;
-  /** What is known of the records' files. */
   readonly files: Files;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
@@ -89,20 +73,14 @@ export interface EntityReading {
   readonly isIncremental: boolean;
   /** A partition whose newest full walk began at or before this is read in full, also where nothing seems to have changed. */
   readonly fullBefore: Instant;
-  /**
-   * Records may move from below one record to below another, and `get` can be asked for them: what lay below a vanished
-   * record is asked for before it counts as gone with it.
-   */
+  /** Records may move below another parent, and `get` can be asked for them: it is, before they count as deleted with their parent. */
   readonly mayMove: boolean;
 }
 
 export interface RunPlan {
   readonly run: RunId;
   readonly kind: RunKind;
-  /**
-   * Keeps the partitions of a backfill apart from the living ones, and one window's from another's
-   * (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`). '' for a sync; chains, due work and seen rows are of one window each.
-   */
+  /** Keeps a backfill's partitions apart, by window (`2026-01-01T00:00:00.000Z/2026-02-01T00:00:00.000Z`); '' for a sync. A chain has one window. */
   readonly window: string;
   /** The backfill that the window belongs to, for `finishedWindows`. '' where the run is of no backfill. */
   readonly backfill: string;
@@ -125,10 +103,7 @@ export interface RunPlan {
   readonly roots: readonly FoundPartition[];
   /** How they are read (variants, parents), as text: only a run that reads the same resumes it. */
   readonly choices: string;
-  /**
-   * Entities that lead to no others: a partition of theirs that a run since `continueAfter` set aside goes on from where it
-   * stopped even in a fresh start, if it was never read whole or is read by its changes.
-   */
+  /** Entities that lead to no others. What a run since `continueAfter` set aside of them keeps its position in a fresh start, unless it had been read whole. */
   readonly leaves: readonly EntityName[];
   /** An unfinished run of the same choices is resumed when its chain stored something since. */
   readonly continueAfter: Instant;
@@ -138,7 +113,6 @@ export interface StartedRun {
   readonly run: RunId;
   /** The run that this one resumes; its seen rows count as seen. Null: a fresh start. */
   readonly continues: RunId | null;
-  /** Partitions due at the start. */
   readonly due: number;
   /** Asked for by this run or by the one that it resumes. */
   readonly isFull: boolean;
@@ -166,10 +140,7 @@ export interface PageCommit {
   readonly rows: readonly EntityRows[];
   /** Set on the page that ends the walk: the partition is sealed in the same transaction. */
   readonly seal: Seal | null;
-  /**
-   * A page of this length, for the size that was asked for, has turned out to be followed by more: walks of this chain that ended
-   * with one at least as long are due again, in full, and without a watermark.
-   */
+  /** A page of this length was followed by more: walks of this chain that ended with one at least as long are due again, in full. */
   readonly followed?: PageLength;
   /** Undeclared or misfitting fields of the page: entity, field name, JSON type. */
   readonly drift: readonly FieldDrift[];

@@ -1,6 +1,5 @@
 import type { Logger } from 'pino';
 import { SyncError } from '../core/errors.ts';
-import { checkLogLevel } from './log-level.ts';
 
 export type Log = Logger;
 
@@ -44,4 +43,15 @@ function describeError(error: unknown): Readonly<Record<string, unknown>> {
       ? {}
       : { stack: error.stack }),
   };
+}
+
+const levels: readonly string[] = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'];
+
+/** The level as it was given. Throws USAGE, naming those there are, for an unknown one. */
+export function checkLogLevel(level: string): string {
+  if (levels.includes(level)) return level;
+  throw new SyncError(`LOG_LEVEL: expected one of ${levels.join(', ')}, got "${level}".`, {
+    code: 'USAGE',
+    recovery: 'stop',
+  });
 }

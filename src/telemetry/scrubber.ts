@@ -32,7 +32,7 @@ function spellingsOf(value: string): readonly string[] {
     JSON.stringify(value).slice(1, -1),
     encodeURIComponent(value.toWellFormed()),
     Buffer.from(value).toString('base64'),
-    ...passwordOf(value),
+    ...passwordOf(value).flatMap(spellingsOf),
   ];
 }
 

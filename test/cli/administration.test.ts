@@ -1,6 +1,7 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { apiError, json } from '../support/hostile/replies.ts';
 import {
   startHostileServer,
@@ -8,7 +9,7 @@ import {
   type HostileServer,
   type HostileServerOptions,
 } from '../support/hostile-server.ts';
-import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { cliSecret } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const mailId = 'b03a9f3e-22a5-11eb-adc1-0242ac120002';
@@ -17,19 +18,18 @@ const wikiByWorkspace = 'wiki: { definition: workspace-notes, workspace: acme, s
 const foreignId = '11111111-2222-4333-8444-555555555555';
 const apiKey = 'planted-key-5f2e9c-us6';
 
-let folder: CliFolder;
+let folder: string;
 let server: HostileServer | null = null;
 let config: string;
 let changes: HostileChange[];
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
   changes = [];
 });
 afterEach(async () => {
   await server?.[Symbol.asyncDispose]();
   server = null;
-  await folder[Symbol.asyncDispose]();
 });
 
 describe('definitions', () => {
@@ -135,7 +135,7 @@ describe('connectors list', () => {
     });
   });
 
-  it('fails for a workspace that was named and is not there', async () => {
+  it('fails for a named workspace that does not exist', async () => {
     await serve({ respondGet: () => apiError(404, 'No such workspace') });
     const listed = await cli(['connectors', 'list', '--workspace', 'nowhere']);
     expect(listed.code).toBe(1);
@@ -281,7 +281,7 @@ To sync it, add this below "connectors:" in ${config}:
     ]);
   });
 
-  it('says that it may have been done where the answer is lost, and keeps the credentials out of it', async () => {
+  it('says that it may have taken effect if the answer is lost, without the credentials', async () => {
     await serve({
       respondChange: ({ body }) => apiError(502, `could not store ${JSON.stringify(body['credentials'])}`),
     });
@@ -350,7 +350,7 @@ async function serve(options: HostileServerOptions = {}, api = '', more = ''): P
       return isDelete ? json(202, { job_id: 'job-1' }) : json(200, { id: 'new-1', name: 'made' });
     },
   });
-  config = join(folder.path, 'sync.yaml');
+  config = join(folder, 'sync.yaml');
   writeFileSync(
     config,
     `api:
@@ -367,14 +367,14 @@ connectors:
 }
 
 function secretFile(): string {
-  const file = join(folder.path, 'mail.json');
+  const file = join(folder, 'mail.json');
   writeFileSync(file, JSON.stringify({ api_key: apiKey }), { mode: 0o600 });
   return file;
 }
 
 function cli(args: readonly string[], stdin = ''): Promise<CliResult> {
   return callCli([...args, '--config', config], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret },
     stdin,
   });

@@ -1,30 +1,24 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let config: string;
 const services: Service[] = [];
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   config = await writeCliConfig(folder, await serve(1));
   expect((await cli('sync', 'newsletter')).code).toBe(0);
 });
 
 afterEach(async () => {
   for (const service of services.splice(0)) await service.close();
-  await folder[Symbol.asyncDispose]();
 });
 
 it('says field by field what differs, names adopt, and never advises to drop data', async () => {
@@ -38,7 +32,7 @@ it('says field by field what differs, names adopt, and never advises to drop dat
   }
 });
 
-it('takes the same account at another address over, once it is told to, and every row stays', async () => {
+it('adopts the same account at another address when asked to, and keeps every row', async () => {
   const before = storedRows();
   await moveTo(await serve(1));
   const shown = await cli('adopt', 'newsletter');
@@ -87,7 +81,7 @@ it('says that there is nothing to adopt where nothing is stored', async () => {
 });
 
 function cli(...args: string[]): Promise<CliResult> {
-  return callCli([...args, '--config', config], { cwd: folder.path, env: { SECRET: cliSecret } });
+  return callCli([...args, '--config', config], { cwd: folder, env: { SECRET: cliSecret } });
 }
 
 async function serve(seed: number): Promise<string> {
@@ -102,7 +96,7 @@ async function moveTo(url: string): Promise<void> {
 }
 
 function storedRows(): unknown {
-  const db = new Database(join(folder.path, 'main.db'), { readonly: true });
+  const db = new Database(join(folder, 'main.db'), { readonly: true });
   const rows = db.prepare('SELECT entity, rows, deleted FROM _sync_tables ORDER BY entity').all();
   db.close();
   return rows;
@@ -110,7 +104,7 @@ function storedRows(): unknown {
 
 /** A stored row that the service does not have: as if it had been deleted there since. */
 function plantCampaign(id: string): void {
-  const db = new Database(join(folder.path, 'main.db'));
+  const db = new Database(join(folder, 'main.db'));
   db.prepare(
     `INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
      SELECT ?, '2020', '2020', '', 1, 'x', id FROM _sync_partitions WHERE entity = 'campaigns'`,

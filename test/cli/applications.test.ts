@@ -1,19 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-afterEach(async () => {
-  await folder[Symbol.asyncDispose]();
+let folder: string;
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
-const call = (...args: string[]): Promise<CliResult> =>
-  callCli(['applications', ...args], { cwd: folder.path });
+const call = (...args: string[]): Promise<CliResult> => callCli(['applications', ...args], { cwd: folder });
 const listed = async (...args: string[]): Promise<unknown> =>
   jsonLines(await call('list', '--json', ...args))[0]?.['applications'];
 
@@ -45,16 +41,16 @@ it('create makes an application and shows its secret, list shows it without, del
   expect(again.stderr).toMatch(/There is no client client-\w+ in \.\/data\/service/);
 });
 
-it('looking makes nothing', async () => {
+it('list creates nothing', async () => {
   expect(await listed('--data', 'nowhere')).toEqual([]);
   expect((await call('list', '--data', 'nowhere')).stdout).toBe('There are no clients in nowhere yet.\n');
   expect((await call('delete', 'c', '--data', 'nowhere')).code).toBe(2);
-  expect(existsSync(join(folder.path, 'nowhere'))).toBe(false);
+  expect(existsSync(join(folder, 'nowhere'))).toBe(false);
 });
 
 it('work while a service runs on the folder, which obeys them at once', async () => {
   const serve = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
-    cwd: folder.path,
+    cwd: folder,
   });
   await serve.until('"revision"');
   const { url } = JSON.parse(serve.output().stdout) as { readonly url: string };

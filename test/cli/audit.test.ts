@@ -2,29 +2,23 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, vi } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
-  vi.stubEnv('TMPDIR', folder.path);
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
+  vi.stubEnv('TMPDIR', folder);
   service = await startCliService();
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
   await service.close();
-  await folder[Symbol.asyncDispose]();
 });
 
 /** How the keys of one entity can be tampered with, in either kind of sink. */
@@ -54,13 +48,13 @@ const kinds = [
 describe.each(kinds)('audit of a $type sink', (kind) => {
   it('finds stored rows equal to what the service has, and changes nothing', async () => {
     const config = await synced(kind.sink);
-    const before = await filesBelow(folder.path);
+    const before = await filesBelow(folder);
     const result = await cli(['audit', 'newsletter/list_members', '--config', config]);
     expect(result.stdout).toMatch(
       /^newsletter\/list_members: (\S+) rows at the API, \1 stored, \1 the same \(\d+ calls\)\n {2}no differences\n$/,
     );
     expect(result.code).toBe(0);
-    expect(await filesBelow(folder.path)).toEqual(before);
+    expect(await filesBelow(folder)).toEqual(before);
     expect(await leftFolders()).toEqual([]);
   });
 
@@ -84,7 +78,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
       db.prepare(kind.mark).run(kind.idOf(gone));
       db.prepare(kind.add).run(kind.idOf('["zz-new\u202e"]'));
     });
-    const before = await filesBelow(folder.path);
+    const before = await filesBelow(folder);
     const result = await cli(['audit', 'newsletter/campaigns', '--config', config]);
     expect(result.code).toBe(3);
     expect(result.stdout).toContain('missing: at the API, not stored: 2\n');
@@ -92,7 +86,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
     expect(result.stdout).toContain(`changed: stored with different content: 1\n    ${other}\n`);
     expect(result.stdout).toContain('extra: stored, not at the API: 1\n    ["zz-new\ufffd"]\n');
     expect(result.stdout).toContain('connector-sync explain newsletter/campaigns --key');
-    expect(await filesBelow(folder.path)).toEqual(before);
+    expect(await filesBelow(folder)).toEqual(before);
   });
 
   it('names as many keys as it is asked to, and counts the rest', async () => {
@@ -107,7 +101,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
   });
 
   function campaignKeys({ file }: { readonly file: string }): readonly string[] {
-    const db = new Database(join(folder.path, file));
+    const db = new Database(join(folder, file));
     const rows = db
       .prepare<[], string>(
         kind.type === 'sqlite'
@@ -122,7 +116,7 @@ describe.each(kinds)('audit of a $type sink', (kind) => {
 });
 
 describe('audit', () => {
-  it('ends with 2 for an entity that is not there, that the config leaves out, and for a limit that is no number', async () => {
+  it('ends with 2 for an unknown or excluded entity, and for a limit that is no number', async () => {
     const config = await synced(kinds[0].sink, '    exclude: [automations]\n');
     const codes = [
       await cli(['audit', 'newsletter/nothing', '--config', config]),
@@ -142,7 +136,7 @@ describe('audit', () => {
     expect(await leftFolders()).toEqual([]);
   });
 
-  it('leaves no copy behind when it is interrupted, not even when that is pressed twice', async () => {
+  it('leaves no copy behind when it is interrupted, once or twice', async () => {
     await service.close();
     service = await startCliService({ latencyMs: 40 });
     const config = await synced(kinds[0].sink, '    include: [lists]\n');
@@ -150,15 +144,15 @@ describe('audit', () => {
     await writeFile(config, whole);
     for (const presses of [1, 2]) {
       const running = startCli(['audit', 'newsletter/list_members', '--config', config], {
-        cwd: folder.path,
-        env: { SECRET: cliSecret, LOG_LEVEL: 'debug', TMPDIR: folder.path },
+        cwd: folder,
+        env: { SECRET: cliSecret, LOG_LEVEL: 'debug', TMPDIR: folder },
       });
       await running.until('page committed');
-      const made = (await readdir(folder.path)).find((name) => name.startsWith('connector-sync-audit-'));
-      expect((await stat(join(folder.path, made ?? ''))).mode & 0o777).toBe(0o700);
+      const made = (await readdir(folder)).find((name) => name.startsWith('connector-sync-audit-'));
+      expect((await stat(join(folder, made ?? ''))).mode & 0o777).toBe(0o700);
       for (let press = 0; press < presses; press += 1) running.child.kill('SIGINT');
       expect((await running.result).code).toBe(130);
-      expect((await readdir(folder.path)).filter((name) => name.includes('audit'))).toEqual([]);
+      expect((await readdir(folder)).filter((name) => name.includes('audit'))).toEqual([]);
     }
   });
 });
@@ -181,11 +175,11 @@ async function synced(sink: string, more = ''): Promise<string> {
 }
 
 function cli(args: readonly string[]): Promise<CliResult> {
-  return callCli(args, { cwd: folder.path, env: { SECRET: cliSecret } });
+  return callCli(args, { cwd: folder, env: { SECRET: cliSecret } });
 }
 
 function tamper({ file }: { readonly file: string }, work: (db: Database.Database) => void): void {
-  const db = new Database(join(folder.path, file));
+  const db = new Database(join(folder, file));
   work(db);
   db.close();
 }
@@ -205,5 +199,5 @@ async function filesBelow(path: string): Promise<ReadonlyMap<string, string>> {
 }
 
 async function leftFolders(): Promise<readonly string[]> {
-  return (await readdir(folder.path)).filter((name) => name.startsWith('connector-sync-audit-'));
+  return (await readdir(folder)).filter((name) => name.startsWith('connector-sync-audit-'));
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { ApiError } from '../../src/service/api-error.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
@@ -85,7 +85,7 @@ describe('backfill', () => {
     expect(stdout).toMatch(/^total: 3 windows, \d+ read, \d+ inserted, .* calls$/m);
   });
 
-  it('leaves what the syncs know as it is', async () => {
+  it('leaves the sync cursors unchanged', async () => {
     world = await openCliWorld();
     await world.json('sync', 'newsletter');
     const before = livingPartitions();

@@ -1,34 +1,26 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 const env = { SECRET: cliSecret };
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   // Slow enough for a run to last until it is cancelled.
   service = await startCliService({ latencyMs: 400 });
   config = await writeCliConfig(folder, service.url);
 });
 
-afterEach(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => service.close());
 
 function cli(...args: readonly string[]): Promise<CliResult> {
-  return callCli([...args, '--config', config], { cwd: folder.path, env });
+  return callCli([...args, '--config', config], { cwd: folder, env });
 }
 
 /** The id of the newest run. */
@@ -39,8 +31,8 @@ async function newestRun(): Promise<{ readonly run: string; readonly state: stri
   return run;
 }
 
-it('cancel ends a sync of another process after a checkpoint, and the next one goes on', async () => {
-  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder.path, env });
+it('cancel ends a sync of another process after a checkpoint, and the next one resumes', async () => {
+  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
   await syncing.until('"kind":"page-committed"');
   const { run } = await newestRun();
   const { code, stdout } = await cli('cancel', run);
@@ -62,13 +54,13 @@ it('cancel ends a sync of another process after a checkpoint, and the next one g
   expect(jsonLines(next)[0]).toMatchObject({ kind: 'run-started', continues: run });
 }, 60_000);
 
-it('cancel ends a run of a worker, which is not asked for again', async () => {
+it('cancel ends a run of a worker, which is not retried', async () => {
   await using redis = await startRedis();
   config = await writeCliConfig(folder, service.url, {
     schedules: { newsletter: '{ every: 1h }' },
     more: `redis: { url: "${redis.url}" }\n`,
   });
-  const worker = startCli(['worker', '--config', config], { cwd: folder.path, env });
+  const worker = startCli(['worker', '--config', config], { cwd: folder, env });
   await worker.until('"event":"run-started"');
   const { run } = await newestRun();
   expect((await cli('cancel', run)).code).toBe(0);
@@ -81,8 +73,8 @@ it('cancel ends a run of a worker, which is not asked for again', async () => {
   expect(await newestRun()).toMatchObject({ run, state: 'interrupted' });
 }, 60_000);
 
-it('cancel says where the process of a run is gone', async () => {
-  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder.path, env });
+it('cancel reports that the process of a run no longer exists', async () => {
+  const syncing = startCli(['sync', 'newsletter', '--config', config, '--json'], { cwd: folder, env });
   await syncing.until('"kind":"run-started"');
   syncing.child.kill('SIGKILL');
   await syncing.result;
@@ -94,7 +86,7 @@ it('cancel says where the process of a run is gone', async () => {
   );
 });
 
-it('cancel ends with 2 for a run that there is not', async () => {
+it('cancel ends with 2 for an unknown run', async () => {
   const { code, stderr } = await cli('cancel', 'nope');
   expect(code).toBe(2);
   expect(stderr).toContain('Expected the id of a run, got "nope"');

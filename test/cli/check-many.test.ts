@@ -2,22 +2,23 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, request as httpRequest } from 'node:http';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { cliSecret } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const ids = Array.from({ length: 40 }, (_, index) => `c-${index}`);
 const unknown = Array.from({ length: 25 }, (_, index) => `x-${index}`);
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let proxy: Proxy;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   const account = { definitionName: 'document-library', seed: 1, size: 'tiny' } as const;
   service = await serveSamples({
     port: 0,
@@ -39,11 +40,10 @@ beforeEach(async () => {
 afterEach(async () => {
   await proxy[Symbol.asyncDispose]();
   await service.close();
-  await folder[Symbol.asyncDispose]();
 });
 
 async function check(connectors: string, ...args: readonly string[]): Promise<CliResult> {
-  const config = join(folder.path, 'sync.yaml');
+  const config = join(folder, 'sync.yaml');
   await writeFile(
     config,
     `api: { baseUrl: "${proxy.url}", clientId: local, clientSecret: "\${SECRET}", lookups: { requestsPerSecond: 1000 } }
@@ -53,7 +53,7 @@ connectors:
 ${connectors}`,
   );
   const env = { SECRET: cliSecret };
-  return callCli(['check', '--config', config, ...args], { cwd: folder.path, env });
+  return callCli(['check', '--config', config, ...args], { cwd: folder, env });
 }
 
 const entries = (all: readonly string[]): string => all.map((id) => `  ${id}: { id: ${id} }\n`).join('');

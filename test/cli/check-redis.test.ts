@@ -1,20 +1,14 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliConfigOptions,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig, type CliConfigOptions } from '../support/cli-config.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const password = 'redis-password-of-this-test';
 const scheduled = { schedules: { wiki: '{ every: 1h }' }, usesRedis: true };
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 
 beforeAll(async () => {
@@ -23,16 +17,14 @@ beforeAll(async () => {
 
 afterAll(() => service.close());
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
-
-afterEach(() => folder[Symbol.asyncDispose]());
 
 async function check(options: CliConfigOptions, redis: string, ...args: string[]): Promise<CliResult> {
   const config = await writeCliConfig(folder, service.url, options);
   const result = await callCli(['check', '--config', config, ...args], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret, REDIS: redis },
   });
   expect(result.stdout + result.stderr).not.toContain(password);
@@ -57,13 +49,13 @@ it('check looks at the Redis of the config; a warning changes no exit code', asy
   expect(jsonLines(await check(scheduled, redis.url, '--json'))).toMatchObject([{ ok: true }]);
 });
 
-it('check fails where a schedule needs a Redis that is not there', async () => {
+it('check fails if a schedule needs Redis and none answers', async () => {
   const { code, stdout } = await check(scheduled, await nowhere());
   expect(code).toBe(1);
   expect(stdout).toMatch(/^✗ redis: Redis at 127.0.0.1:\d+ does not answer: /m);
 });
 
-it('check passes where no schedule needs the Redis that is not there', async () => {
+it('check passes without Redis if no schedule needs it', async () => {
   const { code, stdout } = await check({ usesRedis: true }, await nowhere());
   expect(code).toBe(0);
   expect(stdout).toMatch(/^- redis: no schedule needs it, and rates are not shared without it: Redis at /m);

@@ -1,23 +1,19 @@
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { callCli, jsonLines, main, runCli, startScript } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-
-afterEach(async () => {
-  await folder[Symbol.asyncDispose]();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('the command line', () => {
   it('names every mistake of a config with its line, at once, and ends with 2', async () => {
-    const file = join(folder.path, 'bad.yaml');
+    const file = join(folder, 'bad.yaml');
     await writeFile(
       file,
       `api: { baseUrl: "ftp://example.com", clientId: a, clientSecret: b }
@@ -35,14 +31,14 @@ connectors:
     sink: main
 `,
     );
-    const { code, stderr, stdout } = await runCli(['sync', '--config', 'bad.yaml'], { cwd: folder.path });
+    const { code, stderr, stdout } = await runCli(['sync', '--config', 'bad.yaml'], { cwd: folder });
     expect(code).toBe(2);
     expect(stdout).toBe('');
     for (const line of [1, 7, 8, 9, 11]) expect(stderr).toContain(`bad.yaml:${line}: `);
   });
 
   it('says what to do where there is no config', async () => {
-    const result = await callCli(['status', '--json'], { cwd: folder.path });
+    const result = await callCli(['status', '--json'], { cwd: folder });
     expect(result.code).toBe(2);
     const [document] = jsonLines(result);
     expect(document).toMatchObject({
@@ -53,8 +49,8 @@ connectors:
 
   it('ends with 2 for an option that it does not know, and suggests the command that was meant', async () => {
     const [option, command] = await Promise.all([
-      callCli(['sync', '--fast', '--json'], { cwd: folder.path }),
-      callCli(['stats'], { cwd: folder.path }),
+      callCli(['sync', '--fast', '--json'], { cwd: folder }),
+      callCli(['stats'], { cwd: folder }),
     ]);
     expect(option.code).toBe(2);
     expect(jsonLines(option)).toMatchObject([{ error: { code: 'USAGE' } }]);
@@ -64,8 +60,8 @@ connectors:
 
   it('prints its version, and help with examples', async () => {
     const [version, help] = await Promise.all([
-      runCli(['--version'], { cwd: folder.path }),
-      callCli(['sync', '--help'], { cwd: folder.path }),
+      runCli(['--version'], { cwd: folder }),
+      callCli(['sync', '--help'], { cwd: folder }),
     ]);
     expect(version).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) as string });
     expect(help.code).toBe(0);
@@ -74,29 +70,29 @@ connectors:
 });
 
 describe('the environment', () => {
-  it('is told where .env cannot be read, and ends with 2', async () => {
-    await mkdir(join(folder.path, '.env'));
-    const { code, stderr } = await runCli(['status'], { cwd: folder.path });
+  it('ends with 2 if .env cannot be read', async () => {
+    await mkdir(join(folder, '.env'));
+    const { code, stderr } = await runCli(['status'], { cwd: folder });
     expect([code, stderr]).toEqual([2, expect.stringMatching(/^Error: \S+\.env cannot be read \(EISDIR/)]);
   });
 
   it('is warned about once where others can read .env, and not on standard output', async () => {
-    const file = join(folder.path, '.env');
+    const file = join(folder, '.env');
     await writeFile(file, 'A=b\n');
     await chmod(file, 0o640);
-    const open = await callCli(['config', 'schema', '--json'], { cwd: folder.path });
+    const open = await callCli(['config', 'schema', '--json'], { cwd: folder });
     expect(open.stderr.match(/can be read by others/g)).toHaveLength(1);
     expect(open.stderr).toContain('chmod 600 .env');
     expect(open.stdout).not.toContain('Warning');
     await chmod(file, 0o600);
-    const closed = await callCli(['config', 'schema', '--json'], { cwd: folder.path });
+    const closed = await callCli(['config', 'schema', '--json'], { cwd: folder });
     expect(closed.stderr).toBe('');
   });
 
   it.each(['sync', 'worker'])('of %s may hold only a LOG_LEVEL that there is', async (command) => {
-    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder.path });
+    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder });
     const result = await callCli([command], {
-      cwd: folder.path,
+      cwd: folder,
       env: { CONNECTOR_API_CLIENT_ID: 'a', CONNECTOR_API_CLIENT_SECRET: 'bbbb', LOG_LEVEL: 'loud' },
     });
     expect(result.code).toBe(2);
@@ -105,27 +101,27 @@ describe('the environment', () => {
 });
 
 it('serve --help names the variables for its credentials', async () => {
-  const { stdout } = await callCli(['serve', '--help'], { cwd: folder.path });
+  const { stdout } = await callCli(['serve', '--help'], { cwd: folder });
   expect(stdout).toContain('$CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET');
 });
 
 describe('init', () => {
   it('writes a config that can be used, readable by its owner only, and never overwrites one', async () => {
     const args = ['init', '--base-url', 'https://api.example.com', '--workspace', 'marketing'];
-    const first = await callCli(args, { cwd: folder.path });
+    const first = await callCli(args, { cwd: folder });
     expect(first.code).toBe(0);
     expect(first.stdout).toContain('CONNECTOR_API_CLIENT_SECRET');
-    const file = join(folder.path, 'config', 'connector-sync.yaml');
+    const file = join(folder, 'config', 'connector-sync.yaml');
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const written = await readFile(file, 'utf8');
 
-    const another = await callCli(['init'], { cwd: folder.path });
+    const another = await callCli(['init'], { cwd: folder });
     expect(another).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('already exists; not overwritten') as string,
     });
     expect(await readFile(file, 'utf8')).toBe(written);
-    const again = await callCli(args, { cwd: folder.path });
+    const again = await callCli(args, { cwd: folder });
     expect(again).toMatchObject({
       code: 0,
       stdout: expect.stringContaining('already exists with this content') as string,
@@ -135,11 +131,11 @@ describe('init', () => {
 
     // The credentials come from a .env here; what the environment says wins.
     await writeFile(
-      join(folder.path, '.env'),
+      join(folder, '.env'),
       'CONNECTOR_API_CLIENT_ID=from-file\nCONNECTOR_API_CLIENT_SECRET=secret-from-file\n',
     );
     const shown = await callCli(['config', 'show', '--json'], {
-      cwd: folder.path,
+      cwd: folder,
       env: { CONNECTOR_API_CLIENT_ID: 'from-environment' },
     });
     expect(shown.code).toBe(0);
@@ -153,28 +149,28 @@ describe('init', () => {
   });
 
   it('lets a sync of the API on this machine go faster than a hosted one allows', async () => {
-    await callCli(['init', '--base-url', 'http://127.0.0.1:8787'], { cwd: folder.path });
+    await callCli(['init', '--base-url', 'http://127.0.0.1:8787'], { cwd: folder });
     const env = { CONNECTOR_API_CLIENT_ID: 'local-client', CONNECTOR_API_CLIENT_SECRET: 'local-secret-1234' };
-    const [shown] = jsonLines(await callCli(['config', 'show', '--json'], { cwd: folder.path, env }));
+    const [shown] = jsonLines(await callCli(['config', 'show', '--json'], { cwd: folder, env }));
     const rateLimit = { requestsPerSecond: 500 };
     expect(shown).toMatchObject({ connectors: { newsletter: { rateLimit }, wiki: { rateLimit } } });
   });
 
   it('writes another file so that records land below the working folder, and names it in what comes next', async () => {
-    await mkdir(join(folder.path, 'deep'));
+    await mkdir(join(folder, 'deep'));
     for (const [file, path] of [
       ['my.yaml', './data/warehouse.db'],
       [join('deep', 'er', 'my own.yaml'), '../../data/warehouse.db'],
     ] as const) {
-      const result = await callCli(['init', '--config', file], { cwd: folder.path });
+      const result = await callCli(['init', '--config', file], { cwd: folder });
       expect(result.code).toBe(0);
-      expect(await readFile(join(folder.path, file), 'utf8')).toContain(`path: ${path} }`);
+      expect(await readFile(join(folder, file), 'utf8')).toContain(`path: ${path} }`);
       const named = file.includes(' ') ? `'${file}'` : file;
       for (const command of ['check', 'discover', 'sync']) {
         expect(result.stdout).toContain(`npx connector-sync ${command} --config ${named}\n`);
       }
     }
-    const standard = await callCli(['init'], { cwd: folder.path });
+    const standard = await callCli(['init'], { cwd: folder });
     expect(standard.stdout).toContain('npx connector-sync check\n');
   });
 
@@ -182,10 +178,10 @@ describe('init', () => {
     ['below a file', 'taken/my.yaml', 'is a file, expected a folder'],
     ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be created'],
   ])('says in words why it cannot write %s', async (_, file, why) => {
-    await writeFile(join(folder.path, 'taken'), '');
+    await writeFile(join(folder, 'taken'), '');
     const [init, demo] = await Promise.all([
-      callCli(['init', '--config', file], { cwd: folder.path }),
-      callCli(['demo', '--directory', dirname(file)], { cwd: folder.path }),
+      callCli(['init', '--config', file], { cwd: folder }),
+      callCli(['demo', '--directory', dirname(file)], { cwd: folder }),
     ]);
     for (const { code, stderr } of [init, demo]) {
       expect(code).toBe(2);
@@ -195,9 +191,9 @@ describe('init', () => {
   });
 
   it('plans a sync without a call and without a sink', async () => {
-    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder.path });
+    await callCli(['init', '--base-url', 'https://api.example.com'], { cwd: folder });
     const plan = await callCli(['sync', 'newsletter', '--dry-run', '--json', '--select', 'interests'], {
-      cwd: folder.path,
+      cwd: folder,
       env: { CONNECTOR_API_CLIENT_ID: 'a', CONNECTOR_API_CLIENT_SECRET: 'bbbb' },
     });
     expect(plan.code).toBe(0);
@@ -212,34 +208,34 @@ describe('init', () => {
         ],
       },
     ]);
-    expect(existsSync(join(folder.path, 'data'))).toBe(false);
+    expect(existsSync(join(folder, 'data'))).toBe(false);
   });
 });
 
 it.each([
   ['a folder', '{ type: sqlite, path: . }', 'was expected to be a regular file'],
   ['a file', '{ type: jsonl, directory: ./own.yaml }', 'is a file, expected a folder'],
-])('a sink whose place is %s is told when it is read', async (_, sink, why) => {
+])('a sink whose path is %s is reported when the config is read', async (_, sink, why) => {
   const text = `api: { baseUrl: "http://127.0.0.1:9", clientId: a, clientSecret: bbbb }
 sinks: { main: ${sink} }
 connectors: { wiki: { definition: workspace-notes, id: w, sink: main } }
 `;
-  await writeFile(join(folder.path, 'own.yaml'), text);
+  await writeFile(join(folder, 'own.yaml'), text);
   for (const command of ['status', 'runs']) {
-    const result = await callCli([command, '--config', 'own.yaml'], { cwd: folder.path });
+    const result = await callCli([command, '--config', 'own.yaml'], { cwd: folder });
     expect(result.code).toBe(2);
     expect(result.stderr).toContain(why);
   }
 });
 
 it('config schema prints a JSON Schema', async () => {
-  const schema = await callCli(['config', 'schema'], { cwd: folder.path });
+  const schema = await callCli(['config', 'schema'], { cwd: folder });
   expect(schema.code).toBe(0);
   expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['api', 'sinks'] });
 });
 
 it.skipIf(!existsSync('/dev/full'))('ends with 1 when its result could not be written', async () => {
-  const result = await startScript(['-e', fullOutput], folder.path).result;
+  const result = await startScript(['-e', fullOutput], folder).result;
   expect(result.code).toBe(1);
   expect(result.stderr).toContain('Standard output cannot be written');
 });

@@ -40,7 +40,7 @@ describe('a closed JSONL file', () => {
   it.each([
     ['is gone', (file: string) => rmSync(file), 'it is not there'],
     ['is too short', (file: string) => truncateSync(file, 10), 'it holds 10'],
-  ])('that %s is named by status, check and sync, which end with 1', async (_how, damage, found) => {
+  ])('that %s is reported by status, check and sync, which end with 1', async (_how, damage, found) => {
     const [file, other] = [fileOf('lists'), fileOf('campaigns')];
     const bytes = readFileSync(file).length;
     damage(file);

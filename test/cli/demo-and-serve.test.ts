@@ -1,22 +1,18 @@
 import { stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { freePort } from '../support/redis.ts';
 import { callCli, jsonLines, runCli, startCli } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-
-afterEach(async () => {
-  await folder[Symbol.asyncDispose]();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 it('demo fills a database over HTTP, answers questions from it, writes nothing the second time, and then what a day changed', async () => {
-  const first = await runCli(['demo', '--directory', 'd'], { cwd: folder.path });
+  const first = await runCli(['demo', '--directory', 'd'], { cwd: folder });
   expect(first.code).toBe(0);
   expect(first.stdout).toMatch(/^newsletter: ok in /m);
   expect(first.stdout).toMatch(/^wiki: ok in /m);
@@ -25,9 +21,9 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
   const afterRuns = first.stdout.slice(first.stdout.indexOf('records read in'));
   expect(afterRuns.split('\n').filter((line) => line.length > 80)).toEqual([]);
   expect(first.stdout).toContain('    npx connector-sync status --config d/connector-sync.yaml\n');
-  expect((await stat(join(folder.path, 'd', 'demo.db'))).size).toBeGreaterThan(100_000);
+  expect((await stat(join(folder, 'd', 'demo.db'))).size).toBeGreaterThan(100_000);
 
-  const second = await callCli(['demo', '--directory', 'd', '--json'], { cwd: folder.path });
+  const second = await callCli(['demo', '--directory', 'd', '--json'], { cwd: folder });
   expect(second.code).toBe(0);
   const summary = jsonLines(second).at(-1);
   expect(summary).toMatchObject({ kind: 'demo', written: 0 });
@@ -39,21 +35,21 @@ it('demo fills a database over HTTP, answers questions from it, writes nothing t
     named.flat().filter((name) => !/\p{L}{2}/u.test(name ?? '') || /^Untitled|-\w{4}-/.test(name ?? '')),
   ).toEqual([]);
 
-  const later = await runCli(['demo', '--directory', 'd', '--revision', '1'], { cwd: folder.path });
+  const later = await runCli(['demo', '--directory', 'd', '--revision', '1'], { cwd: folder });
   expect(later.code).toBe(0);
   expect(later.stdout).toMatch(/^\d+ rows written, \d+ marked as deleted, /m);
   expect(later.stdout).toMatch(/^The first run read [\d,]+ records in \d+ calls\. /m);
   expect(later.stdout).toContain('    npx connector-sync demo --directory d --revision 2\n');
 
   const status = await callCli(['status', '--config', join('d', 'connector-sync.yaml')], {
-    cwd: folder.path,
+    cwd: folder,
   });
   expect(status.stdout).toMatch(/^newsletter: last run ok/m);
 }, 90_000);
 
-it('serve announces where it is and with which credentials, and ends with 0 when it is told to', async () => {
+it('serve prints its address and credentials, and ends with 0 on SIGTERM', async () => {
   const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index', '--json'], {
-    cwd: folder.path,
+    cwd: folder,
   });
   await running.until('"url"');
   running.child.kill('SIGTERM');
@@ -71,7 +67,7 @@ it('serve announces where it is and with which credentials, and ends with 0 when
 
 it('serve never prints credentials that it was given', async () => {
   const running = startCli(['serve', '--port', '0', '--size', 'tiny', '--no-index'], {
-    cwd: folder.path,
+    cwd: folder,
     env: { CONNECTOR_SYNC_CLIENT_ID: 'me', CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user' },
   });
   await running.until('Ctrl-C stops it');
@@ -82,16 +78,16 @@ it('serve never prints credentials that it was given', async () => {
   expect(stdout + stderr).not.toContain('given-by-the-user');
 });
 
-it('serve shows the accounts as later days leave them, so that a sync finds what changed and what is gone', async () => {
+it('serve shows the accounts of later days, so that a sync finds changed and deleted records', async () => {
   const port = String(await freePort());
   const env = { CONNECTOR_SYNC_CLIENT_ID: 'me', CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user' };
-  await writeFile(join(folder.path, 'c.yaml'), configFor(port));
+  await writeFile(join(folder, 'c.yaml'), configFor(port));
   const reports = [];
   for (const revision of ['0', '1']) {
     const serve = ['serve', '--port', port, '--size', 'tiny', '--no-index', '--revision', revision];
-    const running = startCli(serve, { cwd: folder.path, env });
+    const running = startCli(serve, { cwd: folder, env });
     await running.until('Ctrl-C stops it');
-    const result = await callCli(['sync', '--config', 'c.yaml', '--full', '--json'], { cwd: folder.path });
+    const result = await callCli(['sync', '--config', 'c.yaml', '--full', '--json'], { cwd: folder });
     reports.push(jsonLines(result).at(-1)?.['report']);
     running.child.kill('SIGINT');
     expect(await running.result).toMatchObject({
@@ -111,7 +107,7 @@ it('serve shows the accounts as later days leave them, so that a sync finds what
 });
 
 it.each(['201', '-1', '1.5', '0x1', ''])('serve refuses %j as a revision', async (revision) => {
-  const result = await callCli(['serve', `--revision=${revision}`], { cwd: folder.path });
+  const result = await callCli(['serve', `--revision=${revision}`], { cwd: folder });
   expect(result.code).toBe(2);
   expect(result.stderr).toContain(
     `--revision: expected a whole number from 0 to 200, got ${JSON.stringify(revision)}.`,

@@ -3,25 +3,24 @@ import { once } from 'node:events';
 import { cpSync, readFileSync, symlinkSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { main } from '../support/run-cli.ts';
 
 const noteLoaded = new URL('../support/note-loaded-modules.mjs', import.meta.url).href;
 const starting = 'Starting a local API with sample data ...';
 
-let folder: CliFolder;
-beforeEach(async () => {
-  folder = await makeCliFolder();
+let folder: string;
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
-afterEach(() => folder[Symbol.asyncDispose]());
 
 it.each([[['demo']], [['demo', '--scheduled']]])(
   '%j says what it does before it loads what the local API and the worker need',
   async (args) => {
-    const list = join(folder.path, 'loaded.txt');
+    const list = join(folder, 'loaded.txt');
     const child = spawn(process.execPath, ['--import', noteLoaded, main, ...args], {
-      cwd: folder.path,
+      cwd: folder,
       env: { PATH: process.env['PATH'], LOADED_MODULES: list },
       stdio: ['ignore', 'ignore', 'pipe'],
     });
@@ -40,11 +39,11 @@ it.each([[['demo']], [['demo', '--scheduled']]])(
 
 it('npm run demo says that it builds, then what the demo does', async () => {
   for (const name of ['src', 'config', 'package.json']) {
-    cpSync(name, join(folder.path, name), { recursive: true });
+    cpSync(name, join(folder, name), { recursive: true });
   }
-  symlinkSync(resolve('node_modules'), join(folder.path, 'node_modules'));
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
   const child = spawn('npm', ['run', '--silent', 'demo'], {
-    cwd: folder.path,
+    cwd: folder,
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
   });

@@ -1,19 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { findRedis } from '../../src/cli/find-redis.ts';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
 import { findRedisServer } from '../support/ensure-redis-server.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, startCli } from '../support/run-cli.ts';
-
-let folder: CliFolder;
-
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-
-afterEach(() => folder[Symbol.asyncDispose]());
 
 /** What it says while nothing can be seen yet. */
 const steps = `Starting a local API with sample data ...
@@ -22,11 +14,12 @@ Starting the worker ...
 `;
 
 describe('demo --scheduled', () => {
-  it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async () => {
+  it('shows schedules firing and runs appearing, three times, and leaves nothing in Redis', async ({
+    folder,
+  }) => {
     await using redis = await startRedis({ password: 'redis-password-of-this-test' });
     const env = { REDIS_URL: redis.url };
-    const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env })
-      .result;
+    const result = await startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder, env }).result;
     expect(result).toMatchObject({ code: 0, stderr: steps });
     expect(result.stdout).not.toContain('redis-password-of-this-test');
     for (const name of ['newsletter', 'wiki']) {
@@ -44,14 +37,14 @@ describe('demo --scheduled', () => {
     const client = new Redis(redis.url);
     expect(await client.keys('*').finally(() => client.disconnect())).toEqual([]);
 
-    const runs = await callCli(['runs', '--config', 'd/connector-sync.yaml'], { cwd: folder.path, env });
+    const runs = await callCli(['runs', '--config', 'd/connector-sync.yaml'], { cwd: folder, env });
     expect(runs.stdout.match(/ ok /g)?.length).toBeGreaterThanOrEqual(6);
   }, 90_000);
 
-  it('ends in order and with 130 after Ctrl-C, and says what to do next', async () => {
+  it('ends in order and with 130 after Ctrl-C, and says what to do next', async ({ folder }) => {
     await using redis = await startRedis();
     const env = { REDIS_URL: redis.url };
-    const running = startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder.path, env });
+    const running = startCli(['demo', '--scheduled', '--directory', 'd'], { cwd: folder, env });
     await running.until('schedule fired');
     running.child.kill('SIGINT');
     const { code, stdout, stderr } = await running.result;
@@ -92,9 +85,9 @@ describe('a Redis for the demo', () => {
     expect(running).not.toContain(`redis-server 127.0.0.1:${port}`);
   });
 
-  it('is asked for in words where there is none', async () => {
+  it('is asked for in words where there is none', async ({ folder }) => {
     const localUrl = `redis://127.0.0.1:${await freePort()}`;
-    await expect(findRedis({ env: { PATH: folder.path }, prefix, localUrl })).rejects.toMatchObject({
+    await expect(findRedis({ env: { PATH: folder }, prefix, localUrl })).rejects.toMatchObject({
       code: 'USAGE',
       message: expect.stringContaining('docker run -p 6379:6379 redis') as string,
     });

@@ -50,7 +50,7 @@ describe('download', () => {
     expect(readdirSync(world.folder).filter((name) => name.endsWith('.part'))).toEqual([]);
   });
 
-  it('never replaces a file unless it is told to, and asks for nothing then', async () => {
+  it('never replaces a file without --force, and sends no call then', async () => {
     world.files.set('a1', file('new'));
     const place = join(world.folder, 'here.txt');
     writeFileSync(place, 'old');
@@ -71,7 +71,7 @@ describe('download', () => {
     expect(await download('a1', '--output', 'link.txt', '--force')).toMatchObject({ code: 2 });
   });
 
-  it('finds a file that somebody made while the bytes came in', async () => {
+  it('does not replace a file that was created during the download', async () => {
     const place = join(world.folder, 'here.txt');
     world.files.set(
       'a1',

@@ -1,35 +1,27 @@
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 
-let folder: CliFolder;
 let service: Service;
 let config: string;
 const env = { SECRET: cliSecret };
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder }) => {
   service = await startCliService();
   config = await writeCliConfig(folder, service.url);
 });
 
-afterEach(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => service.close());
 
-it('runs --follow tells of each run as it starts and ends, also before there is any sink, until it is stopped', async () => {
-  const following = startCli(['runs', '--follow', '--config', config], { cwd: folder.path, env });
+it('runs --follow tells of each run as it starts and ends, also before there is any sink, until it is stopped', async ({
+  folder,
+}) => {
+  const following = startCli(['runs', '--follow', '--config', config], { cwd: folder, env });
   await following.until('Waiting for runs');
   const sync = (connector: string): Promise<unknown> =>
-    callCli(['sync', connector, '--config', config], { cwd: folder.path, env });
+    callCli(['sync', connector, '--config', config], { cwd: folder, env });
   await sync('wiki');
   await following.until('wiki        ok in ');
   await sync('newsletter');
@@ -52,11 +44,12 @@ it('runs --follow tells of each run as it starts and ends, also before there is 
   expect(lines).toHaveLength(4);
 });
 
-it('runs --follow --json begins with the newest runs and then has a line for each change', async () => {
-  const sync = (): Promise<unknown> =>
-    callCli(['sync', 'wiki', '--config', config], { cwd: folder.path, env });
+it('runs --follow --json begins with the newest runs and then has a line for each change', async ({
+  folder,
+}) => {
+  const sync = (): Promise<unknown> => callCli(['sync', 'wiki', '--config', config], { cwd: folder, env });
   await sync();
-  const following = startCli(['runs', '--follow', '--json', '--config', config], { cwd: folder.path, env });
+  const following = startCli(['runs', '--follow', '--json', '--config', config], { cwd: folder, env });
   await following.until('"runs":[');
   await sync();
   await following.until('"change":"ended"');
@@ -70,9 +63,9 @@ it('runs --follow --json begins with the newest runs and then has a line for eac
   ]);
 });
 
-it('runs takes an id or --follow', async () => {
+it('runs takes an id or --follow', async ({ folder }) => {
   const { code, stderr } = await callCli(['runs', 'x', '--follow', '--config', config], {
-    cwd: folder.path,
+    cwd: folder,
     env,
   });
   expect(code).toBe(2);

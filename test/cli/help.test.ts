@@ -36,7 +36,7 @@ describe('--help of every command', () => {
 });
 
 describe('a help text that is too wide', () => {
-  it('goes on below its own column, and examples stay commands', () => {
+  it('continues below its own column, and examples stay commands', () => {
     const text = [
       'A paragraph whose first line is long enough',
       'to be filled anew with its second.',
@@ -57,7 +57,7 @@ describe('a help text that is too wide', () => {
     ]);
   });
 
-  it('is left as it is where it fits', () => {
+  it('is unchanged where it fits', () => {
     const text = 'One.\nTwo.\n  $ program   note\n';
     expect(wrapHelp(text, 40)).toBe(text);
   });

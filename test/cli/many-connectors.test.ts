@@ -1,13 +1,14 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { RunOutcome } from '../../src/sinks/run-report.ts';
 import { Bench, entityReport, identity, members, report, type SinkKind } from '../contracts/sink/fixture.ts';
-import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { cliSecret } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const env = { SECRET: cliSecret };
@@ -17,12 +18,12 @@ const ended = (index: number): RunOutcome =>
   index % 50 === 7 ? 'failed' : index % 100 === 9 ? 'degraded' : 'ok';
 const failing = names.filter((_, index) => ended(index) !== 'ok');
 
-let folder: CliFolder;
+let folder: string;
 let config: string;
 
-beforeAll(async () => {
-  folder = await makeCliFolder();
-  config = join(folder.path, 'sync.yaml');
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
+  config = join(folder, 'sync.yaml');
   await writeFile(
     config,
     `api: { baseUrl: "http://127.0.0.1:9", clientId: local, clientSecret: "\${SECRET}" }
@@ -56,10 +57,8 @@ ${names.map((name, index) => `  ${name}: { id: ${name}${index % 2 === 0 ? '' : '
   await bench.close();
 });
 
-afterAll(() => folder[Symbol.asyncDispose]());
-
 function cli(...args: readonly string[]): Promise<CliResult> {
-  return callCli([...args, '--config', config], { cwd: folder.path, env });
+  return callCli([...args, '--config', config], { cwd: folder, env });
 }
 
 async function listed(...args: readonly string[]): Promise<{

@@ -1,32 +1,24 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliOptions, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 
-beforeAll(async () => {
-  folder = await makeCliFolder();
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
   service = await startCliService();
   config = await writeCliConfig(folder, service.url);
 });
 
-afterAll(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterAll(() => service.close());
 
 describe('before the first sync', () => {
   it('status says that there is nothing, runs that there were none', async () => {
@@ -115,7 +107,7 @@ describe('live reads', () => {
   });
 
   it('names the API that is not there, and tells each wait on the way', async () => {
-    const file = join(folder.path, 'gone.yaml');
+    const file = join(folder, 'gone.yaml');
     const url = `http://127.0.0.1:${await freePort()}`;
     await writeFile(file, (await readFile(config, 'utf8')).replace(service.url, `${url}/prefix`));
     const result = await callCli(
@@ -178,7 +170,7 @@ describe('after a sync', () => {
   });
 
   it('status shows the newest quarantined records, inert, and where all of them are', async () => {
-    const database = join(folder.path, 'main.db');
+    const database = join(folder, 'main.db');
     quarantine(database, 'wiki', 5);
     const [status, asJson] = await Promise.all([cli(['status', 'wiki']), cli(['status', 'wiki', '--json'])]);
     expect(status.stdout).toContain(
@@ -194,7 +186,7 @@ describe('after a sync', () => {
   });
 
   it('check fails with 2 where the sink holds the connector under another identity', async () => {
-    const file = join(folder.path, 'other.yaml');
+    const file = join(folder, 'other.yaml');
     await writeFile(file, (await readFile(config, 'utf8')).replace('workspace: default', 'id: c-news'));
     const result = await callCli(['check', '--config', file], optionsWith({ SECRET: cliSecret }));
     expect(result.code).toBe(2);
@@ -213,7 +205,7 @@ function cli(
 }
 
 function optionsWith(env: Readonly<Record<string, string>>): CliOptions {
-  return { cwd: join(folder.path), env };
+  return { cwd: join(folder), env };
 }
 
 /** As a run leaves them: the last one is the newest. */

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
@@ -32,7 +32,7 @@ async function rows(target: string): Promise<readonly Record<string, unknown>[]>
 }
 
 describe.each(['sqlite', 'jsonl'] as const)('refetch into a %s sink', (sink) => {
-  it('writes nothing for a record that is stored as it is, one of a tree among them', async () => {
+  it('writes nothing for an unchanged record, also in a tree', async () => {
     await open(sink);
     const [member] = await rows('newsletter/list_members');
     const [report] = await rows('newsletter/reports');
@@ -88,7 +88,7 @@ describe.each(['sqlite', 'jsonl'] as const)('refetch into a %s sink', (sink) => 
     expect(report).toMatchObject({ report: { outcome: 'ok', entities: [{ counts: { inserted: 0 } }] } });
   });
 
-  it('leaves a record that is gone as it is, and ends with 3, unless deletes are allowed', async () => {
+  it('leaves the row of a deleted record unchanged, and ends with 3, unless deletes are allowed', async () => {
     await open(sink);
     const before = await rows('newsletter/lists');
     const key = `id=${String(before[0]?.['id'])}`;

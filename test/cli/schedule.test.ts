@@ -1,14 +1,9 @@
-import { readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
 
@@ -16,7 +11,7 @@ const password = 'redis-password-of-this-test';
 
 let service: Service;
 let redis: PrivateRedis;
-let folder: CliFolder;
+let folder: string;
 let config: string;
 let url: string;
 
@@ -26,10 +21,10 @@ beforeAll(async () => {
 
 afterAll(() => service.close());
 
-beforeEach(async () => {
+it.beforeEach(async ({ folder: made }) => {
   redis = await startRedis({ password });
   url = redis.url;
-  folder = await makeCliFolder();
+  folder = made;
   config = await writeCliConfig(folder, service.url, {
     usesRedis: true,
     schedules: {
@@ -39,14 +34,11 @@ beforeEach(async () => {
   });
 });
 
-afterEach(async () => {
-  await redis.stop();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => redis.stop());
 
 async function cli(...args: readonly string[]): Promise<CliResult> {
   const result = await callCli([...args, '--config', config], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret, REDIS: url },
   });
   expect(result.stdout + result.stderr).not.toContain(password);
@@ -99,7 +91,7 @@ describe('schedule list', () => {
     await cli('sync', 'newsletter', '--select', 'lists');
     await cli('schedule', 'run', 'newsletter');
     const worker = startCli(['worker', '--connectors', 'newsletter', '--config', config], {
-      cwd: folder.path,
+      cwd: folder,
       env: { SECRET: 'not-the-secret', REDIS: url },
     });
     await worker.until('"end":"failed"');
@@ -128,7 +120,7 @@ describe('schedule list', () => {
     const { stdout, stderr } = await cli('schedule', 'list');
     expect(stdout).toMatch(/^newsletter .+ not in Redis +never$/m);
     expect(stderr).toContain('Not in Redis yet: newsletter, wiki. A worker writes it there');
-    await expect(readFile(join(folder.path, 'main.db'))).rejects.toThrow('ENOENT');
+    await expect(readFile(join(folder, 'main.db'))).rejects.toThrow('ENOENT');
   });
 });
 
@@ -141,27 +133,24 @@ describe('schedule apply', () => {
     expect((await cli('schedule', 'apply')).stdout).toBe('unchanged: newsletter\nremoved: wiki\n');
   });
 
-  it('refuses a sink of another file, and takes it over when told to', async () => {
+  it('refuses a sink of another file, and takes it over with --take-over', async () => {
     await cli('schedule', 'apply');
-    const other = await makeCliFolder();
-    try {
-      const elsewhere = (await readFile(config, 'utf8')).replace('./main.db', join(other.path, 'main.db'));
-      await writeFile(config, elsewhere);
-      // A file of that name with another id, as a second machine would have it.
-      await cli('sync', 'wiki');
-      const refused = await cli('schedule', 'apply');
-      expect(refused.code).toBe(2);
-      expect(refused.stderr).toContain('schedule apply --take-over main');
-      const taken = await cli('schedule', 'apply', '--take-over', 'main');
-      expect([taken.code, taken.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
-    } finally {
-      await other[Symbol.asyncDispose]();
-    }
+    const other = join(folder, 'other');
+    await mkdir(other);
+    const elsewhere = (await readFile(config, 'utf8')).replace('./main.db', join(other, 'main.db'));
+    await writeFile(config, elsewhere);
+    // A file of that name with another id, as a second machine would have it.
+    await cli('sync', 'wiki');
+    const refused = await cli('schedule', 'apply');
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('schedule apply --take-over main');
+    const taken = await cli('schedule', 'apply', '--take-over', 'main');
+    expect([taken.code, taken.stdout]).toEqual([0, 'written: newsletter, wiki\n']);
   });
 
   it('leaves a sink alone whose files are on another machine, unless it is taken over', async () => {
     await cli('schedule', 'apply');
-    await rm(join(folder.path, 'main.db'));
+    await rm(join(folder, 'main.db'));
     const left = await cli('schedule', 'apply', '--json');
     expect(jsonLines(left)).toMatchObject([{ written: [], elsewhere: [{ sink: 'main' }] }]);
     expect((await cli('schedule', 'apply')).stderr).toContain('Skipped sink main: its files are on ');
@@ -172,7 +161,7 @@ describe('schedule apply', () => {
     expect(jsonLines(taken)).toMatchObject([{ written: ['newsletter', 'wiki'], elsewhere: [] }]);
   });
 
-  it('ends with 2 for a sink that there is not, with 1 without Redis', async () => {
+  it('ends with 2 for an unknown sink, and with 1 without Redis', async () => {
     const unknown = await cli('schedule', 'apply', '--take-over', 'lake');
     expect(unknown.code).toBe(2);
     expect(unknown.stderr).toContain('expected one of the sinks main, got "lake"');
@@ -211,7 +200,7 @@ describe('schedule pause and resume', () => {
     });
   });
 
-  it('holds without Redis, and says who has not been told', async () => {
+  it('holds without Redis, and reports that Redis does not answer', async () => {
     await cli('schedule', 'apply');
     await redisIsDown();
     const paused = await cli('schedule', 'pause', 'wiki', 'newsletter');
@@ -226,7 +215,7 @@ describe('schedule pause and resume', () => {
     expect(await listed()).toMatchObject({ wiki: { paused: null } });
   });
 
-  it('does not pause where nobody can know whether the sink is here', async () => {
+  it('does not pause if only Redis knows where the sink is, and does not answer', async () => {
     await redisIsDown();
     const { code, stderr } = await cli('schedule', 'pause', 'wiki');
     expect(code).toBe(2);
@@ -251,7 +240,7 @@ describe('schedule run', () => {
     const first = await cli('schedule', 'run', 'wiki');
     expect([first.code, first.stderr]).toEqual([0, '']);
     expect(first.stdout).toMatch(/^wiki: waiting for a worker to take it$/m);
-    await rm(join(folder.path, 'main.db'));
+    await rm(join(folder, 'main.db'));
     const again = await cli('schedule', 'run', 'wiki', 'newsletter', '--json');
     expect(jsonLines(again)).toEqual([
       { connector: 'wiki', isNew: false, state: 'waiting' },
@@ -259,7 +248,7 @@ describe('schedule run', () => {
     ]);
   });
 
-  it('ends with 2 where nobody has that sink, and with 1 without Redis', async () => {
+  it('ends with 2 if no machine has that sink, and with 1 without Redis', async () => {
     const nobody = await cli('schedule', 'run', 'wiki');
     expect(nobody.code).toBe(2);
     expect(nobody.stderr).toContain('No worker has ever used sink main');

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { declarationOf } from '../../src/cli/commands/schema.ts';
@@ -8,17 +9,17 @@ import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { cliSecret, makeCliFolder, writeCliConfig, type CliFolder } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const odd = 'red \u001b[31m\u202e';
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 let edit: ((record: JsonObject) => JsonObject) | null = null;
 
-beforeAll(async () => {
-  folder = await makeCliFolder();
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
   service = await serveSamples({
     port: 0,
     clientId: 'local',
@@ -36,10 +37,7 @@ beforeAll(async () => {
   config = await writeCliConfig(folder, service.url);
 });
 
-afterAll(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterAll(() => service.close());
 
 function drifting(account: SampleAccount): SampleAccount {
   return {
@@ -53,14 +51,14 @@ function drifting(account: SampleAccount): SampleAccount {
 }
 
 const cli = (args: readonly string[]): Promise<CliResult> =>
-  callCli(['--config', config, ...args], { cwd: folder.path, env: { SECRET: cliSecret } });
+  callCli(['--config', config, ...args], { cwd: folder, env: { SECRET: cliSecret } });
 
 describe('schema diff', () => {
   it('says that nothing was synced yet, and makes no sink', async () => {
     const result = await cli(['schema', 'diff']);
     expect(result.code).toBe(0);
     expect(result.stdout).toBe('newsletter: not synced yet (sink main)\nwiki: not synced yet (sink main)\n');
-    expect(existsSync(join(folder.path, 'main.db'))).toBe(false);
+    expect(existsSync(join(folder, 'main.db'))).toBe(false);
   });
 
   it('says that there is none', async () => {

@@ -1,36 +1,28 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 let elsewhere: string;
 
-beforeAll(async () => {
-  folder = await makeCliFolder();
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
   service = await startCliService();
   config = await writeCliConfig(folder, service.url);
   const text = readFileSync(config, 'utf8');
   const scopedTo = (workspace: string): string =>
     text.replace('clientId: local,', `clientId: local, scopedToWorkspace: ${workspace},`);
   writeFileSync(config, scopedTo('default'));
-  elsewhere = join(folder.path, 'elsewhere.yaml');
+  elsewhere = join(folder, 'elsewhere.yaml');
   writeFileSync(elsewhere, scopedTo('another'));
 });
-afterAll(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterAll(() => service.close());
 
 describe('with api.scopedToWorkspace', () => {
   it('a sync and everything around it works in that workspace', async () => {
@@ -85,7 +77,7 @@ describe('with api.scopedToWorkspace', () => {
 
 describe('without it', () => {
   it('workspaces are listed, with those that a scoped token was asked for', async () => {
-    const open = join(folder.path, 'open.yaml');
+    const open = join(folder, 'open.yaml');
     writeFileSync(open, readFileSync(config, 'utf8').replace('scopedToWorkspace: default,', ''));
     const [document] = jsonLines(await cliWith('', open, 'workspaces', 'list', '--json'));
     expect(document).toMatchObject({
@@ -102,5 +94,5 @@ function cli(...args: readonly string[]): Promise<CliResult> {
 
 function cliWith(stdin: string, file: string, ...args: readonly string[]): Promise<CliResult> {
   const env = { SECRET: cliSecret };
-  return callCli([...args, '--config', file], { cwd: folder.path, env, stdin });
+  return callCli([...args, '--config', file], { cwd: folder, env, stdin });
 }

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Reply } from '../support/hostile/exchange.ts';
 import { apiError, json, success } from '../support/hostile/replies.ts';
 import {
@@ -8,22 +9,21 @@ import {
   type HostileServer,
   type HostileServerOptions,
 } from '../support/hostile-server.ts';
-import { cliSecret, makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { cliSecret } from '../support/cli-config.ts';
 import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let server: HostileServer | null = null;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(async () => {
   await server?.[Symbol.asyncDispose]();
   server = null;
-  await folder[Symbol.asyncDispose]();
 });
 
-it('asks for the indexed store with everything that was said, and with a limit always', async () => {
+it('sends every given part of the query to the indexed store, and always a limit', async () => {
   await serve({ respond: () => success({ data: [], meta: { has_more: false, cursor: null, took_ms: 3 } }) });
   const flags = ['--filter', '{"gt":{"emails_sent":12345678901234567890}}', '--sort', 'send_time:desc,id'];
   await search(...flags, '--fields', 'id,settings.title', '--cursor', 'c1', '--json');
@@ -114,9 +114,9 @@ it.each<[string, Reply, number, string]>([
 it('refuses an entity that the service has no store for, before any call', async () => {
   await serve();
   const result = await callCli(
-    ['search', 'newsletter/tags', '--remote', '--config', join(folder.path, 'sync.yaml')],
+    ['search', 'newsletter/tags', '--remote', '--config', join(folder, 'sync.yaml')],
     {
-      cwd: folder.path,
+      cwd: folder,
       env: { SECRET: cliSecret },
     },
   );
@@ -128,7 +128,7 @@ it('refuses an entity that the service has no store for, before any call', async
 async function serve(options: HostileServerOptions = {}): Promise<void> {
   server = await startHostileServer(options);
   writeFileSync(
-    join(folder.path, 'sync.yaml'),
+    join(folder, 'sync.yaml'),
     `api: { baseUrl: "${server.baseUrl}", clientId: me, clientSecret: "\${SECRET}" }
 sinks: { main: { type: jsonl, directory: ./main } }
 connectors:
@@ -138,6 +138,6 @@ connectors:
 }
 
 function search(...flags: readonly string[]): Promise<CliResult> {
-  const args = ['search', 'newsletter/campaigns', '--remote', '--config', join(folder.path, 'sync.yaml')];
-  return callCli([...args, ...flags], { cwd: folder.path, env: { SECRET: cliSecret } });
+  const args = ['search', 'newsletter/campaigns', '--remote', '--config', join(folder, 'sync.yaml')];
+  return callCli([...args, ...flags], { cwd: folder, env: { SECRET: cliSecret } });
 }

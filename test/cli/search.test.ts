@@ -100,7 +100,7 @@ describe('search', () => {
     expect(jsonLines(fromInput)[0]?.['data']).toEqual(fromFile);
   });
 
-  it('finds what is committed while another process writes, and waits for nobody', async () => {
+  it('finds committed records while another process writes, without waiting', async () => {
     const before = await records('newsletter/campaigns', '--filter', sent);
     const db = new Database(database);
     db.exec(`BEGIN IMMEDIATE; UPDATE newsletter__campaigns SET status = 'archived'`);
@@ -112,7 +112,7 @@ describe('search', () => {
     }
   });
 
-  it('leaves the sink as it is', async () => {
+  it('leaves the sink unchanged', async () => {
     const state = (): unknown => {
       const db = new Database(database, { readonly: true });
       const tables = db.prepare('SELECT name, sql FROM sqlite_master ORDER BY name').all();

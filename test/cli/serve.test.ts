@@ -5,20 +5,17 @@ import { existsSync } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makeCliFolder, type CliFolder } from '../support/cli-config.ts';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { callCli, jsonLines, startCli } from '../support/run-cli.ts';
 
-let folder: CliFolder;
-beforeEach(async () => {
-  folder = await makeCliFolder();
-});
-afterEach(async () => {
-  await folder[Symbol.asyncDispose]();
+let folder: string;
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const tiny = ['serve', '--port', '0', '--size', 'tiny', '--no-index'];
-const data = (): string => join(folder.path, 'data', 'service');
+const data = (): string => join(folder, 'data', 'service');
 
 async function tokenStatus(url: unknown, clientId: unknown, clientSecret: unknown): Promise<number> {
   const response = await fetch(`${String(url)}/api/v1/account/applications/token`, {
@@ -32,7 +29,7 @@ async function tokenStatus(url: unknown, clientId: unknown, clientSecret: unknow
 
 it('makes what it needs for its owner alone, shows the secret that it made up, and next time takes it without showing it', async () => {
   const before = process.umask(0);
-  const first = startCli([...tiny, '--json'], { cwd: folder.path });
+  const first = startCli([...tiny, '--json'], { cwd: folder });
   process.umask(before);
   await first.until('"url"');
   const [said] = jsonLines({ ...first.output(), code: null });
@@ -50,14 +47,14 @@ it('makes what it needs for its owner alone, shows the secret that it made up, a
     expect([name, (await stat(join(data(), name))).mode & 0o077]).toEqual([name, 0]);
     expect((await readFile(join(data(), name))).includes(secret)).toBe(false);
   }
-  const beside = await callCli(tiny, { cwd: folder.path });
+  const beside = await callCli(tiny, { cwd: folder });
   expect(beside).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('Another process serves the data in') as string,
   });
   // Not waited for: whoever restarts a service does not either.
   first.child.kill('SIGTERM');
-  const second = startCli(tiny, { cwd: folder.path });
+  const second = startCli(tiny, { cwd: folder });
   expect((await first.result).code).toBe(0);
   await second.until('Ctrl-C stops it');
   const url = /http:\/\/127\.0\.0\.1:\d+/.exec(second.output().stdout)?.[0];
@@ -75,13 +72,13 @@ it('makes what it needs for its owner alone, shows the secret that it made up, a
 });
 
 it('takes credentials and key from the environment, and then makes up neither', async () => {
-  await callCli(['applications', 'create'], { cwd: folder.path });
+  await callCli(['applications', 'create'], { cwd: folder });
   const env = {
     CONNECTOR_SYNC_CLIENT_ID: 'me',
     CONNECTOR_SYNC_CLIENT_SECRET: 'given-by-the-user',
     CONNECTOR_SYNC_SERVICE_KEY: 'ab'.repeat(32),
   };
-  const running = startCli([...tiny, '--json', '--allow-host', 'sample-api'], { cwd: folder.path, env });
+  const running = startCli([...tiny, '--json', '--allow-host', 'sample-api'], { cwd: folder, env });
   await running.until('"url"');
   const [said] = jsonLines({ ...running.output(), code: null });
   expect(await tokenStatus(said?.['url'], 'me', 'given-by-the-user')).toBe(200);
@@ -97,28 +94,28 @@ it('takes credentials and key from the environment, and then makes up neither', 
 });
 
 it('refuses half of the credentials and a key that is none, without repeating it', async () => {
-  const half = await callCli(tiny, { cwd: folder.path, env: { CONNECTOR_SYNC_CLIENT_ID: 'me' } });
+  const half = await callCli(tiny, { cwd: folder, env: { CONNECTOR_SYNC_CLIENT_ID: 'me' } });
   expect(half).toMatchObject({ code: 2, stderr: expect.stringContaining('one is not set') as string });
-  const key = await callCli(tiny, { cwd: folder.path, env: { CONNECTOR_SYNC_SERVICE_KEY: 'tell-nobody' } });
+  const key = await callCli(tiny, { cwd: folder, env: { CONNECTOR_SYNC_SERVICE_KEY: 'tell-nobody' } });
   expect(key.code).toBe(2);
   expect(key.stderr).toContain('CONNECTOR_SYNC_SERVICE_KEY: expected a key of 32 bytes');
   expect(key.stdout + key.stderr).not.toContain('tell-nobody');
 });
 
-it('that finds its port taken leaves no application whose secret nobody has seen', async () => {
+it('creates no application if its port is taken', async () => {
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
   try {
     const port = String((taken.address() as AddressInfo).port);
     const args = ['serve', '--port', port, '--size', 'tiny', '--no-index'];
-    expect(await callCli(args, { cwd: folder.path })).toMatchObject({
+    expect(await callCli(args, { cwd: folder })).toMatchObject({
       code: 2,
       stderr: expect.stringContaining(`Port ${port} of 127.0.0.1 is in use`) as string,
     });
   } finally {
     taken.close();
   }
-  const list = await callCli(['applications', 'list', '--json'], { cwd: folder.path });
+  const list = await callCli(['applications', 'list', '--json'], { cwd: folder });
   expect(jsonLines(list)).toEqual([{ applications: [] }]);
 });
 
@@ -132,10 +129,10 @@ it.each([
   ['--rate-limit', '1e3', 'expected a whole number from 0 to 1000000'],
   ['--data', '', 'expected the path of a folder'],
 ])('refuses %s %j before anything is made', async (flag, value, message) => {
-  const refused = await callCli(['serve', '--port', '0', `${flag}=${value}`], { cwd: folder.path });
+  const refused = await callCli(['serve', '--port', '0', `${flag}=${value}`], { cwd: folder });
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain(`${flag}: ${message}`);
-  expect(await readdir(folder.path)).toEqual([]);
+  expect(await readdir(folder)).toEqual([]);
 });
 
 async function statusFor(url: unknown, host: string): Promise<number | undefined> {

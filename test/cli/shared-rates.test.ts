@@ -1,35 +1,27 @@
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort, startRedis } from '../support/redis.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
 
 const password = 'redis-password-of-this-test';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startCliService();
 });
 
-afterEach(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => service.close());
 
 async function sync(redis: string): Promise<CliResult> {
   const config = await writeCliConfig(folder, service.url, { usesRedis: true });
   return await callCli(['sync', 'wiki', '--select', 'users', '--config', config, '--json'], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret, REDIS: redis },
   });
 }
@@ -46,7 +38,7 @@ it('sync shares its rate through the Redis of the config', async () => {
   }
 });
 
-it('sync goes on by itself where that Redis is away, and says so once', async () => {
+it('sync continues with its own rate if that Redis does not answer, and reports it once', async () => {
   const { code, stderr } = await sync(`redis://:${password}@127.0.0.1:${await freePort()}`);
   expect(code).toBe(0);
   expect(stderr.match(/Rate limits are not shared with other processes/g)).toHaveLength(1);

@@ -1,19 +1,19 @@
 import { createServer, type AddressInfo } from 'node:net';
-import { expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { cliSecret, makeCliFolder, writeCliConfig } from '../support/cli-config.ts';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { startCli } from '../support/run-cli.ts';
 
 it(
   'says which attempt failed while the API is away, and when it answers again',
   { timeout: 60_000 },
-  async () => {
-    await using folder = await makeCliFolder();
+  async ({ folder }) => {
     const port = await freePort();
     const config = await writeCliConfig(folder, `http://127.0.0.1:${port}`);
     const running = startCli(['sync', 'newsletter', '--select', 'lists', '--config', config], {
-      cwd: folder.path,
+      cwd: folder,
       env: { SECRET: cliSecret },
     });
     await running.until('attempt 2 of 6');

@@ -4,15 +4,10 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, startScript, type CliResult, type RunningCli } from '../support/run-cli.ts';
 
 interface Gate extends AsyncDisposable {
@@ -25,13 +20,13 @@ interface Gate extends AsyncDisposable {
 // Several processes beside each other, on machines that have more to do.
 vi.setConfig({ testTimeout: 90_000 });
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let gate: Gate;
 let config: string;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startCliService();
   gate = await openGate(service.url);
   config = await writeCliConfig(folder, gate.url);
@@ -40,7 +35,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await gate[Symbol.asyncDispose]();
   await service.close();
-  await folder[Symbol.asyncDispose]();
 });
 
 it('resumes the connector in which it was interrupted, and reads the finished one no second time', async () => {
@@ -63,7 +57,7 @@ it('resumes the connector in which it was interrupted, and reads the finished on
 it('skips what it had finished only for the same flags, soon, and where it is not named alone', async () => {
   const both = ['newsletter ok', 'wiki ok'];
   const cutWiki = (more = ''): void => {
-    const db = new Database(join(folder.path, 'main.db'));
+    const db = new Database(join(folder, 'main.db'));
     db.exec(`UPDATE _sync_runs SET state = 'interrupted'${more}
       WHERE number = (SELECT max(number) FROM _sync_runs WHERE connector = 'wiki')`);
     db.close();
@@ -94,7 +88,7 @@ it('shares the work with another one at the same time: both end with 0, and each
   ]);
 });
 
-it('takes over what another one leaves unfinished, and stops waiting on Ctrl-C', async () => {
+it('takes over unfinished work of another command, and stops waiting on Ctrl-C', async () => {
   gate.hold('c-news');
   const one = start();
   await one.until('"kind":"run-started","connector":"newsletter"');
@@ -113,12 +107,12 @@ it('takes over what another one leaves unfinished, and stops waiting on Ctrl-C',
 function start(...args: string[]): RunningCli {
   const built = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
   const all = [built, 'sync', '--json', '--config', config, ...args];
-  return startScript(all, folder.path, { SECRET: cliSecret });
+  return startScript(all, folder, { SECRET: cliSecret });
 }
 
 function sync(...args: string[]): Promise<CliResult> {
   return callCli(['sync', '--json', '--config', config, ...args], {
-    cwd: folder.path,
+    cwd: folder,
     env: { SECRET: cliSecret },
   });
 }

@@ -1,32 +1,26 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { isConnectorId, isConnectorName } from '../../src/core/names.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { openSink } from '../../src/sinks/registry.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, jsonLines, runCli, startCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service | null = null;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 afterEach(async () => {
   await service?.close();
   service = null;
-  await folder[Symbol.asyncDispose]();
 });
 
 describe('sync', () => {
@@ -59,8 +53,8 @@ describe('sync', () => {
     expect(result.stderr).toMatch(/^newsletter: /m);
     expect(result.stderr).toMatch(/^wiki: /m);
     expect(result.stdout + result.stderr).not.toContain(wrong);
-    for (const name of await readdir(folder.path)) {
-      expect(await readFile(join(folder.path, name), 'latin1')).not.toContain(wrong);
+    for (const name of await readdir(folder)) {
+      expect(await readFile(join(folder, name), 'latin1')).not.toContain(wrong);
     }
   });
 
@@ -117,7 +111,7 @@ describe('sync', () => {
     const text = await readFile(file, 'utf8');
     await writeFile(file, text.replace('id: c-news', 'id: c-wiki'));
     const result = await callCli(['sync', 'newsletter', '--config', file], {
-      cwd: folder.path,
+      cwd: folder,
       env: { SECRET: cliSecret },
     });
     expect(result.code).toBe(2);
@@ -125,7 +119,7 @@ describe('sync', () => {
     expect(result.stderr).toContain('the config says email-marketing');
   });
 
-  it('makes as many calls as it is given for all connectors together, and goes on with the next sync', async () => {
+  it('makes as many calls as allowed for all connectors together, and the next sync resumes', async () => {
     const url = await withService();
     const first = await sync(url, ['--max-calls', '12', '--json']);
     expect(first.code).toBe(0);
@@ -142,20 +136,20 @@ describe('sync', () => {
     ]);
   });
 
-  it('says what a budget has left for the next run', async () => {
+  it('says what a budget leaves for the next run', async () => {
     const { code, stdout } = await sync(await withService(), ['newsletter', '--max-calls', '12']);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^newsletter: partial in /m);
     expect(stdout).toMatch(/^ {2}left for the next run: \w+ \(\d+ listings?\)/m);
   });
 
-  it('ends with 6 while a guard withholds deletes, says what to do, and passes them when told to', async () => {
+  it('ends with 6 while a guard withholds deletes, says what to do, and lets them pass with --allow-deletes', async () => {
     const url = await withService();
     const file = await writeCliConfig(folder, url, {
       more: 'guards: { maxDeleteShare: 0, minDeleteRows: 0 }\n',
     });
     const call = (...args: string[]): Promise<CliResult> =>
-      callCli([...args, '--config', file], { cwd: folder.path, env: { SECRET: cliSecret } });
+      callCli([...args, '--config', file], { cwd: folder, env: { SECRET: cliSecret } });
     expect((await call('sync', 'newsletter')).code).toBe(0);
     plantCampaign('zz-gone');
     const kept = await call('sync', 'newsletter', '--full');
@@ -188,10 +182,10 @@ describe('sync', () => {
     ]);
   });
 
-  it('ends with 5 while somebody else holds the connector, and says who', async () => {
+  it('ends with 5 while another process holds the connector, and names it', async () => {
     const url = await withService();
     await using sink = await openSink(
-      { type: 'sqlite', name: 'main', path: join(folder.path, 'main.db'), durability: 'normal' },
+      { type: 'sqlite', name: 'main', path: join(folder, 'main.db'), durability: 'normal' },
       { clock: systemClock },
     );
     await using lease = await sink.acquire(newsletterIdentity(url));
@@ -207,11 +201,11 @@ describe('sync', () => {
     ]);
   });
 
-  it('checkpoints on Ctrl-C, ends with 130, and goes on from there the next time', async () => {
+  it('checkpoints on Ctrl-C, ends with 130, and the next sync resumes there', async () => {
     const url = await withService({ latencyMs: 60 });
     const file = await writeCliConfig(folder, url);
     const args = ['sync', 'newsletter', '--config', file, '--json', '--select', 'list*'];
-    const options = { cwd: folder.path, env: { SECRET: cliSecret } };
+    const options = { cwd: folder, env: { SECRET: cliSecret } };
     const running = startCli(args, options);
     await running.until('"page-committed"');
     running.child.kill('SIGINT');
@@ -240,7 +234,7 @@ async function sync(
   call = callCli,
 ): Promise<CliResult> {
   const file = await writeCliConfig(folder, url);
-  return call(['sync', ...args, '--config', file], { cwd: folder.path, env: { SECRET: secret } });
+  return call(['sync', ...args, '--config', file], { cwd: folder, env: { SECRET: secret } });
 }
 
 function newsletterIdentity(baseUrl: string): Parameters<Awaited<ReturnType<typeof openSink>>['acquire']>[0] {
@@ -274,7 +268,7 @@ function entityIn(result: CliResult, name: string): unknown {
 
 /** A stored row that the service does not have: as if it had been deleted there since. */
 function plantCampaign(id: string): void {
-  const db = new Database(join(folder.path, 'main.db'));
+  const db = new Database(join(folder, 'main.db'));
   db.prepare(
     `INSERT INTO newsletter__campaigns (id, _first_seen_at, _changed_at, _run_id, _seq, _hash, _partition)
      SELECT ?, '2020', '2020', '', 1, 'x', id FROM _sync_partitions WHERE entity = 'campaigns'`,

@@ -67,7 +67,7 @@ describe('undelete', () => {
     });
   });
 
-  it('is refused for a run that there is not, and for one of another connector', async () => {
+  it('is refused for an unknown run, and for one of another connector', async () => {
     const run = await syncWithDeletes('sqlite');
     const unknown = await world.cli('undelete', 'newsletter', '--run', '20200101T000000000Z-00000000');
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('"') as string });

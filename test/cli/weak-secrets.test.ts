@@ -1,33 +1,25 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { callCli, type CliResult } from '../support/run-cli.ts';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 
-beforeAll(async () => {
-  folder = await makeCliFolder();
+it.beforeAll(async ({ fileFolder: made }) => {
+  folder = made;
   service = await startCliService();
   config = await writeCliConfig(folder, service.url);
 });
 
-afterAll(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterAll(() => service.close());
 
 function check(secret: string, file = config): Promise<CliResult> {
-  return callCli(['check', '--config', file], { cwd: folder.path, env: { SECRET: secret } });
+  return callCli(['check', '--config', file], { cwd: folder, env: { SECRET: secret } });
 }
 
 it.each(['wrong', 'secret', 'check', 'mine'])(
@@ -49,7 +41,7 @@ it('check says nothing of a secret that is long enough', async () => {
 });
 
 it('check names a wrong path of the base URL, and not the credentials', async () => {
-  const file = join(folder.path, 'wrong-path.yaml');
+  const file = join(folder, 'wrong-path.yaml');
   await writeFile(
     file,
     `api: { baseUrl: "${service.url}/wrong", clientId: local, clientSecret: "\${SECRET}" }
@@ -68,7 +60,7 @@ it.each(['mine', 'password', '1234567'])(
   async (secret) => {
     const env = { CONNECTOR_SYNC_CLIENT_ID: 'local', CONNECTOR_SYNC_CLIENT_SECRET: secret };
     const { code, stderr } = await callCli(['serve', '--port', '0', '--size', 'tiny'], {
-      cwd: folder.path,
+      cwd: folder,
       env,
     });
     expect([code, stderr]).toEqual([2, expect.stringContaining('expected at least 8 characters')]);

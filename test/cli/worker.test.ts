@@ -1,26 +1,21 @@
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import {
-  cliSecret,
-  makeCliFolder,
-  startCliService,
-  writeCliConfig,
-  type CliFolder,
-} from '../support/cli-config.ts';
+import { cliSecret, startCliService, writeCliConfig } from '../support/cli-config.ts';
 import { freePort, startRedis, type PrivateRedis } from '../support/redis.ts';
 import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 
 const password = 'redis-password-1';
 const token = 'the-token-of-the-board';
 
-let folder: CliFolder;
+let folder: string;
 let service: Service;
 let config: string;
 
-beforeEach(async () => {
-  folder = await makeCliFolder();
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startCliService();
   config = await writeCliConfig(folder, service.url, {
     usesRedis: true,
@@ -29,17 +24,14 @@ beforeEach(async () => {
   });
 });
 
-afterEach(async () => {
-  await service.close();
-  await folder[Symbol.asyncDispose]();
-});
+afterEach(() => service.close());
 
 function environment(redis: Pick<PrivateRedis, 'url'>): Readonly<Record<string, string>> {
   return { SECRET: cliSecret, REDIS: redis.url, TOKEN: token };
 }
 
 function startWorkerCli(redis: PrivateRedis, ...args: readonly string[]): RunningCli {
-  return startCli(['worker', '--config', config, ...args], { cwd: folder.path, env: environment(redis) });
+  return startCli(['worker', '--config', config, ...args], { cwd: folder, env: environment(redis) });
 }
 
 /** Every line of the log; throws for one that is none. */
@@ -92,7 +84,7 @@ describe('worker', () => {
     expect(line('ready for scheduled runs')).toMatchObject({
       version: expect.stringMatching(/^\d+\.\d+\.\d+$/) as string,
       connectors: ['newsletter', 'wiki'],
-      sinks: [`main (${join(folder.path, 'main.db')})`],
+      sinks: [`main (${join(folder, 'main.db')})`],
       http: url,
     });
     expect(line('run ended')).toMatchObject({
@@ -107,7 +99,7 @@ describe('worker', () => {
     expect(lines.at(-1)).toMatchObject({ msg: 'worker stopped' });
 
     const status = await callCli(['status', 'wiki', '--config', config, '--json'], {
-      cwd: folder.path,
+      cwd: folder,
       env: environment(redis),
     });
     expect(jsonLines(status)).toMatchObject([{ connectors: [{ status: { lastRun: { state: 'ok' } } }] }]);
@@ -118,7 +110,7 @@ describe('worker', () => {
     const running = startWorkerCli(redis, '--connectors', 'news*', '--concurrency', '1');
     await running.until('ready for scheduled runs');
     const asked = await callCli(['schedule', 'run', 'wiki', 'newsletter', '--config', config], {
-      cwd: folder.path,
+      cwd: folder,
       env: environment(redis),
     });
     expect(asked.code).toBe(0);
@@ -162,7 +154,7 @@ describe('a worker that cannot start', () => {
   ): Promise<CliResult> {
     const nowhere = { url: `redis://:${password}@127.0.0.1:${await freePort()}` };
     const result = await callCli(['worker', '--config', config, ...args], {
-      cwd: folder.path,
+      cwd: folder,
       env: { ...environment(nowhere), ...env },
     });
     expectNoSecrets(result);
@@ -170,7 +162,7 @@ describe('a worker that cannot start', () => {
   }
 
   it('says into its log why', async () => {
-    await writeFile(join(folder.path, '.env'), 'A=b\n', { mode: 0o644 });
+    await writeFile(join(folder, '.env'), 'A=b\n', { mode: 0o644 });
     const result = await refused([]);
     expect([result.code, result.stdout]).toEqual([1, '']);
     const lines = logLines(result);
@@ -205,19 +197,16 @@ describe('a worker that cannot start', () => {
     expect(result.stderr).not.toMatch(/"stack"|worker started|run ended/);
   });
 
-  it('because workers know another file by the name of its sink is told what to do', async () => {
+  it('because another file is registered under the name of its sink says what to do', async () => {
     await using redis = await startRedis({ password });
     const env = environment(redis);
-    await callCli(['schedule', 'apply', '--config', config], { cwd: folder.path, env });
-    const other = await makeCliFolder();
-    try {
-      const options = { usesRedis: true, schedules: { wiki: '{ every: 1h }' } };
-      const elsewhere = await writeCliConfig(other, service.url, options);
-      const result = await callCli(['worker', '--config', elsewhere], { cwd: other.path, env });
-      expect(result.code).toBe(2);
-      expect(logLines(result).at(-1)?.['msg']).toContain('schedule apply --take-over main');
-    } finally {
-      await other[Symbol.asyncDispose]();
-    }
+    await callCli(['schedule', 'apply', '--config', config], { cwd: folder, env });
+    const other = join(folder, 'other');
+    await mkdir(other);
+    const options = { usesRedis: true, schedules: { wiki: '{ every: 1h }' } };
+    const elsewhere = await writeCliConfig(other, service.url, options);
+    const result = await callCli(['worker', '--config', elsewhere], { cwd: other, env });
+    expect(result.code).toBe(2);
+    expect(logLines(result).at(-1)?.['msg']).toContain('schedule apply --take-over main');
   });
 });

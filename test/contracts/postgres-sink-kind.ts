@@ -4,11 +4,11 @@ import pg from 'pg';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
-import { readJson } from '../../src/sinks/ledger/json-text.ts';
+import { readJson } from '../../src/core/json-text.ts';
 import { readText } from '../../src/sinks/postgres/text.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
-import { byKey } from '../sinks/support/stored-record.ts';
+import { byKey } from '../support/sinks/stored-record.ts';
 import { sharedPostgres } from '../support/postgres.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
 
@@ -118,18 +118,13 @@ function cell(value: unknown): JsonValue {
 }
 
 const { builtins } = pg.types;
+const ownParsers: Readonly<Record<number, (text: string) => unknown>> = {
+  [builtins.INT8]: (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text)),
+  [builtins.TEXT]: readText,
+  [builtins.TIMESTAMPTZ]: (text) => new Date(text).toISOString(),
+  [builtins.JSON]: readJson,
+};
 
 function parserOf(oid: number): (text: string) => unknown {
-  switch (oid) {
-    case builtins.INT8:
-      return (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text));
-    case builtins.TEXT:
-      return readText;
-    case builtins.TIMESTAMPTZ:
-      return (text) => new Date(text).toISOString();
-    case builtins.JSON:
-      return readJson;
-    default:
-      return pg.types.getTypeParser(oid, 'text') as (text: string) => unknown;
-  }
+  return ownParsers[oid] ?? (pg.types.getTypeParser(oid, 'text') as (text: string) => unknown);
 }

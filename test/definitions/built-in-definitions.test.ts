@@ -3,7 +3,11 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition, Entity, Param } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
-import { emailMarketing, workspaceNotes, type SpecifiedEntity } from './specification.ts';
+import {
+  emailMarketing,
+  workspaceNotes,
+  type SpecifiedEntity,
+} from '../support/definitions/specification.ts';
 
 const definitions = loadDefinitions([builtInDefinitionsFolder]);
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkParams, convertParams, missingParams } from '../../src/definitions/check-params.ts';
-import { toFieldValue, toParamValue } from '../../src/definitions/convert-value.ts';
+import { convertValue } from '../../src/definitions/convert-value.ts';
 import type { Action } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 
@@ -54,13 +54,13 @@ describe('checking parameters', () => {
 
 describe('converting a value', () => {
   it("sends a segment's integer id as a text and stores it as an integer again", () => {
-    expect(toParamValue('string', 49_377)).toBe('49377');
-    expect(toFieldValue('integer', '49377')).toBe(49_377);
+    expect(convertValue('string', 49_377)).toBe('49377');
+    expect(convertValue('integer', '49377')).toBe(49_377);
   });
 
   it('loses no digit of an integer that a number cannot hold', () => {
-    expect(toParamValue('string', 9_007_199_254_740_993n)).toBe('9007199254740993');
-    expect(toFieldValue('integer', '9007199254740993')).toBe(9_007_199_254_740_993n);
+    expect(convertValue('string', 9_007_199_254_740_993n)).toBe('9007199254740993');
+    expect(convertValue('integer', '9007199254740993')).toBe(9_007_199_254_740_993n);
   });
 
   it.each([
@@ -77,7 +77,7 @@ describe('converting a value', () => {
     ['object', []],
     ['array', {}],
   ] as const)('has no %s for %j', (type, value) => {
-    expect(toParamValue(type, value)).toBeNull();
+    expect(convertValue(type, value)).toBeNull();
   });
 });
 

@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { definitionFile } from '../../src/definitions/definition-file.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
@@ -11,12 +11,9 @@ const fixture = readFileSync(new URL('../fixtures/definitions/issue-tracker.yaml
 const [, example = ''] = /```yaml\n(# An issue tracker[^]*?)```/.exec(document) ?? [];
 
 let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'documented-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
   mkdirSync(path.join(folder, 'my-definitions'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
 });
 
 describe('docs/adding-a-connector.md', () => {

@@ -1,17 +1,17 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('definitions');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('loading definitions', () => {
@@ -98,7 +98,7 @@ describe('loading definitions', () => {
     expect(hash(known)).toBe(before);
   });
 
-  it('lets nobody change what it has loaded', () => {
+  it('freezes what it has loaded', () => {
     const definition = loadDefinitions([fixtures]).get('issue-tracker');
     const entities = definition?.entities ?? new Map<string, unknown>();
     expect(() => Reflect.apply(Reflect.get(entities, 'clear'), entities, [])).toThrow(/must not be changed/);

@@ -1,16 +1,8 @@
 import { execFile } from 'node:child_process';
-import {
-  appendFileSync,
-  cpSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, cpSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import {
   builtInDefinitionsFolder,
   loadDefinitions,
@@ -38,29 +30,22 @@ describe('the definitions that a build has checked', () => {
     expect(definitions.length).toBeGreaterThanOrEqual(3);
   });
 
-  it('are refused by the build where anything is wrong with one', () => {
-    const folder = mkdtempSync(join(tmpdir(), 'prepared-'));
-    try {
-      writeFileSync(join(folder, 'broken.yaml'), 'name: broken\n');
-      expect(() => prepareDefinitions(folder)).toThrow('broken.yaml');
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+  it('are refused by the build where anything is wrong with one', ({ folder }) => {
+    writeFileSync(join(folder, 'broken.yaml'), 'name: broken\n');
+    expect(() => prepareDefinitions(folder)).toThrow('broken.yaml');
   });
 
   describe('in an installed program', () => {
     let folder: string;
 
-    beforeEach(() => {
-      folder = mkdtempSync(join(tmpdir(), 'prepared-'));
+    it.beforeEach(({ folder: made }) => {
+      folder = made;
       for (const name of ['dist', 'config/definitions', 'package.json']) {
         cpSync(name, join(folder, name), { recursive: true, filter: (path) => !/\.bench|\.test/.test(path) });
       }
       symlinkSync(resolve('node_modules'), join(folder, 'node_modules'));
       writeFileSync(join(folder, 'c.yaml'), config);
     });
-
-    afterEach(() => rmSync(folder, { recursive: true }));
 
     const status = (): Promise<{ code: number | null; output: string }> =>
       new Promise((done) => {

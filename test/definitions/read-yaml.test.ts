@@ -1,13 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { parseYaml, readYaml } from '../../src/definitions/read-yaml.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
-
-let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('yaml');
-});
 
 describe('reading YAML', () => {
   it('knows the line of every key and element, through anchors too', () => {
@@ -71,7 +66,7 @@ describe('reading YAML', () => {
     expect(yaml.line(['b', 39_999, 'x'])).toBe(1);
   });
 
-  it('says that a file is missing, too large or not in UTF-8', () => {
+  it('says that a file is missing, too large or not in UTF-8', ({ folder }) => {
     expect(readYaml(path.join(folder, 'none.yaml')).problems[0]?.message).toMatch(/cannot be read: ENOENT/);
     writeFileSync(path.join(folder, 'large.yaml'), `# ${'x'.repeat(16 * 1024 * 1024)}`);
     expect(readYaml(path.join(folder, 'large.yaml')).problems[0]?.message).toMatch(/at most 16777216 bytes/);

@@ -1,14 +1,14 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { ProblemsError } from '../../src/core/problems.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('reading');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const builtIn = [...loadDefinitions([builtInDefinitionsFolder]).values()].flatMap(({ entities }) => [
@@ -51,7 +51,7 @@ describe('the built-in definitions', () => {
     });
   });
 
-  it('believe that a record is gone only as far as its listing can be believed', () => {
+  it('count a record as deleted only as far as its listing is reliable', () => {
     expect(said(({ deletes }) => (deletes === 'sweep' ? null : deletes))).toEqual({
       list_members: 'confirm',
       email_activity: 'never',

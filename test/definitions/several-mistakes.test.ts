@@ -1,11 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { formatProblem } from '../../src/core/problems.ts';
 import { builtInDefinitionsFolder, findDefinitions } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const fixtures = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const tracker = readFileSync(path.join(fixtures, 'issue-tracker.yaml'), 'utf8');
@@ -15,12 +15,12 @@ const notes = readFileSync(path.join(builtInDefinitionsFolder, 'workspace-notes.
 const trackerData: unknown = JSON.parse(JSON.stringify(parseYaml('tracker', tracker).data));
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('mistakes');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('a definition with mistakes of several kinds', () => {
-  it('is told all of them, each with its line', () => {
+  it('reports all of them, each with its line', () => {
     const problems = problemsOf(tracker, [
       ['title: Issue tracker\n', ''],
       ['id: 3f2c8a5e-', 'id: '],
@@ -61,13 +61,13 @@ describe('a definition with mistakes of several kinds', () => {
     ['the type of a field', tracker, [['      id: integer', '      id: number_']], 'issues.fields.id'],
     ['the flag of a tree', notes, [['has_children: boolean', 'has_children: bool']], 'has_children'],
     ['where a tree begins', notes, [['param: block_id', 'param: [block_id]']], 'recursive.param'],
-  ])('is told nothing that rests on %s of a wrong type', (_, text, changes, expected) => {
+  ])('reports nothing that depends on %s of a wrong type', (_, text, changes, expected) => {
     const problems = problemsOf(text, changes);
     expect(problems).toHaveLength(1);
     expect(problems[0]).toMatch(new RegExp(`^:\\d+: entities\\.[a-z_.0-9]*${expected}: `));
   });
 
-  it.each([5, [5]])('is told nothing else, wherever a value has become %j', (wrong) => {
+  it.each([5, [5]])('reports nothing else, wherever a value is replaced by %j', (wrong) => {
     const spurious = placesIn(trackerData).flatMap((place) => {
       const found = problemsOf(JSON.stringify(withValue(trackerData, place, wrong)), []);
       const beside = found.filter((problem) => !` ${problem}`.includes(` ${place.join('.')}`));
@@ -76,19 +76,19 @@ describe('a definition with mistakes of several kinds', () => {
     expect(spurious).toEqual([]);
   });
 
-  it('is told one thing about a value of a wrong type', () => {
+  it('reports one problem of a value of a wrong type', () => {
     expect(problemsOf(tracker, [['contains: cursor is no longer valid', 'contains: []']])).toEqual([
       ':8: errors.0.contains: expected a string, got an array',
     ]);
   });
 
-  it('is told the short form of a type as it was written', () => {
+  it('reports the short form of a type as it was written', () => {
     expect(problemsOf(tracker, [['cursor: string', 'cursor: strin']])).toEqual([
       ':26: entities.projects.actions.list.params.cursor.type: expected one of string, integer, boolean, object, array, got "strin"; did you mean "string"?',
     ]);
   });
 
-  it('is told that its name is taken, too', () => {
+  it('also reports that its name is taken', () => {
     write(tracker.replace('title: Issue tracker\n', ''));
     const { problems } = findDefinitions([fixtures, folder]);
     expect(problems.map(({ path: place }) => place)).toEqual(['title', 'name']);

@@ -1,13 +1,13 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import {
   builtInDefinitionsFolder,
   findDefinitions,
   loadDefinitions,
 } from '../../src/definitions/load-definitions.ts';
 import { parseYaml } from '../../src/definitions/read-yaml.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const text = `
 name: shelves
@@ -40,8 +40,8 @@ entities:
 `;
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('store');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 describe('what a definition says about its store, its files and its credentials', () => {
@@ -81,7 +81,7 @@ describe('what a definition says about its store, its files and its credentials'
     expect(books?.filledFrom).toEqual(new Map([['facts', 'details']]));
   });
 
-  it('reads nothing anew because a field is filled from another', () => {
+  it('reads nothing again because a field is filled from another', () => {
     const hashes = [text, text.replace('    filledFrom: { facts: details }\n', '')].map((each) => {
       writeFileSync(path.join(folder, 'shelves.yaml'), each);
       return loadDefinitions([folder]).get('shelves')?.contentHash;
@@ -263,7 +263,7 @@ describe('ways to sign in are refused', () => {
 describe('mistakes of shape', () => {
   const data: unknown = JSON.parse(JSON.stringify(parseYaml('shelves', text).data));
 
-  it.each([5, [5]])('hide nothing and lead to nothing else, wherever a value has become %j', (wrong) => {
+  it.each([5, [5]])('hide no other problem and cause none, wherever a value is replaced by %j', (wrong) => {
     const spurious = placesIn(data).flatMap((place) => {
       const found = problemsOf(JSON.stringify(withValue(data, place, wrong)));
       const beside = found.filter((problem) => !` ${problem}`.includes(` ${place.join('.')}`));

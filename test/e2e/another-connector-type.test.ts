@@ -1,20 +1,18 @@
 import { fileURLToPath } from 'node:url';
-import { beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { entityNamed, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
-let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('type');
-});
 
-it('walks a connector type that nothing but a YAML file describes, with a generic cursor in both spellings', async () => {
+it('walks a connector type that nothing but a YAML file describes, with a generic cursor in both spellings', async ({
+  folder,
+}) => {
   const definition = loadDefinitions([folderOfDefinitions]).get('issue-tracker');
   if (definition === undefined) throw new Error('no definition issue-tracker');
   const projects = Array.from({ length: 70 }, (_, index): JsonObject => ({

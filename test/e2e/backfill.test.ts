@@ -1,16 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
 import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
@@ -43,17 +43,14 @@ const hiding = (account: SampleAccount): SampleAccount => ({
   },
 });
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'backfill-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startSampleService('small', { latencyMs: 10, wrap: hiding });
   isHiding = false;
   memberCalls = 0;
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 interface Ended {
   readonly code: number | null;
@@ -84,7 +81,7 @@ async function run(args: readonly string[], afterMs: number | null = null): Prom
 }
 
 describe.each(Object.entries(sampleSinks))('a backfill of twelve months into %s', (type, sink) => {
-  it(`killed again and again brings exactly what the syncs have missed, and leaves what they know as it is (seed ${seed})`, async () => {
+  it(`killed again and again brings exactly what the syncs have missed, and leaves their cursors unchanged (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     const { path: file, directory = '' } = { path: undefined, directory: undefined, ...sink.options(folder) };
     const place = file === undefined ? `directory: ${directory}` : `path: ${file}`;

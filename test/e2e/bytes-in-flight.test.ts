@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, onTestFinished } from 'vitest';
+import { it } from '../support/it.ts';
 import { SyncError } from '../../src/core/errors.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -16,13 +17,12 @@ import { seededRandom } from '../support/seeded-random.ts';
 import { StoppedError, stopAtStep } from '../support/stop-at-step.ts';
 import { chosenEntities, syncOnce, type SyncOnce } from '../support/sync-once.ts';
 import { startSeed } from '../support/trials.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('bytes');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const members = Array.from({ length: 600 }, (_, index): JsonObject => ({

@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { success } from '../support/hostile/replies.ts';
@@ -6,14 +7,13 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const notes = builtInDefinition('workspace-notes');
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('clock-behind');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 interface World {

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { builtInDefinition, startSampleService, storedByDefault } from '../support/sample-service.ts';
 import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
@@ -12,15 +12,12 @@ import { startSeed } from '../support/trials.ts';
 let service: Service;
 let folder: string;
 
-beforeAll(async () => {
+it.beforeAll(async ({ fileFolder: made }) => {
   service = await startSampleService('tiny');
-  folder = mkdtempSync(path.join(tmpdir(), 'every-step-'));
+  folder = made;
 });
 
-afterAll(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterAll(() => service.close());
 
 /** Another thirteenth of the steps every time; STRIDE=1 tries them all. */
 const stride = Number(process.env['STRIDE'] ?? 13);

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import { editAccount, type EditedAccount } from '../service/edited-account.ts';
-import { text } from '../service/served-api.ts';
+import { editAccount, type EditedAccount } from '../support/service/edited-account.ts';
+import { text } from '../support/service/served-api.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
@@ -60,7 +60,7 @@ describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
     expect(world.stored(members).size).toBe(280);
   }, 60_000);
 
-  it('goes on below the limit without being asked', async () => {
+  it('deletes below the limit without asking', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
     await world.sync();
@@ -72,7 +72,7 @@ describe.each(sinks)('when a third of a list is gone upstream (%s)', (sink) => {
 });
 
 describe.each(sinks)('when deletes come little by little (%s)', (sink) => {
-  it('counts those of 24 hours together, against the rows of before', async () => {
+  it('counts those of 24 hours together, against the rows before them', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
     await world.sync();
@@ -152,7 +152,7 @@ describe.each(sinks)('when an entity comes back empty (%s)', (sink) => {
     expect(world.stored(automations).size).toBe(0);
   }, 60_000);
 
-  it('is as it was when it comes back', async () => {
+  it('is unchanged when it comes back', async () => {
     const [world, account] = await openEdited(sink);
     await using _world = world;
     await world.sync();

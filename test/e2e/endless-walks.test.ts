@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/engine/prepare/change-span.ts';
 import type { FailureReport, RunReport } from '../../src/sinks/run-report.ts';
@@ -9,15 +10,14 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 /** A sync that goes on for longer is broken off: without a bound it would never end. */
 const mostCalls = 3_000;
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('endless');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const member = (index: number): JsonObject => ({

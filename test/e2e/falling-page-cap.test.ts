@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { timeMs } from '../../src/engine/prepare/change-span.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -8,12 +9,11 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('falling-cap');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 interface World {

@@ -122,7 +122,7 @@ describe.each(['sqlite', 'jsonl'] as const)('the files of records in a %s sink',
 });
 
 describe('fetching files', () => {
-  it('goes on where a budget of calls has ended a run', async () => {
+  it('resumes where a budget of calls has ended a run', async () => {
     const { files, sync, asked } = await open();
     for (let number = 1; number <= 6; number += 1) files.set(`a${number}`, file(`file ${number}`));
     const first = await sync({ concurrency: 1, run: { isFull: true, maxCalls: 5 } });
@@ -150,7 +150,7 @@ describe('fetching files', () => {
     expect(report).toMatchObject({ outcome: 'failed', error: { code: 'SINK_FAILED' } });
   });
 
-  it('ends with a long pause of the service, and goes on after it', async () => {
+  it('ends at a long pause of the service, and resumes after it', async () => {
     const { files, sync } = await open();
     let isBusy = true;
     files.set(
@@ -164,7 +164,7 @@ describe('fetching files', () => {
     expect(await sync()).toMatchObject({ outcome: 'ok', files: [{ stored: 1 }] });
   });
 
-  it('stops asking when nobody answers, and says what is left', async () => {
+  it('stops when the API does not answer, and says what remains', async () => {
     const { files, sync, asked } = await open();
     for (let number = 10; number < 40; number += 1) {
       files.set(`a${number}`, file('x', { reply: () => resetBeforeHeaders }));
@@ -205,7 +205,7 @@ describe('fetching files', () => {
     expect(report).toMatchObject({ outcome: 'degraded', files: [{ stored: 0, failed: 1, left: 1 }] });
   });
 
-  it('leaves a file alone that is larger than what is allowed, by its record or by its bytes', async () => {
+  it('skips a file that is larger than allowed, by its record or by its bytes', async () => {
     const { files, sync, stored, asked } = await open();
     files.set('small', file('small'));
     files.set('said', file('a'.repeat(100)));
@@ -217,7 +217,7 @@ describe('fetching files', () => {
     expect(Object.keys(stored())).toEqual([nameOf('small')]);
   });
 
-  it('never has more on their way than the connector may', async () => {
+  it('never has more in flight than the connector may', async () => {
     const { files, sync } = await open();
     let onTheWay = 0;
     let most = 0;
@@ -268,7 +268,7 @@ describe('fetching files', () => {
     expect(() => statSync(join(folder, 'elsewhere', nameOf('a1')))).toThrow('ENOENT');
   });
 
-  it('ends the run on a full disk, and goes on when there is space', async ({ skip }) => {
+  it('ends the run on a full disk, and resumes when there is space', async ({ skip }) => {
     const { files, sync, stored, directory } = await open();
     mkdirSync(directory);
     try {
@@ -293,7 +293,7 @@ describe('fetching files', () => {
     }
   });
 
-  it('knows what is wanted from the time before anybody asked for files', async () => {
+  it('fetches files of records that were stored before downloads were configured', async () => {
     const { files, sync, stored } = await open();
     files.set('a1', file('one'));
     expect(await sync({ files: null })).toMatchObject({ outcome: 'ok', files: [] });
@@ -301,7 +301,7 @@ describe('fetching files', () => {
     expect(Object.values(stored())).toEqual(['one']);
   });
 
-  it('takes bytes that are fewer or more than its record says for no file', async () => {
+  it('rejects a file with fewer or more bytes than its record says', async () => {
     const { files, sync } = await open();
     files.set('cut', file('all of it', { reply: () => text(200, 'all', { connection: 'close' }) }));
     files.set('long', file('short', { reply: () => text(200, 'longer than said') }));

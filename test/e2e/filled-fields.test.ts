@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -24,10 +22,9 @@ const likes = { recipient_likes: 1, unique_likes: 1, facebook_likes: 2 };
 const old = { id: 'old', emails_sent: 5, send_time: '2024-01-01T00:00:00+00:00', facebook_likes: likes };
 const other = { ...old, id: 'other' };
 
-it.each(['sqlite', 'jsonl'] as const)(
+it.for(['sqlite', 'jsonl'] as const)(
   'fills social_likes of a report in %s, and rewrites no row that was stored without it',
-  async (kind) => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'filled-'));
+  async (kind, { folder }) => {
     let served: readonly JsonObject[] = [old, other];
     await using server = await startHostileServer({
       connectors: [{ id: 'c1', name: 'One', definitionId: mailing.id }],
@@ -73,6 +70,5 @@ it.each(['sqlite', 'jsonl'] as const)(
       ['other', likes, likes],
       ['new', likes, likes],
     ]);
-    rmSync(folder, { recursive: true });
   },
 );

@@ -6,7 +6,7 @@ import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { listingOf } from '../../src/sample/listing.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { chosenEntities, entityNamed } from '../support/sync-once.ts';

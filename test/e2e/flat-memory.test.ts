@@ -3,16 +3,16 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { startSampleService } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const program = fileURLToPath(new URL('../../dist/main.js', import.meta.url));
 const reporter = new URL('../support/report-peak-memory.mjs', import.meta.url).href;
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('memory');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 /** Peak memory in MiB of the program while it reads one list of so many members. */

@@ -1,12 +1,12 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { ApiError } from '../../src/service/api-error.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { countBetween, mostInASecond, type Arrival } from '../jobs/budget/recording-server.ts';
+import { countBetween, mostInASecond, mostWithin, type Arrival } from '../support/jobs/recording-server.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { sampleSeed } from '../support/sample-service.ts';
 import { testCredentials } from '../support/sync-once.ts';
@@ -14,23 +14,24 @@ import {
   isRunFinished,
   isRunStarted,
   startWorkerProcess,
+  type LogLine,
   type WorkerProcess,
 } from '../support/worker-process.ts';
 
 const requestsPerSecond = 10;
-const retryAfterS = 2;
+const retryAfterS = 3;
+/** By then the calls have arrived that had left before, on a busy machine too. */
+const underWayMs = 1000;
 const names = ['wiki-a', 'wiki-b', 'wiki-c', 'wiki-d'];
 
-let folder: string;
 let redis: PrivateRedis;
 let service: Service;
 const arrivals: Arrival[] = [];
 let throttleAtMs = Number.POSITIVE_INFINITY;
-let throttledAtMs: number | null = null;
+let isThrottled = false;
 const workers: WorkerProcess[] = [];
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'four-workers-'));
+it.beforeEach(async ({ folder }) => {
   redis = await startRedis();
   service = await serveSamples({
     port: 0,
@@ -48,8 +49,8 @@ beforeEach(async () => {
           list: (entity, params) => {
             const at = performance.now();
             arrivals.push({ at, from: entity });
-            if (at < throttleAtMs || throttledAtMs !== null) return account.list(entity, params);
-            throttledAtMs = at;
+            if (at < throttleAtMs || isThrottled) return account.list(entity, params);
+            isThrottled = true;
             throw new ApiError(429, 'slow down', { headers: { 'retry-after': String(retryAfterS) } });
           },
         }),
@@ -78,10 +79,11 @@ afterEach(async () => {
   await Promise.all(workers.map(({ ended }) => ended));
   await service.close();
   await redis.stop();
-  rmSync(folder, { recursive: true, force: true });
 });
 
-it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async () => {
+it('keep its rate together, are all quiet when one is told to be, and slower for a while afterwards', async ({
+  folder,
+}) => {
   const world = {
     config: path.join(folder, 'config.yaml'),
     env: { TEST_SECRET: testCredentials.clientSecret, TEST_REDIS: redis.url },
@@ -94,23 +96,26 @@ it('keep its rate together, are all quiet when one is told to be, and slower for
   await Promise.all(
     names.map((name) => anyWorker((line) => isRunFinished(line) && line['connector'] === name)),
   );
-  const told = throttledAtMs ?? Number.NaN;
+  const throttled = await anyWorker(({ event }) => event === 'throttled');
+  const told = Date.parse(throttled.time) - performance.timeOrigin;
   const since = (from: number, to: number): number => countBetween(arrivals, told + from, told + to);
   const [quiet, slower] = [
-    since(200, retryAfterS * 1000 - 100),
+    since(underWayMs, retryAfterS * 1000 - 100),
     since(retryAfterS * 1000, retryAfterS * 1000 + 5000) / 5,
   ];
   console.log(
     `four workers at ${requestsPerSecond}/s: at most ${mostInASecond(arrivals)} in any second; after a 429 with Retry-After ${retryAfterS}: ` +
-      `${since(1, 200)} under way, ${quiet} during the pause, ${slower}/s for the 5 s behind it`,
+      `${since(1, underWayMs)} under way, ${quiet} during the pause, ${slower}/s for the 5 s behind it`,
   );
-  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(requestsPerSecond + 1);
+  // Where the machine is busy, calls that left in time arrive together: a second may hold two or three of the one before.
+  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(1.5 * requestsPerSecond);
+  expect(mostWithin(5_000, arrivals)).toBeLessThanOrEqual(5 * requestsPerSecond + 3);
   expect(quiet).toBe(0);
   expect(slower).toBeLessThanOrEqual(0.6 * requestsPerSecond);
   const outcomes = workers.flatMap(({ lines }) => lines.filter(isRunFinished).map(({ outcome }) => outcome));
   expect([...new Set(outcomes)]).toEqual(['ok']);
 }, 90_000);
 
-function anyWorker(matches: Parameters<WorkerProcess['until']>[0]): Promise<unknown> {
+function anyWorker(matches: Parameters<WorkerProcess['until']>[0]): Promise<LogLine> {
   return Promise.race(workers.map((worker) => worker.until(matches)));
 }

@@ -1,4 +1,5 @@
-import { beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Instant } from '../../src/core/clock.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
@@ -11,14 +12,13 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('freshness');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const lists = [{ id: 'list-0' }, { id: 'list-1' }];

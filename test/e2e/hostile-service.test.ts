@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import * as broken from '../support/hostile/broken-replies.ts';
@@ -24,13 +25,12 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 import { startSeed } from '../support/trials.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const notes = builtInDefinition('workspace-notes');
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('hostile');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 /** Limits that let a stall be noticed within the test. */
@@ -228,7 +228,7 @@ describe('a sync with many walks', () => {
     return { report, calls: server.calls.length };
   }
 
-  it('ends when nobody answers any more, instead of failing one walk after the other', async () => {
+  it('ends when the API stops responding, instead of failing one walk after the other', async () => {
     const { report, calls } = await syncLists(300, ['list_members', 'segments'], () =>
       apiError(503, 'unavailable'),
     );
@@ -236,7 +236,7 @@ describe('a sync with many walks', () => {
     expect(calls).toBeLessThan(300);
   });
 
-  it('goes on with all others when one of them fails', async () => {
+  it('continues all others when one of them fails', async () => {
     const { report } = await syncLists(60, ['list_members'], (call) =>
       call.params['list_id'] === 'list-30'
         ? apiError(404, 'no such list')
@@ -322,7 +322,7 @@ describe('a sync from a service with bent page tokens', () => {
     });
   });
 
-  it('begins again after an expired token, and gives up after three times', async () => {
+  it('restarts after an expired token, and gives up after three times', async () => {
     expect(await syncUsers({ kind: 'expired', fromCall: 2, times: 2 })).toMatchObject({
       report: { outcome: 'ok' },
       stored: 250,

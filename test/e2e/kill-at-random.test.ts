@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import {
   builtInDefinition,
@@ -22,12 +22,12 @@ const concurrency = 4;
 /** Of one walk: four received and not yet stored, one asked for. */
 const pagesInFlight = 5;
 
-let folder: string;
 let service: Service;
 let calls = 0;
+/** Calls of a whole sync that nobody kills, by connector: the same for every sink. */
+const undisturbed = new Map<string, number>();
 
 beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'kill-'));
   calls = 0;
   service = await startSampleService('small', {
     latencyMs: 3,
@@ -41,13 +41,12 @@ beforeEach(async () => {
   });
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
-  it(`loses nothing, doubles nothing, tears nothing and asks for little twice (${kills} kills, seed ${seed})`, async () => {
+  it(`loses, duplicates and tears nothing, and fetches little twice (${kills} kills, seed ${seed})`, async ({
+    folder,
+  }) => {
     const random = seededRandom(seed);
     const config = path.join(folder, 'config.yaml');
     const { path: file, directory } = { path: undefined, directory: undefined, ...sink.options(folder) };
@@ -65,7 +64,6 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
       ].join('\n'),
     );
     const phases = new Map<string, number>();
-    const undisturbed = new Map<string, number>();
     /** Calls and kills since the connector's work last began anew. */
     const chain = new Map<string, { calls: number; kills: number }>();
     const firstChain = new Map<string, { calls: number; kills: number }>();
@@ -96,14 +94,15 @@ describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again 
       so.calls += calls - before;
       if (!firstChain.has(connector)) firstChain.set(connector, so);
 
-      const beforeAnother = calls;
-      await killedSync(config, connector, ['--full'], null);
-      undisturbed.set(connector, calls - beforeAnother);
       const definition = builtInDefinition(connector);
       const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
         sink.rows(folder, connector, table),
       );
       expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });
+      if (undisturbed.has(connector)) continue;
+      const beforeAnother = calls;
+      await killedSync(config, connector, ['--full'], null);
+      undisturbed.set(connector, calls - beforeAnother);
     }
     if (file !== undefined) {
       const db = new Database(file, { readonly: true });

@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { instant } from '../../src/core/clock.ts';
 import type { OnRunEvent } from '../../src/core/events.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -10,14 +11,13 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const pauseMs = 90_000;
 const pause = throttled({ seconds: pauseMs / 1000 });
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('pause');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const lists = Array.from({ length: 8 }, (_, index): JsonObject => ({ id: `list-${index}` }));
@@ -65,7 +65,7 @@ const stored = (entity: string): number =>
 const listOf = ({ params }: HostileCall): unknown => params['list_id'];
 
 describe('a service that asks for a long pause', () => {
-  it('ends the run at once: what was read is stored, nothing has failed, and the next run goes on from there', async () => {
+  it('ends the run at once: what was read is stored, nothing has failed, and the next run resumes there', async () => {
     let isPaused = false;
     let memberCalls = 0;
     const respond = (call: HostileCall): Reply => {
@@ -97,7 +97,7 @@ describe('a service that asks for a long pause', () => {
     });
   });
 
-  it('leaves sealed what was sealed, though only one of many walks was told to wait', async () => {
+  it('keeps finished listings finished if one of many walks had to wait', async () => {
     let isPaused = true;
     let sealed = 0;
     let release = (): void => undefined;
@@ -126,7 +126,7 @@ describe('a service that asks for a long pause', () => {
     });
   });
 
-  it('denies no entity and ends no run as silent, however many walks were told to wait', async () => {
+  it('skips no entity and ends no run as silent, however many walks had to wait', async () => {
     await withService(
       (call) => (call.entity === 'lists' ? page(lists, call) : pause),
       async (run, calls) => {
@@ -148,7 +148,7 @@ describe('a service that asks for a long pause', () => {
   });
 
   it.each([1, 4])(
-    'reads the rest while one thing alone is always told to wait, %i walks at a time',
+    'reads the rest while one listing always has to wait, %i walks at a time',
     async (concurrency) => {
       const sealed = new Set<unknown>();
       const onEvent: OnRunEvent = (event) => {
@@ -173,7 +173,7 @@ describe('a service that asks for a long pause', () => {
     },
   );
 
-  it('begins afresh when a day of coming back brought nothing, so that the rest does not grow old with it', async () => {
+  it('starts from the beginning after a day of retries without progress, so that the rest stays fresh', async () => {
     await withService(
       (call) => {
         if (call.entity === 'lists') return page(lists.slice(0, 2), call);
@@ -192,7 +192,7 @@ describe('a service that asks for a long pause', () => {
     );
   });
 
-  it('finds a failure that came first, or comes from storing what was read, to be the greater news', async () => {
+  it('reports an earlier failure, or one of storing, rather than the pause', async () => {
     const respond = (call: HostileCall): Reply => {
       if (call.entity === 'lists') return page(lists.slice(0, 1), call);
       return call.params['offset'] === 0 ? page(members, call, 100) : pause;
@@ -229,7 +229,7 @@ describe('a service that asks for a long pause', () => {
     });
   });
 
-  it('keeps a run from beginning when it answers so before it', async () => {
+  it('keeps a run from starting when it answers so before the run', async () => {
     await using server = await startHostileServer({ respondGet: () => pause });
     const attempt = syncOnce({
       baseUrl: server.baseUrl,

@@ -1,7 +1,8 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonValue } from '../../src/core/json.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { RunOptions } from '../../src/engine/run-options.ts';
@@ -13,7 +14,6 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { allEntities, identityFor } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const folderOfDefinitions = fileURLToPath(new URL('../fixtures/definitions', import.meta.url));
 const trials = repeats('TRIALS', { share: 3, full: 40 });
@@ -21,8 +21,8 @@ const firstSeed = startSeed();
 const hourMs = 3_600_000;
 
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('moving');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 function movingDefinition() {

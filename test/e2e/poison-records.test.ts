@@ -1,18 +1,18 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { successText } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, syncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('poison');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 /** Records as text: some of them cannot be written down in any other way. */

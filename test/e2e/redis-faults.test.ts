@@ -34,7 +34,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it('goes on by itself after Redis was killed three times', async () => {
+it('resumes by itself after Redis was killed three times', async () => {
   for (let kill = 1; kill <= 3; kill += 1) {
     await world.redis.kill();
     await world.redis.restart();
@@ -43,7 +43,7 @@ it('goes on by itself after Redis was killed three times', async () => {
   await expectAllWell();
 }, 60_000);
 
-it(`goes on by itself after an outage of ${outageMs} ms`, async () => {
+it(`resumes by itself after an outage of ${outageMs} ms`, async () => {
   await world.redis.kill();
   await forAsLongAs(outageMs);
   await world.redis.restart();
@@ -54,7 +54,7 @@ it(`goes on by itself after an outage of ${outageMs} ms`, async () => {
   await expectAllWell();
 }, 120_000);
 
-it('puts its schedules back when Redis has lost everything in the middle of a run', async () => {
+it('restores its schedules when Redis has lost everything in the middle of a run', async () => {
   for (let trial = 1; trial <= 3; trial += 1) {
     await worker.until(isRunStarted, worker.lines.length);
     await ask((redis) => redis.flushall());
@@ -63,7 +63,7 @@ it('puts its schedules back when Redis has lost everything in the middle of a ru
   await expectAllWell();
 }, 60_000);
 
-it('rests while Redis is out of memory, says so in few words, and goes on when there is room', async () => {
+it('pauses while Redis is out of memory, logs that briefly, and resumes when there is room', async () => {
   await ask((redis) => redis.config('SET', 'maxmemory', '1mb'));
   await worker.until(
     ({ msg, kind, code }) => msg.includes('OOM') || kind === 'OOM' || code === 'OOM',
@@ -81,7 +81,7 @@ it('rests while Redis is out of memory, says so in few words, and goes on when t
   await expectAllWell();
 }, 90_000);
 
-it('ends within its grace time while Redis is away, with 0', async () => {
+it('ends with 0 within its grace time while Redis does not answer', async () => {
   await world.redis.kill();
   const asked = Date.now();
   worker.child.kill('SIGTERM');

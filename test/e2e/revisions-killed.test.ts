@@ -4,7 +4,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
-import { text } from '../service/served-api.ts';
+import { text } from '../support/service/served-api.ts';
 import type { Row } from '../support/expected-rows.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';

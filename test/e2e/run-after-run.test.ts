@@ -1,6 +1,7 @@
 import { readdirSync, unlinkSync } from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
@@ -11,13 +12,12 @@ import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce, type SyncOnce } from '../support/sync-once.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const mailing = builtInDefinition('email-marketing');
 const hourMs = 60 * 60 * 1000;
 let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('runs');
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 const page = (rows: readonly JsonObject[], call: HostileCall, cap = 1000): Reply => {
@@ -69,7 +69,7 @@ const stored = (entity: string): number =>
   sampleSinks.sqlite.rows(folder, mailing.name, entityNamed(mailing, entity).table).size;
 
 describe('the run after a run that did not end well', () => {
-  it('does not stay with a partition that is gone: the one after it reads everything again', async () => {
+  it('does not stay with a deleted partition: the one after it reads everything again', async () => {
     const known = lists(3);
     const stop = new AbortController();
     const clock = instantClock();
@@ -93,7 +93,7 @@ describe('the run after a run that did not end well', () => {
     });
   });
 
-  it('begins anew when children are to be read in another way', async () => {
+  it('starts from the beginning when children are to be read in another way', async () => {
     const stop = new AbortController();
     const asked = new Set<unknown>();
     const respond = (call: HostileCall): Reply => {

@@ -1,8 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
@@ -28,16 +27,13 @@ let service: Service;
 /** Entity -> what the service does to each of its records from now on. */
 const edits = new Map<string, (record: JsonObject, index: number) => JsonObject>();
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'drift-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   edits.clear();
   service = await startSampleService('tiny', { wrap: edited });
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 function edited(account: SampleAccount): SampleAccount {
   return {
@@ -162,7 +158,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
     expect((await sync(type, 'fail')).outcome).toBe('ok');
   });
 
-  it('is told by quarantine and fail that a declared field came as something else, too', async () => {
+  it('is also reported by quarantine and fail for a declared field of another type', async () => {
     await sync(type, 'fail');
     edits.set('automations', (record) => ({ ...record, emails_sent: 'many' }));
     expect((await sync(type, 'fail')).failures).toMatchObject([{ code: 'SCHEMA_CHANGED' }]);

@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { HostileCall, Reply } from '../support/hostile/exchange.ts';
 import { held, success, throttled } from '../support/hostile/replies.ts';
 import { startHostileServer, type HostileServer } from '../support/hostile-server.ts';
@@ -22,28 +22,36 @@ afterEach(async () => {
   for (const close of opened.splice(0).toReversed()) await close();
 });
 
-it.each<[string, (call: HostileCall) => Reply]>([
+it.for<[string, (call: HostileCall) => Reply]>([
   ['never answers', () => held(new Promise(() => undefined), success([]))],
   ['answers drop by drop', () => drip],
-])('gives fast connectors their connections while the service of four others %s', async (_how, slowly) => {
-  const slow = names('slow', 4);
-  const fast = names('fast', 10);
-  const { worker, server } = await startWorker({ one: slow, two: fast }, ({ connectorId, ...call }) =>
-    connectorId.startsWith('slow') ? slowly({ connectorId, ...call }) : success([]),
-  );
-  await Promise.all(fast.map((name) => worker.until(endOf(name))));
-  // They are as busy as they were: two runs of the sink at a time.
-  const busy = new Set(
-    server.calls.map(({ connectorId }) => connectorId).filter((id) => id.startsWith('slow')),
-  );
-  expect(busy.size).toBe(2);
-  expect(slow.some((name) => worker.lines.some(endOf(name)))).toBe(false);
-});
+])(
+  'gives fast connectors their connections while the service of four others %s',
+  async ([, slowly], { folder }) => {
+    const slow = names('slow', 4);
+    const fast = names('fast', 10);
+    const { worker, server } = await startWorker(
+      folder,
+      { one: slow, two: fast },
+      ({ connectorId, ...call }) =>
+        connectorId.startsWith('slow') ? slowly({ connectorId, ...call }) : success([]),
+    );
+    await Promise.all(fast.map((name) => worker.until(endOf(name))));
+    // They are as busy as they were: two runs of the sink at a time.
+    const busy = new Set(
+      server.calls.map(({ connectorId }) => connectorId).filter((id) => id.startsWith('slow')),
+    );
+    expect(busy.size).toBe(2);
+    expect(slow.some((name) => worker.lines.some(endOf(name)))).toBe(false);
+  },
+);
 
-it('lets the other connectors of a sink run while two are throttled, and uses up no attempt', async () => {
+it('lets the other connectors of a sink run while two are throttled, and uses up no attempt', async ({
+  folder,
+}) => {
   const slow = names('slow', 2);
   const fast = names('fast', 4);
-  const { worker, server } = await startWorker({ one: [...slow, ...fast] }, ({ connectorId }) =>
+  const { worker, server } = await startWorker(folder, { one: [...slow, ...fast] }, ({ connectorId }) =>
     connectorId.startsWith('slow') ? throttled({ seconds: 20 }) : success([]),
   );
   await Promise.all(fast.map((name) => worker.until(endOf(name))));
@@ -67,11 +75,10 @@ const endOf =
 
 /** A worker process that makes two runs of each sink at a time, each as soon as it can. */
 async function startWorker(
+  folder: string,
   connectorsBySink: Readonly<Record<string, readonly string[]>>,
   respond: (call: HostileCall) => Reply,
 ): Promise<{ worker: WorkerProcess; server: HostileServer; redis: PrivateRedis }> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'slow-'));
-  opened.push(() => rmSync(folder, { recursive: true, force: true }));
   const redis = await startRedis();
   opened.push(() => redis.stop());
   const connectors = Object.entries(connectorsBySink).flatMap(([sink, ids]) =>

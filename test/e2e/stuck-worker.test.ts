@@ -17,9 +17,9 @@ beforeEach(async () => {
   world = await openScheduledWorld({
     // Slow enough to be in the middle of a run, and one run at a time.
     connectors: [
-      { name: 'news', definition: 'email-marketing', size: 'small', schedule: '{ cron: "* * * * * *" }' },
+      { name: 'news', definition: 'email-marketing', size: 'tiny', schedule: '{ cron: "* * * * * *" }' },
     ],
-    latencyMs: 60,
+    latencyMs: 200,
     concurrency: 2,
   });
 });
@@ -36,7 +36,7 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
-it('is not overtaken while it hangs, and leaves its run to another one when it turns again', async () => {
+it('is not overtaken while it hangs, and leaves its run to another worker when it continues', async () => {
   const stuck = startWorker();
   const { run } = await stuck.until(isRunStarted);
   stuck.child.kill('SIGSTOP');

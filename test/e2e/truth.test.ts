@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
@@ -21,15 +20,12 @@ import { allEntities, syncOnce } from '../support/sync-once.ts';
 let folder: string;
 let service: Service;
 
-beforeEach(async () => {
-  folder = mkdtempSync(path.join(tmpdir(), 'truth-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startSampleService('small');
 });
 
-afterEach(async () => {
-  await service.close();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 const sinks = {
   sqlite: {

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { redisContents } from '../support/redis-contents.ts';
 import { openScheduledWorld, redisPassword, type ScheduledWorld } from '../support/scheduled-world.ts';
 import { testCredentials } from '../support/sync-once.ts';
@@ -40,7 +40,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it('tells Prometheus about a run while it goes on, in text that another program reads', async () => {
+it('reports an active run to Prometheus, in text that another parser reads', async () => {
   await worker.until((line) => isRunStarted(line) && line['connector'] === 'news');
   const during = await scrape();
   expect(seriesIn(during).get('connector_sync_running_runs{connector="news"}')).toBe(1);
@@ -56,7 +56,7 @@ it('tells Prometheus about a run while it goes on, in text that another program 
   expect(inserted).toBeGreaterThan(40_000);
 });
 
-it('shows no secret to whoever looks: not in Redis, logs, files, pages or the list of processes', async () => {
+it('shows no secret in Redis, logs, files, pages or the list of processes', async () => {
   for (const name of ['news', 'wiki']) {
     await worker.until((line) => isRunFinished(line) && line['connector'] === name);
   }

@@ -26,7 +26,7 @@ beforeEach(async () => {
 
 afterEach(() => world[Symbol.asyncDispose]());
 
-it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker goes on (${trials} trials, seed ${seed})`, async () => {
+it(`ends within 5 s of SIGTERM with 0, uses no attempt, and the next worker resumes (${trials} trials, seed ${seed})`, async () => {
   const random = seededRandom(seed);
   const redis = new Redis(world.redis.url, { maxRetriesPerRequest: null });
   let queue: Queue | null = null;

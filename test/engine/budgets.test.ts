@@ -1,7 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { systemClock, type Clock } from '../../src/core/clock.ts';
 import type { RunEvent } from '../../src/core/events.ts';
 import type { Service } from '../../src/service/start-service.ts';
@@ -16,14 +14,11 @@ const { sqlite } = sampleSinks;
 
 let folder: string;
 let service: Service;
-beforeEach(async () => {
-  folder = await mkdtemp(path.join(tmpdir(), 'connector-sync-budget-'));
+it.beforeEach(async ({ folder: made }) => {
+  folder = made;
   service = await startSampleService('tiny');
 });
-afterEach(async () => {
-  await service.close();
-  await rm(folder, { recursive: true, force: true });
-});
+afterEach(() => service.close());
 
 function sync(more: Partial<SyncOnce>): Promise<RunReport> {
   return syncOnce({
@@ -41,7 +36,7 @@ function stored(): object {
 }
 
 describe('a run with a limit of calls', () => {
-  it('makes exactly so many, stores what they brought, and says what is left; the next runs go on to the end', async () => {
+  it('makes exactly so many, stores what they brought, and says what remains; the next runs resume until the end', async () => {
     const reports: RunReport[] = [];
     for (let run = 0; run < 200 && reports.at(-1)?.outcome !== 'ok'; run += 1) {
       reports.push(await sync({ run: { maxCalls: 10 }, concurrency: 3 }));
@@ -78,7 +73,7 @@ describe('a run with a limit of calls', () => {
 });
 
 describe('a run with a limit of time', () => {
-  it('ends when it is over, keeps what is stored, and is gone on with', async () => {
+  it('ends when it is over, keeps what is stored, and the next run resumes it', async () => {
     const time = manualClock();
     let lists = 0;
     const wrapSource = (source: Source): Source => ({

@@ -21,7 +21,7 @@ function stoppedClock(nowMs: number) {
   return { clock, sleeps, open, wakeAll: () => open.forEach((wake) => wake()) };
 }
 
-it('tells once that the time is over, counted from when it began', async () => {
+it('reports once that the time is over, counted from its start', async () => {
   const { clock, sleeps, wakeAll } = stoppedClock(10_000);
   const told: string[] = [];
   using _watch = watchTime(60_000, 4_000, { clock, onSpent: ({ code }) => told.push(code) });
@@ -31,7 +31,7 @@ it('tells once that the time is over, counted from when it began', async () => {
   expect(told).toEqual(['BUDGET_SPENT']);
 });
 
-it('tells at once where the time was over before, and waits no longer than a timer can', () => {
+it('reports at once if the time was already over, and waits no longer than a timer can', () => {
   const { clock, sleeps } = stoppedClock(100_000);
   using _late = watchTime(1_000, 4_000, { clock, onSpent: () => undefined });
   using _long = watchTime(1e12, 100_000, { clock, onSpent: () => undefined });

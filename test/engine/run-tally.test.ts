@@ -51,7 +51,7 @@ describe("a run's account", () => {
     expect(() => tallied(3, { fetched: 3, inserted: 1, unchanged: 1, quarantined: 1 }).check()).not.toThrow();
   });
 
-  it('refuses an account in which records are missing, whoever lost them', () => {
+  it('refuses an account in which records are missing, in the engine or the sink', () => {
     expect(() => tallied(3, { fetched: 2, inserted: 2 }).check()).toThrow(/3 records were received/);
     expect(() => tallied(3, { fetched: 3, inserted: 2 }).check()).toThrow(/do not add up/);
   });
@@ -75,7 +75,7 @@ describe("a run's account", () => {
     expect(() => tally.check()).toThrow(/3 records were received/);
   });
 
-  it('is degraded by a walk that missed a record which is there, not by what is withheld or pending', () => {
+  it('is degraded by a walk that missed an existing record, not by withheld or pending rows', () => {
     const tally = runTally([users]);
     tally.missing(users, { withheld: 300, pending: 2, withheldBecause: 'share', withholding: null });
     tally.deleted(users, 4);
@@ -86,7 +86,7 @@ describe("a run's account", () => {
     expect(tally.entities()).toMatchObject([{ withdrawn: 1, isWhole: false }]);
   });
 
-  it('counts a partition as set aside no more when its parent has turned out to be gone', () => {
+  it('no longer counts a partition as set aside when its parent turns out to be deleted', () => {
     const tally = runTally([users]);
     const failure = {
       code: 'NOT_FOUND',

@@ -13,7 +13,13 @@ const ordered: Proof = { kind: 'seam', isOrdered: true };
 
 function seal(
   name: string,
-  more: { proof?: Proof; state?: WalkState; mode?: Partition['mode']; isFiltered?: boolean } = {},
+  more: {
+    proof?: Proof;
+    state?: WalkState;
+    mode?: Partition['mode'];
+    isFiltered?: boolean;
+    clockDifferences?: readonly number[];
+  } = {},
 ) {
   const definition = mailing.entities.has(entityName(name)) ? mailing : notes;
   const partition: Partition = {
@@ -27,7 +33,7 @@ function seal(
     position: null,
     mode: more.mode ?? 'full',
     storedRows: 0,
-    clockDifferences: [],
+    clockDifferences: more.clockDifferences ?? [],
     watermark: null,
   };
   return (isBackfill: boolean) =>
@@ -64,7 +70,7 @@ describe('the end of a full walk', () => {
     ['unsubscribes', {}, null],
     ['users', { proof: { kind: 'token', isOrdered: true } as const }, 'get'],
     ['comments', { proof: { kind: 'token', isOrdered: true } as const }, 'nothing'],
-  ])('says of %s after %j that what it did not meet is gone if %j agrees', (name, more, absence) => {
+  ])('concludes of %s after %j that missing records are deleted if %j agrees', (name, more, absence) => {
     expect(seal(name, more)(false).absence).toBe(absence);
   });
 
@@ -76,6 +82,25 @@ describe('the end of a full walk', () => {
       watermark: null,
     });
     expect(seal('lists')(false).watermark).toBeNull();
+  });
+
+  it('keeps the watermark before the walk began by as much as the clock of the records may be behind', () => {
+    const state: WalkState = { ...walked, high: capMs, behind: 5000 };
+    expect(seal('list_members', { state })(false)).toMatchObject({
+      watermark: '2026-04-30T23:59:55.000Z',
+      clockDifferences: [5000],
+    });
+    const known = seal('list_members', { state, clockDifferences: [9000, 2000] })(false);
+    expect(known).toMatchObject({
+      watermark: '2026-04-30T23:59:58.000Z',
+      clockDifferences: [9000, 2000, 5000],
+    });
+  });
+
+  it('is proven by pages that came in another order only where no row ever leaves', () => {
+    const state = { ...walked, isSorted: false };
+    expect(seal('unsubscribes', { state })(false).proof).toEqual(ordered);
+    expect(seal('lists', { state })(false).proof).toEqual(unordered);
   });
 });
 

@@ -4,8 +4,8 @@ import type { Params } from '../../src/core/records.ts';
 import { afterKeys, noProgress, stuckBecause } from '../../src/engine/walk-progress.ts';
 import type { SourcePage } from '../../src/source/source.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import type { SimulatedService } from './pagination/simulated-service.ts';
-import { simulatedSync, type SimulatedEntity } from './pagination/simulated-sync.ts';
+import type { SimulatedService } from '../support/pagination/simulated-service.ts';
+import { simulatedSync, type SimulatedEntity } from '../support/pagination/simulated-sync.ts';
 
 const nowMs = Date.UTC(2026, 4, 1);
 const mostCalls = 6_000;
@@ -130,7 +130,7 @@ describe.each([
   });
 });
 
-describe('a walk that gets on', () => {
+describe('a walk that makes progress', () => {
   /** Pages of `size` keys from `from` on, each overlapping the one before it by `overlap`; gives why it would be stuck. */
   function walkOn(start: { from: number; to: number; size: number; overlap: number }, before = noProgress) {
     let progress = before;
@@ -166,7 +166,7 @@ describe('a walk that gets on', () => {
     expect(stuckBecause(afterKeys(progress, [], false))).toContain('1001 in a row');
   });
 
-  it('says what was seen and what to do when it is stuck', () => {
+  it('says what it has seen and what to do when it is stuck', () => {
     let progress = walkOn({ from: 0, to: 5_000, size: 100, overlap: 0 }).progress;
     for (let again = 0; stuckBecause(progress) === null; again += 1) {
       expect(again).toBeLessThan(400);

@@ -78,7 +78,7 @@ describe('workPool', () => {
     expect(walked).toEqual([1, 2, 3, 4, 5]);
   });
 
-  it('tells of what must end the run and waits for the walks that are open', async () => {
+  it('reports an error that must end the run, and waits for the open walks', async () => {
     const due = new Set([1, 2]);
     const stop = new AbortController();
     const errors: unknown[] = [];
@@ -99,7 +99,7 @@ describe('workPool', () => {
     });
   });
 
-  it('starts nothing more once it is closing, and lets what is open come to its end', async () => {
+  it('starts nothing more once it is closing, and lets open walks end', async () => {
     const due = new Set([1, 2, 3, 4, 5]);
     const walked: number[] = [];
     const work = async ({ id }: Item): Promise<void> => {

@@ -13,7 +13,7 @@ import {
   wiki,
   yearly,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 let bench: WorkerBench;
 

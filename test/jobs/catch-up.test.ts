@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { collect, everySecond, ok, openWorkerBench, pause } from './worker-bench.ts';
+import { collect, everySecond, ok, openWorkerBench, pause } from '../support/jobs/worker-bench.ts';
 import { repeats } from '../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 3, full: 20 });

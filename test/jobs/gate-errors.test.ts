@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { errorKind, gateErrors } from '../../src/jobs/gate-errors.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { logInto, type BenchLine } from './worker-bench.ts';
+import { logInto, type BenchLine } from '../support/jobs/worker-bench.ts';
 
 it('logs a kind of error once in 30 s, then with the number of suppressed ones', () => {
   const lines: BenchLine[] = [];

@@ -12,7 +12,7 @@ import {
   untilAborted,
   warehouse,
   yearly,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 it('enqueues a connector once, and returns the state of its job', async () => {
   await using bench = await openWorkerBench();

@@ -1,7 +1,7 @@
 import type { Job } from 'bullmq';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { addBackfill, priorityOf } from '../../src/jobs/add-job.ts';
-import { firesAMinute, type Backlog } from '../../src/jobs/backlog.ts';
+import { type Backlog, firesAMinute } from '../../src/jobs/worker-state.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
@@ -19,7 +19,7 @@ import {
   prefix,
   warehouse,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const hourMs = 3_600_000;
 let bench: WorkerBench;
@@ -134,7 +134,7 @@ describe('connectors that are never read because their runs fail', () => {
         connectors: connectorsOf({ [name]: every(hourMs / 2) }),
         sinks: [warehouse],
         ledger: { freshUntil: () => Promise.resolve(freshUntil) },
-        retryDelayMs: 100,
+        timings: { retryDelayMs: 100 },
         stopping: new AbortController().signal,
         onError: () => undefined,
         clock: systemClock,

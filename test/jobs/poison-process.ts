@@ -9,7 +9,7 @@ import {
   shortTimings,
   warehouse,
   yearly,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 /** A worker whose run of `poison` exits the process at once; the runs of other connectors succeed. */
 const [url = ''] = process.argv.slice(2);

@@ -13,7 +13,7 @@ import {
   openWorkerBench,
   yearly,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const script = fileURLToPath(new URL('./poison-process.ts', import.meta.url));
 const poison = nameOf('poison');

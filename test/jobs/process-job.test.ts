@@ -22,7 +22,7 @@ import {
   wiki,
   yearly,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const secretText = 'jo@example.com was refused';
 const failed = { ...ok, outcome: 'failed' };

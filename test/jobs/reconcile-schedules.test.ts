@@ -5,8 +5,7 @@ import { beginClaim, type ScheduleClaim } from '../../src/jobs/claim-schedules.t
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';
-import type { RunConnector } from '../../src/jobs/worker-context.ts';
-import type { LastRun } from '../../src/jobs/worker-ledger.ts';
+import type { LastRun, RunConnector } from '../../src/jobs/worker-context.ts';
 import type { Schedule } from '../../src/settings/settings.ts';
 import {
   emptyLedger,
@@ -27,7 +26,7 @@ import {
   type BenchLine,
   type Schedules,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const daily = cron('30 3 * * *');
 const id = `${warehouse.id}:newsletter`;

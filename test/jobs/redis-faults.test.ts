@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Redis } from 'ioredis';
 import { addSync } from '../../src/jobs/add-job.ts';
-import type { LastRun } from '../../src/jobs/worker-ledger.ts';
+import type { LastRun } from '../../src/jobs/worker-context.ts';
 import {
   collect,
   eventually,
@@ -15,7 +15,7 @@ import {
   pause,
   yearly,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 describe('a worker whose Redis', () => {
   it('is killed and restarts continues, and loses no active job', async () => {

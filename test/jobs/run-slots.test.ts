@@ -11,7 +11,7 @@ import {
   prefix,
   warehouse,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const never = new AbortController().signal;
 

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { SyncError, ThrottledError } from '../../src/core/errors.ts';
 import type { RunResult } from '../../src/jobs/worker-context.ts';
 import { settleRun, type Circumstances, type Ending } from '../../src/jobs/settle-run.ts';
-import { interrupted, ok } from './worker-bench.ts';
+import { interrupted, ok } from '../support/jobs/worker-bench.ts';
 
 const calm: Circumstances = {
   isLockLost: false,

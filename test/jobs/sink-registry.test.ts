@@ -11,7 +11,7 @@ import {
   prefix,
   warehouse,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 const daily = cron('30 3 * * *');
 const elsewhere = { id: 'w0', host: 'another-host', place: '/mnt/warehouse.db' };

@@ -25,7 +25,7 @@ import {
   type Collected,
   type Schedules,
   type WorkerBench,
-} from './worker-bench.ts';
+} from '../support/jobs/worker-bench.ts';
 
 let bench: WorkerBench;
 
@@ -207,7 +207,7 @@ function ticksOf(schedules: Schedules): {
     connectors: connectorsOf(schedules),
     sinks: [warehouse],
     ledger: emptyLedger,
-    retryDelayMs: 100,
+    timings: { retryDelayMs: 100 },
     stopping: stopping.signal,
     onError: (error) => errors.add(error.message),
     clock,

@@ -4,7 +4,12 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Secret } from '../../src/core/secret.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
-import { serveMonitor, type Answer, type RawRequest, type ServedMonitor } from './served-monitor.ts';
+import {
+  serveMonitor,
+  type Answer,
+  type RawRequest,
+  type ServedMonitor,
+} from '../support/monitor/served-monitor.ts';
 
 const token = 'a-token-of-the-tests';
 const progress = {

@@ -5,8 +5,8 @@ import { describe, expect, it } from 'vitest';
 import type { MonitorOptions } from '../../src/monitor/start-monitor.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
 import { freePort, startRedis } from '../support/redis.ts';
-import { seriesIn } from './prometheus-text.ts';
-import { serveMonitor } from './served-monitor.ts';
+import { seriesIn } from '../support/monitor/prometheus-text.ts';
+import { serveMonitor } from '../support/monitor/served-monitor.ts';
 
 const well: MonitorOptions['health'] = {
   worker: () => Promise.resolve({ isReady: true, problems: [] }),

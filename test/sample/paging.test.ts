@@ -11,7 +11,7 @@ import {
   serveApi,
   type ServedApi,
   text,
-} from '../service/served-api.ts';
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {
@@ -82,7 +82,7 @@ describe('offset paging', () => {
     expect((await api.list(mailing, 'campaigns')).records).toHaveLength(10);
   });
 
-  it('caps count at 1000 without a word', async () => {
+  it('caps count at 1000 silently', async () => {
     const capped = await api.list(mailing, 'list_members', { list_id: listId(), count: 5_000 });
     expect(capped.records).toHaveLength(1_000);
     expect(Object.keys(capped.metadata)).toEqual(['links']);

@@ -5,7 +5,7 @@ import { maxSampleRevision, revisionTime } from '../../src/sample/revisions.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { definitions, mailing, sampleAccounts, serveApi, text } from '../service/served-api.ts';
+import { definitions, mailing, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';
 
 const names = [...definitions.keys()];
 const entitiesOf = (name: string): readonly string[] => [...(definitions.get(name)?.entities.keys() ?? [])];

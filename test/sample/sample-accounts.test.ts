@@ -4,7 +4,7 @@ import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
 import { planNotes } from '../../src/sample/workspace-notes/notes-plan.ts';
-import { definitions, object, objects, text } from '../service/served-api.ts';
+import { definitions, object, objects, text } from '../support/service/served-api.ts';
 
 const open = (definitionName: string, seed = 7, size: SampleSize = 'small'): SampleAccount =>
   createSampleAccount({ definitionName, seed, size });

@@ -5,7 +5,7 @@ import type { Provider } from '../../src/service/provider.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleProviders } from '../../src/sample/sample-providers.ts';
 import { entityNamed } from '../support/sync-once.ts';
-import { definitionNamed, never } from '../service/store/store-world.ts';
+import { definitionNamed, never } from '../support/service/store-world.ts';
 
 const mailing = definitionNamed('email-marketing');
 const notes = definitionNamed('workspace-notes');
@@ -95,7 +95,7 @@ describe('the sample third parties', () => {
     });
   });
 
-  it('answer nobody who has left', async () => {
+  it('do not answer a caller that has left', async () => {
     const provider = providers.open({ connectorId: 'a', definition: notes, credentials: null });
     const request = {
       entity: entityNamed(notes, 'users'),

@@ -5,7 +5,7 @@ import type { Entity } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { definitions } from '../service/served-api.ts';
+import { definitions } from '../support/service/served-api.ts';
 
 interface Recorded {
   readonly definition: string;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { plainRecord, plainSearch, type PlainRecord } from './plain-search.ts';
-import { longIntegers, numbers, texts, times, words } from './random-searches.ts';
-import { openSearchWorld, type SearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { plainRecord, plainSearch, type PlainRecord } from '../support/search/plain-search.ts';
+import { longIntegers, numbers, texts, times, words } from '../support/search/random-searches.ts';
+import { openSearchWorld, type SearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 const ends = [
   'a\uD7FF',

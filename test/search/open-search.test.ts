@@ -5,15 +5,16 @@ import type { Column } from '../../src/core/records.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { openSearch } from '../../src/search/open-search.ts';
 import { openDatabase } from '../../src/sinks/ledger/open-database.ts';
+import { withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import { prepareTables } from '../../src/sinks/ledger/tables.ts';
 import { evolveTable } from '../../src/sinks/sqlite/sqlite-sink.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
-import { sqlite } from './index/index-world.ts';
-import { listMembers, sinkOfMembers } from './process/search-world.ts';
+import { sqlite } from '../support/search/index-world.ts';
+import { listMembers, sinkOfMembers } from '../support/search/process-world.ts';
 
 const nick: Column = { name: 'nick', type: 'string', isEvolved: true };
 
-describe('a search beside a sync', () => {
+describe('a search during a sync', () => {
   let bench: Bench;
   let file: string;
 
@@ -57,7 +58,9 @@ function moveIntoColumn(file: string): void {
   const { table } = listMembers;
   db.transaction(() => {
     evolveTable(db, { connector: news, epoch: 1, table, stored: table.columns, filled: [nick], stamp });
-    prepareTables(db).addEvolved(news, table.entity, [nick]);
+    const tables = prepareTables(db);
+    const before = tables.known(news, table.entity);
+    if (before !== undefined) tables.save(news, table.entity, withAdded(before, [nick]));
   }).immediate();
   db.close();
 }

@@ -2,8 +2,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SyncError } from '../../src/core/errors.ts';
 import type { Clock } from '../../src/core/clock.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { openSearchWorld, type SearchOptions, type SearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { openSearchWorld, type SearchOptions, type SearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 let world: SearchWorld;
 
@@ -56,12 +56,12 @@ describe('paging through a search', () => {
     expect(world.search({ query: {}, limit: 29 }).meta).toMatchObject({ has_more: true });
   });
 
-  it('goes on with another limit and other fields', () => {
+  it('continues with another limit and other fields', () => {
     const { cursor } = world.search({ query: {}, limit: 2 }).meta;
     expect(world.search({ query: {}, limit: 1, cursor, fields: ['amount'] }).data).toEqual([{ amount: 0 }]);
   });
 
-  it('goes on with texts, long integers and fractions just where it was', () => {
+  it('continues exactly where it stopped, sorted by texts, long integers or fractions', () => {
     const values = ['', '\0', 'a\0', 'é', '😀', '\uE000', '"\\'];
     for (const [index, title] of values.entries()) world.store({ id: `v${index}`, title });
     const amounts = [9_007_199_254_740_993n, 9_007_199_254_740_992n, -9_223_372_036_854_775_808n];

@@ -3,7 +3,7 @@ import { SyncError } from '../../src/core/errors.ts';
 import { readSearchRequest } from '../../src/search/read-request.ts';
 import { searchTarget } from '../../src/search/search-target.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
-import { thingsEntity } from './things.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 const entity = thingsEntity();
 const target = searchTarget(entity, 'shop' as ConnectorName, () => entity.table);

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import { seededRandom } from '../support/seeded-random.ts';
-import { plainRecord, plainResult, plainSearch, type PlainRecord } from './plain-search.ts';
-import { Draw } from './random-searches.ts';
-import { openSearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { plainRecord, plainResult, plainSearch, type PlainRecord } from '../support/search/plain-search.ts';
+import { Draw } from '../support/search/random-searches.ts';
+import { openSearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 
 /** Filters in all. TRIALS asks for more. */

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName } from '../../src/core/names.ts';
 import { searchTarget } from '../../src/search/search-target.ts';
-import { entityName } from '../source/test-definition.ts';
-import { openSearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { entityName } from '../support/source/test-definition.ts';
+import { openSearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 const clicks = entityName('clicks');
 

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
-import { openSearchWorld, type SearchWorld } from './search-world.ts';
-import { thingsEntity } from './things.ts';
+import { openSearchWorld, type SearchWorld } from '../support/search/search-world.ts';
+import { thingsEntity } from '../support/search/things.ts';
 
 /** By id, the same three instants again and again; `day` and `word` are texts. */
 const titles = {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { askForToken, credentials, serveApi, type ServedApi, text } from './served-api.ts';
+import { askForToken, credentials, serveApi, type ServedApi, text } from '../support/service/served-api.ts';
 
 const opened: ServedApi[] = [];
 const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {

@@ -1,5 +1,11 @@
 import { expect, it } from 'vitest';
-import { credentials, definitions, mailing, sampleAccounts, serveApi } from './served-api.ts';
+import {
+  credentials,
+  definitions,
+  mailing,
+  sampleAccounts,
+  serveApi,
+} from '../support/service/served-api.ts';
 
 it('writes an integer that a double cannot hold with all its digits', async () => {
   await using api = await serveApi({

@@ -8,7 +8,7 @@ import {
   sampleAccounts,
   serveApi,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

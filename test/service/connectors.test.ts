@@ -1,11 +1,11 @@
-import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { apiClient, textIn, type ApiClient } from './api-client.ts';
-import { definitions, object, objects, serveApi, type ServedApi } from './served-api.ts';
-import { never, statusWhen } from './store/store-world.ts';
+import { apiClient, textIn, type ApiClient } from '../support/service/api-client.ts';
+import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';
+import { never, statusWhen } from '../support/service/store-world.ts';
 
 const connectors = '/api/v1/integrations/connectors';
 const secret = 'planted-secret-4711';
@@ -262,12 +262,8 @@ describe('the indexed store of a connector', () => {
     await api.service.close();
     await open({ data, accounts: [], ...options });
   };
-  beforeEach(async () => {
-    data = await mkdtemp(join(tmpdir(), 'service-'));
-  });
-  afterEach(async () => {
-    await api.service.close();
-    await rm(data, { recursive: true });
+  it.beforeEach(({ folder }) => {
+    data = folder;
   });
 
   it('fills at once with new credentials, where the old ones were refused', async () => {
@@ -304,35 +300,29 @@ describe('the indexed store of a connector', () => {
 });
 
 describe('credentials', () => {
-  it('are in no answer, no failure, no audit entry and no file', async () => {
+  it('are in no answer, no failure, no audit entry and no file', async ({ folder: data }) => {
     await api.service.close();
-    const data = await mkdtemp(join(tmpdir(), 'service-'));
-    try {
-      await open({ data, accounts: [] });
-      const texts: unknown[] = [];
-      const made = await client.post(connectors, base);
-      const path = `${connectors}/${textIn(made.body, 'id')}`;
-      texts.push(made.body, (await client.get(path)).body, (await client.get(`${path}/inspect`)).body);
-      texts.push((await client.get(`${connectors}?workspace_name=default`)).body);
-      texts.push(
-        (await client.put(path, { credentials: { api_key: `${secret}-2`, data_center: secret } })).body,
-      );
-      texts.push((await client.post(`${path}/check`, {})).body);
-      texts.push(api.service.state.audit.list(api.service.organizationId, 100));
-      await api.service.stores.searchable(textIn(made.body, 'id'), new AbortController().signal);
-      expect(JSON.stringify(texts)).not.toContain(secret);
-      expect(await filesWith(data, secret)).toEqual([]);
-      await api.service.close();
-      expect(await filesWith(data, secret)).toEqual([]);
-      // The search for it would find it: what is stored in the open is there.
-      expect((await filesWith(data, 'Email marketing (default)')).length).toBeGreaterThan(0);
+    await open({ data, accounts: [] });
+    const texts: unknown[] = [];
+    const made = await client.post(connectors, base);
+    const path = `${connectors}/${textIn(made.body, 'id')}`;
+    texts.push(made.body, (await client.get(path)).body, (await client.get(`${path}/inspect`)).body);
+    texts.push((await client.get(`${connectors}?workspace_name=default`)).body);
+    texts.push(
+      (await client.put(path, { credentials: { api_key: `${secret}-2`, data_center: secret } })).body,
+    );
+    texts.push((await client.post(`${path}/check`, {})).body);
+    texts.push(api.service.state.audit.list(api.service.organizationId, 100));
+    await api.service.stores.searchable(textIn(made.body, 'id'), new AbortController().signal);
+    expect(JSON.stringify(texts)).not.toContain(secret);
+    expect(await filesWith(data, secret)).toEqual([]);
+    await api.service.close();
+    expect(await filesWith(data, secret)).toEqual([]);
+    // The search for it would find it: what is stored in the open is there.
+    expect((await filesWith(data, 'Email marketing (default)')).length).toBeGreaterThan(0);
 
-      await open({ data, accounts: [] });
-      expect((await client.post(`${path}/check`, {})).body['status']).toBe('succeeded');
-    } finally {
-      await api.service.close();
-      await rm(data, { recursive: true });
-    }
+    await open({ data, accounts: [] });
+    expect((await client.post(`${path}/check`, {})).body['status']).toBe('succeeded');
   });
 });
 

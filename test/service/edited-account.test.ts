@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { editAccount, type EditedAccount } from './edited-account.ts';
-import { notes, sampleAccounts, serveApi, text } from './served-api.ts';
+import { editAccount, type EditedAccount } from '../support/service/edited-account.ts';
+import { notes, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';
 
 it('shows edits to clients and in the truth, and forgets none between pages', async () => {
   const edited: EditedAccount[] = [];

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
 import type { Access, Endpoint } from '../../src/service/routes/endpoint.ts';
-import { tokenFor, textIn, apiClient } from './api-client.ts';
-import { expectDeclared } from './declared-answers.ts';
+import { tokenFor, textIn, apiClient } from '../support/service/api-client.ts';
+import { expectDeclared } from '../support/service/declared-answers.ts';
 import {
   answerOf,
   credentials,
@@ -11,7 +11,7 @@ import {
   serveApi,
   type Answer,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
 const strangers = { clientId: 'client-2', clientSecret: 'a-secret-of-the-strangers' };
 

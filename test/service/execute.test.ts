@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
-import { mailing, notes, object, objects, serveApi, type ServedApi, text } from './served-api.ts';
+import {
+  mailing,
+  notes,
+  object,
+  objects,
+  serveApi,
+  type ServedApi,
+  text,
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 let listId = '';

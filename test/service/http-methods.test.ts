@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
-import { object, objects, serveApi, text, type ServedApi } from './served-api.ts';
+import { object, objects, serveApi, text, type ServedApi } from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

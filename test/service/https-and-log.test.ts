@@ -6,7 +6,14 @@ import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { RequestEntry } from '../../src/service/log-requests.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { askForToken, credentials, definitions, mailing, serveApi, type ServedApi } from './served-api.ts';
+import {
+  askForToken,
+  credentials,
+  definitions,
+  mailing,
+  serveApi,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 const tls = {
   cert: readFileSync('test/fixtures/tls/cert.pem', 'utf8'),

@@ -6,7 +6,13 @@ import { connect, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from '../support/serve-samples.ts';
-import { credentials, definitions, mailing, serveApi, type ServedApi } from './served-api.ts';
+import {
+  credentials,
+  definitions,
+  mailing,
+  serveApi,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 const executePath = `/api/v1/integrations/connectors/${mailing}/execute`;
 const opened: AsyncDisposable[] = [];
@@ -47,7 +53,7 @@ async function statusOf(api: ServedApi, body: string | null = null): Promise<num
   return response.statusCode ?? 0;
 }
 
-describe('more connections than the service has room for', () => {
+describe('more connections than the service allows', () => {
   it.each([
     ['half a request head', () => 'GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: '],
     ['nothing', () => ''],

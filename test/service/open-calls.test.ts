@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import { mailing, serveApi, type ServedApi } from './served-api.ts';
+import { mailing, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 const opened: ServedApi[] = [];
 const serve = async (options: Parameters<typeof serveApi>[0] = {}): Promise<ServedApi> => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
-import { textIn } from './api-client.ts';
+import { textIn } from '../support/service/api-client.ts';
 import {
   credentials,
   definitions,
@@ -10,7 +10,7 @@ import {
   sampleAccounts,
   serveApi,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
 /** The headers, requests and readings of a public client of the API, as they were seen on the wire. */
 const clientHeaders = {
@@ -121,7 +121,7 @@ describe('a public client', () => {
     expect([answer['connector_metadata'], isJsonObject(answer['result'])]).toEqual([null, true]);
   });
 
-  it('is told of two connectors of a type, and of none', async () => {
+  it('gets both connectors of a type, and 404 for an unknown workspace', async () => {
     const bearer = await token();
     expect(await found(bearer, 'twins')).toEqual(['twin-1', 'twin-2']);
     const nowhere = await send('GET', `/api/v1/integrations/connectors?workspace_name=nowhere`, bearer);

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openApiDocument } from '../../src/service/reference/open-api-document.ts';
 import { referencePage } from '../../src/service/reference/reference-page.ts';
 import { apiEndpoints } from '../../src/service/routes/api-endpoints.ts';
-import { definitions, serveApi, type ServedApi } from './served-api.ts';
+import { definitions, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {
@@ -18,7 +18,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 );
 
 describe('the OpenAPI document', () => {
-  it('is served to everybody as it is made', async () => {
+  it('is served without a token', async () => {
     const response = await fetch(`${api.service.url}/openapi.json`);
     expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
     expect(await response.json()).toEqual(JSON.parse(JSON.stringify(document)));
@@ -118,7 +118,7 @@ describe('the OpenAPI document', () => {
     expect(text).not.toContain('$schema');
   });
 
-  it('says who needs a token and lists 401, 403 and 429 accordingly', () => {
+  it('says which endpoints need a token and lists 401, 403 and 429 accordingly', () => {
     for (const { operation } of operations) {
       const isPublic = operation['x-access'] === 'public';
       expect(operation.security).toEqual(isPublic ? [] : [{ bearer: [] }]);

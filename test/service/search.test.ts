@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
-import { emailMarketing, workspaceNotes } from '../definitions/specification.ts';
+import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
 import {
   definitions,
   mailing,
@@ -15,20 +13,15 @@ import {
   serveApi,
   text,
   type ServedApi,
-} from './served-api.ts';
+} from '../support/service/served-api.ts';
 
-let data: string;
 let api: ServedApi;
-beforeAll(async () => {
-  data = await mkdtemp(join(tmpdir(), 'searched-'));
-  api = await serveApi({ data, accounts: sampleAccounts('tiny') });
+it.beforeAll(async ({ fileFolder }) => {
+  api = await serveApi({ data: fileFolder, accounts: sampleAccounts('tiny') });
   const { signal } = new AbortController();
   await Promise.all([mailing, notes].map((id) => api.service.stores.searchable(id, signal)));
 });
-afterAll(async () => {
-  await api.service.close();
-  await rm(data, { recursive: true });
-});
+afterAll(() => api.service.close());
 
 const search = async (
   connector: string,

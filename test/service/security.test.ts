@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { networkInterfaces, platform } from 'node:os';
 import { text } from 'node:stream/consumers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { credentials, mailing, notes, serveApi, type ServedApi } from './served-api.ts';
+import { credentials, mailing, notes, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 const opened: ServedApi[] = [];
 const sockets: Socket[] = [];
@@ -55,7 +55,7 @@ async function send(
 }
 
 describe('which requests are answered at all', () => {
-  it('answers for loopback names, with and without a port, and for nobody else', async () => {
+  it('answers for loopback names only, with and without a port', async () => {
     const api = await serve();
     for (const host of ['127.0.0.1', 'localhost:8080', 'LOCALHOST', '[::1]:1', '127.0.0.1:80']) {
       expect([host, (await send(api, { headers: { host } })).status]).toEqual([host, 200]);
@@ -84,7 +84,7 @@ describe('which requests are answered at all', () => {
     expect(status).toBe(421);
   });
 
-  it('answers for further names when it is told to', async () => {
+  it('answers for other names that are configured', async () => {
     const api = await serve({ allowedHosts: ['sample-api'] });
     expect((await send(api, { headers: { host: 'sample-api:8080' } })).status).toBe(200);
   });
@@ -194,7 +194,7 @@ describe('hostile bodies', () => {
     expect(Reflect.get({}, 'polluted')).toBeUndefined();
   });
 
-  it('refuses brackets nested as deep as a body allows, wherever they stand, as no failure of its own', async () => {
+  it('refuses brackets nested as deep as a body allows with 400, wherever they are', async () => {
     const failures: unknown[] = [];
     const api = await serve({ onFailure: (error) => failures.push(error) });
     const deep = '['.repeat(400_000) + ']'.repeat(400_000);
@@ -328,7 +328,7 @@ describe('slow and many clients', () => {
     expect((await send(api, { headers: {} })).status).toBe(200);
   }, 5_000);
 
-  it('cuts a connection over which nothing goes any more, though its client still wants an answer', async () => {
+  it('closes a connection that is idle for too long, although its client waits for an answer', async () => {
     const api = await serve({ latencyMs: 60_000, limits: { idleTimeoutMs: 200 } });
     await expect(api.execute(notes, { entity: 'users', action: 'list' })).rejects.toThrow();
     expect((await send(api, { headers: {} })).status).toBe(200);

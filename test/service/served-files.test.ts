@@ -4,7 +4,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { safeBase } from '../../src/sinks/files/safe-file-name.ts';
-import { serveApi, text, type ServedApi } from './served-api.ts';
+import { serveApi, text, type ServedApi } from '../support/service/served-api.ts';
 
 const library = 'library-1';
 const account = { definitionName: 'document-library', seed: 7, size: 'small' } as const;

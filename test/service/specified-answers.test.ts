@@ -4,7 +4,7 @@ import type { Entity } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth, type TruthRecord } from '../support/sample-truth.ts';
-import { definitions, object, objects, serveApi, type ServedApi } from './served-api.ts';
+import { definitions, object, objects, serveApi, type ServedApi } from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

@@ -2,8 +2,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JsonObject, JsonValue } from '../../src/core/json.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
-import { emailMarketing, workspaceNotes } from '../definitions/specification.ts';
-import { mailing, notes, objects, serveApi, text, type Answer, type ServedApi } from './served-api.ts';
+import { emailMarketing, workspaceNotes } from '../support/definitions/specification.ts';
+import {
+  mailing,
+  notes,
+  objects,
+  serveApi,
+  text,
+  type Answer,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 let api: ServedApi;
 beforeAll(async () => {

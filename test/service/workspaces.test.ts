@@ -1,9 +1,14 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { apiClient, textIn, tokenFor, type ApiClient } from './api-client.ts';
-import { credentials, object, objects, sampleAccounts, serveApi, type ServedApi } from './served-api.ts';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
+import { apiClient, textIn, tokenFor, type ApiClient } from '../support/service/api-client.ts';
+import {
+  credentials,
+  object,
+  objects,
+  sampleAccounts,
+  serveApi,
+  type ServedApi,
+} from '../support/service/served-api.ts';
 
 const workspaces = '/api/v1/workspaces';
 const connectors = '/api/v1/integrations/connectors';
@@ -46,7 +51,7 @@ describe('listing workspaces', () => {
     expect(seen).toEqual([['default', 'b'], ['c', 'd'], ['e']]);
   });
 
-  it('goes on behind workspaces that were deleted meanwhile', async () => {
+  it('continues after workspaces that were deleted meanwhile', async () => {
     await make('b', 'c', 'd');
     const first = await client.get(`${workspaces}?limit=2`);
     for (const one of objects(first.body['data'])) await client.delete(`${workspaces}/${textIn(one, 'id')}`);
@@ -116,34 +121,30 @@ describe('changing a workspace', () => {
     expect((await api.execute('mail-1', list)).status).toBe(200);
   });
 
-  it('drops the indexed stores without cache_enabled, and fills them again with it', async () => {
+  it('drops the indexed stores without cache_enabled, and fills them again with it', async ({
+    folder: data,
+  }) => {
     await api.service.close();
-    const data = await mkdtemp(join(tmpdir(), 'service-'));
-    try {
-      await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
-      const { signal } = new AbortController();
-      const search = { entity: 'lists', action: 'search', params: { query: {} } };
-      const readiness = async (): Promise<unknown> => {
-        const { body } = await client.get(`${connectors}/mail-1/inspect`);
-        return object(body['context_store_readiness'])['readiness'];
-      };
+    await open({ data, accounts: sampleAccounts('tiny').slice(0, 1) });
+    const { signal } = new AbortController();
+    const search = { entity: 'lists', action: 'search', params: { query: {} } };
+    const readiness = async (): Promise<unknown> => {
+      const { body } = await client.get(`${connectors}/mail-1/inspect`);
+      return object(body['context_store_readiness'])['readiness'];
+    };
+    await api.service.stores.searchable('mail-1', signal);
+    expect((await api.execute('mail-1', search)).status).toBe(200);
+    const id = await idOf('default');
+    for (const [off, on] of [
+      [{ cache_enabled: false }, { cache_enabled: true }],
+      [{ status: 'inactive' }, { status: 'active' }],
+    ] as const) {
+      await client.put(`${workspaces}/${id}`, off);
+      expect(await readiness()).toBe('Loading');
+      expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
+      await client.put(`${workspaces}/${id}`, on);
       await api.service.stores.searchable('mail-1', signal);
       expect((await api.execute('mail-1', search)).status).toBe(200);
-      const id = await idOf('default');
-      for (const [off, on] of [
-        [{ cache_enabled: false }, { cache_enabled: true }],
-        [{ status: 'inactive' }, { status: 'active' }],
-      ] as const) {
-        await client.put(`${workspaces}/${id}`, off);
-        expect(await readiness()).toBe('Loading');
-        expect((await api.execute('mail-1', search)).status).toBe('status' in off ? 403 : 400);
-        await client.put(`${workspaces}/${id}`, on);
-        await api.service.stores.searchable('mail-1', signal);
-        expect((await api.execute('mail-1', search)).status).toBe(200);
-      }
-    } finally {
-      await api.service.close();
-      await rm(data, { recursive: true });
     }
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { checkCron, checkTimezone } from '../../src/settings/cron.ts';
+import { checkCron, checkTimezone, nextSlots } from '../../src/settings/cron.ts';
 import { checkBaseUrl, checkRedisUrl } from '../../src/settings/check-urls.ts';
-import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/check-base-url.ts';
+import { checkBaseUrl as checkAtTheClient } from '../../src/source/api/guard-address.ts';
 import { formatDuration, parseDuration } from '../../src/settings/parse-unit.ts';
 
 describe('the base URL', () => {
@@ -81,7 +81,7 @@ describe('a cron pattern', () => {
     '0 0 31 2 1',
     '  0 0 * *  0 ',
   ])('may be "%s"', (pattern) => {
-    expect(checkCron(pattern)).toBeNull();
+    expect(checkCron(pattern)).toEqual({ ok: true, value: pattern.trim() });
   });
 
   it.each([
@@ -101,7 +101,17 @@ describe('a cron pattern', () => {
     ['0 0 30 2 *', 'no chosen month has a day 30'],
     ['0 0 31 4,6 *', 'no chosen month has a day 31'],
   ])('may not be "%s"', (pattern, why) => {
-    expect(checkCron(pattern)).toContain(why);
+    expect(checkCron(pattern)).toEqual({ ok: false, why: expect.stringContaining(why) });
+  });
+
+  it.each([
+    ['0,0 * * * *', '0 * * * *'],
+    ['50,0-20/10,10 * * * *', '0,10,20,50 * * * *'],
+    ['0 4 * jan,1,3 sun,7,fri-sat', '0 4 * 1,3 0,5,6'],
+    [' 0 4,4  1 * 5-7,0', '0 4 1 * 0,5,6'],
+  ])('may name a value twice: "%s" is "%s"', (pattern, value) => {
+    expect(checkCron(pattern)).toEqual({ ok: true, value });
+    expect(nextSlots({ pattern: value, timezone: 'UTC' }, 0, 1)).toHaveLength(1);
   });
 
   it('belongs to a time zone that exists', () => {

@@ -1,12 +1,9 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { describe, expect } from 'vitest';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('a config file is refused', () => {

@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
-import { makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 const base = `api: { baseUrl: "https://api.example.test", clientId: me, clientSecret: "\${SECRET}" }
@@ -43,7 +40,7 @@ describe('connectors in files of their own', () => {
     expect([...connectors.keys()].toSorted()).toEqual(names.toSorted());
   });
 
-  it('are told with the file, line and path of their mistakes', () => {
+  it('are reported with the file, line and path of their mistakes', () => {
     folder.write(
       'connectors/a.yaml',
       `connectors:\n${entry('one')}${entry('two', ', schedul: { every: 1h }')}`,
@@ -179,7 +176,7 @@ describe('defaults', () => {
     ]);
   });
 
-  it('are told of a mistake once, where it is, however many connectors have it', () => {
+  it('report a mistake once, where it is, however many connectors have it', () => {
     const text = `${base}defaults:\n  definition: document-library\n  sink: nowhere\n  concurrency: many\n  schedul: 1\nconnectors:\n  one: { id: a }\n  two: { id: b }\n`;
     expect(problems(text)).toEqual([
       ':7: defaults.sink: no such sink: "nowhere"; known are warehouse, lake',
@@ -233,7 +230,7 @@ describe('ten thousand connectors', () => {
     expect(connectors.size).toBe(10_000);
   });
 
-  it('are told of a mistake in each, with its line', () => {
+  it('report a mistake in each, with its line', () => {
     const lines = names.map(
       (name) =>
         `  ${name}: { definition: document-library, id: ${name}, sink: nowhere, schedule: *hourly }\n`,

@@ -28,7 +28,8 @@ it('knows summer time', () => {
 
 // Digests over the answers of the checks and the search for slots that stood here before cron-parser: which patterns are wrong, the
 // slot before a moment and the tenth after it, a hundred patterns each. One answer of the 25th differs: in the hour that the clock of
-// Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick is made.
+// Berlin skips, the old search found a slot (03:00 for `25 */2 2 * */6`) at which no tick is made. And where a list names a value
+// twice, which happens in 34 of the ten thousand, the old search found nothing.
 const digests: unknown = JSON.parse(
   readFileSync(new URL('../fixtures/cron-digests.json', import.meta.url), 'utf8'),
 );
@@ -40,9 +41,11 @@ describe('ten thousand patterns, clock changes included', () => {
     const found = Array.from({ length: batches }, (_, batch) =>
       cronDigest(
         cronTrials(batch).map(({ pattern, timezone, nowMs }) => {
-          if (checkCron(pattern) !== null) return null;
-          const tenth = nextSlots({ pattern, timezone }, nowMs, 10)[9] ?? null;
-          return { previousMs: previousSlot({ pattern, timezone }, nowMs), tenthMs: tenth };
+          const checked = checkCron(pattern);
+          if (!checked.ok) return null;
+          const times = { pattern: checked.value, timezone };
+          const tenthMs = nextSlots(times, nowMs, 10)[9] ?? null;
+          return { previousMs: previousSlot(times, nowMs), tenthMs };
         }),
       ),
     );

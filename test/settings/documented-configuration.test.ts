@@ -1,16 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
-import { makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const document = readFileSync(new URL('../../docs/configuration.md', import.meta.url), 'utf8');
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('docs/configuration.md', () => {

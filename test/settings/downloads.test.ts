@@ -1,16 +1,13 @@
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { parseSize } from '../../src/settings/parse-unit.ts';
 import type { DownloadSettings } from '../../src/settings/settings.ts';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 const library = `${goodConfig}  library:
@@ -32,7 +29,7 @@ describe('downloads', () => {
     });
   });
 
-  it('are told by config show with their limit in bytes', () => {
+  it('are shown by config show with their limit in bytes', () => {
     const settings = folder.load(
       withDownloads('{ directory: /srv/files, entities: [attachments], maxBytes: 20MiB }'),
     );

@@ -1,18 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { interpolate } from '../../src/settings/interpolate.ts';
-import { makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
 let notes: string[];
-beforeEach(() => {
-  folder = makeConfigFolder();
+it.beforeEach(({ configs }) => {
+  folder = configs;
   notes = [];
-});
-afterEach(() => {
-  folder.remove();
 });
 
 describe('putting values into the config file', () => {

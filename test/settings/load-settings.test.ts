@@ -1,12 +1,12 @@
 import path from 'node:path';
 import { inspect } from 'node:util';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { describeSettings } from '../../src/settings/describe-settings.ts';
 import { loadSettings } from '../../src/settings/load-settings.ts';
 import { settingsJsonSchema } from '../../src/settings/settings-file.ts';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const example = fileURLToPath(new URL('../../config/connector-sync.example.yaml', import.meta.url));
 const exampleEnv = {
@@ -18,11 +18,8 @@ const exampleEnv = {
 };
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('loading settings', () => {
@@ -117,7 +114,7 @@ describe('loading settings', () => {
     ]);
   });
 
-  it('asks for comments on blocks only when told to', () => {
+  it('reads comments on blocks only if configured', () => {
     const wiki = (more: string): readonly string[] => {
       const settings = folder.load(goodConfig.replace('email-marketing', 'workspace-notes') + more);
       const entities = new Map<string, { parents: readonly string[] }>(
@@ -156,7 +153,7 @@ describe('loading settings', () => {
     expect(problems.some((problem) => problem.startsWith(':3: api.baseUrl: expected an address'))).toBe(true);
   });
 
-  it('lets nobody change what it has loaded', () => {
+  it('freezes what it has loaded', () => {
     const settings = folder.load(goodConfig);
     expect(Object.isFrozen(settings.api)).toBe(true);
     expect(() => Reflect.apply(Reflect.get(settings.connectors, 'clear'), settings.connectors, [])).toThrow(

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { describe, expect } from 'vitest';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 const tracker = readFileSync(
   fileURLToPath(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url)),
@@ -9,15 +9,12 @@ const tracker = readFileSync(
 );
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('a config file with mistakes of several kinds', () => {
-  it('is told all of them, each with its line', () => {
+  it('reports all of them, each with its line', () => {
     const problems = folder.problems(`api:
   baseUrl: https://me:hush@api.example.test
   clientId: 7
@@ -43,7 +40,7 @@ connectors:
       ':9: connectors.newsletter.definition: no such definition: "email-marketting"; did you mean "email-marketing"?',
       ':10: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
       ':12: connectors.newsletter.concurrency: expected a number, got a string',
-      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, each value once, got "61"',
+      ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
       ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
       ':14: connectors.wiki.exclude.0: no such entity in workspace-notes: "page"; did you mean "pages"?',
       ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition)',
@@ -51,7 +48,7 @@ connectors:
     ]);
   });
 
-  it('is told those about scheduled runs together, and each only once', () => {
+  it('reports those about scheduled runs together, and each only once', () => {
     folder.env['TOKEN'] = 'hush';
     const problems = folder.problems(`${goodConfig}    schedule: { every: 5s, jitter: soon, missed: twice }
     freshWithin: 1.5h
@@ -73,7 +70,7 @@ http: { token: "\${TOKEN}" }
     ]);
   });
 
-  it('is told them without api, too', () => {
+  it('reports them without api, too', () => {
     expect(folder.problems(goodConfig.replace(/api:[^]*?(?=sinks)/, '').replace('c-1', '../x'))).toEqual([
       ':1: api: is missing; expected an object',
       ':6: connectors.newsletter.id: expected 1 to 128 letters, digits, "_" and "-"',
@@ -102,7 +99,7 @@ http: { token: "\${TOKEN}" }
     ],
     ['api:', 'definitions: [5]\napi:', 'definitions.0'],
     ['api:', 'definitions: ["${NOWHERE}"]\napi:', 'definitions.0'],
-  ])('is told nothing that rests on a broken value (%j -> %j)', (from, to, expected) => {
+  ])('reports nothing that depends on a broken value (%j -> %j)', (from, to, expected) => {
     expect(goodConfig).toContain(from);
     const problems = folder.problems(goodConfig.replace(from, to));
     expect(problems).toHaveLength(1);
@@ -126,7 +123,7 @@ ${goodConfig.replace('    sink: warehouse', '    sink: warehouse\n    exclude: [
     ]);
   });
 
-  it('nobody is called unknown when a file does not tell its name', () => {
+  it('no definition is called unknown when a file does not tell its name', () => {
     folder.write('definitions/broken.yaml', 'name: [');
     const config = `definitions: [definitions]\n${goodConfig.replace('email-marketing', 'issue-tracker')}`;
     expect(folder.problems(config).filter((problem) => problem.startsWith(':'))).toEqual([]);

@@ -1,13 +1,10 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
 import type { Schedule, Settings } from '../../src/settings/settings.ts';
-import { goodConfig, makeConfigFolder, type ConfigFolder } from './write-config.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
 
 let folder: ConfigFolder;
-beforeEach(() => {
-  folder = makeConfigFolder();
-});
-afterEach(() => {
-  folder.remove();
+it.beforeEach(({ configs }) => {
+  folder = configs;
 });
 
 describe('a schedule', () => {

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
-import { readJson, writeJson } from '../../src/sinks/ledger/json-text.ts';
+import { readJson, writeJson } from '../../src/core/json-text.ts';
 import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import {
   counts,
@@ -28,8 +28,8 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating } from './support/migrating.ts';
-import { byKey } from './support/stored-record.ts';
+import { migrating } from '../support/sinks/migrating.ts';
+import { byKey } from '../support/sinks/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
 

@@ -1,7 +1,7 @@
-import { mkdtempSync, readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readlinkSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import Database from 'better-sqlite3';
 import { systemClock } from '../../src/core/clock.ts';
 import { shareSinks } from '../../src/sinks/share-sinks.ts';
@@ -9,10 +9,9 @@ import { sampleSinks } from '../support/sample-sinks.ts';
 
 const never = new AbortController().signal;
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'shared-sinks-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** How often this process has the file open; Linux tells. */
 function opened(file: string): number {
@@ -45,7 +44,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
     expect([again.sink === first.sink, again.sink.id]).toEqual([false, first.sink.id]);
   });
 
-  it('is opened anew by the next run when another file is at its place', async () => {
+  it('is reopened by the next run when another file is at its place', async () => {
     const open = shareSinks(systemClock, 1);
     await using first = await open(options(), { signal: never, sinkId: null });
     renameSync(file(), `${file()}.away`);
@@ -57,7 +56,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
     expect(next.sink.id).not.toBe(first.sink.id);
   });
 
-  it('ends its wait for the write lock when all runs that use it are told to end, not before', async () => {
+  it('ends its wait for the write lock when all runs that use it are aborted, not before', async () => {
     const open = shareSinks(systemClock, 1);
     const [one, other] = [new AbortController(), new AbortController()];
     await using first = await open(options(), { signal: one.signal, sinkId: null });
@@ -78,7 +77,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink that several runs use', (
     expect(third.sink).not.toBe(first.sink);
   });
 
-  it('that cannot be opened is told to each of them, and opened again by the next', async () => {
+  it('that cannot be opened fails each of them, and is opened again by the next', async () => {
     const open = shareSinks(systemClock, 1);
     const deps = { signal: never, sinkId: 'some-other-id' };
     const both = await Promise.allSettled([open(options(), deps), open(options(), deps)]);

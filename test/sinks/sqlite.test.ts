@@ -9,14 +9,14 @@ import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import { member, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating } from './support/migrating.ts';
-import { seenTransitions } from './support/observed-transitions.ts';
-import { byKey, columnValue } from './support/stored-record.ts';
+import { migrating } from '../support/sinks/migrating.ts';
+import { seenTransitions } from '../support/sinks/observed-transitions.ts';
+import { byKey, columnValue } from '../support/sinks/stored-record.ts';
 
 /** Every move of a partition, in all tests of this file, is one that the table of transitions names. */
 vi.mock('../../src/sinks/ledger/partitions/transitions.ts', async (importOriginal) => {
   const original = await importOriginal<typeof Transitions>();
-  const { observedTransitions } = await import('./support/observed-transitions.ts');
+  const { observedTransitions } = await import('../support/sinks/observed-transitions.ts');
   const table = original.transitions as unknown as Readonly<Record<string, Transition>>;
   const prepareTransitions = (db: Database.Database) =>
     observedTransitions(db, original.prepareTransitions(db), table);

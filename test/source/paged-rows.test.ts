@@ -1,23 +1,16 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { SourcePage } from '../../src/source/source.ts';
 import { pagedRows, type PagedRowsOptions } from '../support/hostile/paged-rows.ts';
-import { failureOf, never, openTestSource, type TestSource } from './open-test-source.ts';
-import { entityName } from './test-definition.ts';
-
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+import { failureOf, never, openTestSource } from '../support/source/open-test-source.ts';
+import { entityName } from '../support/source/test-definition.ts';
 
 const rowsTo = (count: number): JsonObject[] =>
   Array.from({ length: count }, (_none, at) => ({ id: `r${at}` }));
 
 async function serve(count: number, options: PagedRowsOptions) {
   const table = pagedRows(rowsTo(count), options);
-  open = await openTestSource({ respond: table.reply });
-  const { source } = open;
+  const { source } = await openTestSource({ respond: table.reply });
   const entity = entityName(options.paging === 'offset' ? 'members' : 'notes');
   return { table, page: (params: JsonObject) => source.list({ entity, params, isRoot: true }, never) };
 }
@@ -85,10 +78,8 @@ describe('a service that pages by token', () => {
     const repeated = await serve(6, { paging: 'token', bend: { kind: 'repeated-token' } });
     const tokens = (await walk(repeated.page, 3)).map(({ next }) => next?.token);
     expect(new Set(tokens).size).toBe(1);
-    await open?.[Symbol.asyncDispose]();
     const cycle = await serve(6, { paging: 'token', bend: { kind: 'cycle', length: 2 } });
     expect((await walk(cycle.page, 4)).map(ids).at(2)).toEqual(['r0', 'r1']);
-    await open?.[Symbol.asyncDispose]();
     const endless = await serve(6, { paging: 'token', bend: { kind: 'more-without-token' } });
     expect((await walk(endless.page, 4))[0]?.next).toEqual({ hasMore: true, token: null });
   });

@@ -1,21 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from './serve-samples.ts';
 
 export const cliSecret = 'the-real-client-secret';
-
-/** A folder for one test's program, removed when it is disposed. */
-export interface CliFolder extends AsyncDisposable {
-  readonly path: string;
-}
-
-export async function makeCliFolder(): Promise<CliFolder> {
-  const path = await mkdtemp(join(tmpdir(), 'connector-sync-cli-'));
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
-}
 
 /** Two tiny sample accounts in workspace `default`. */
 export function startCliService({
@@ -58,11 +47,11 @@ export interface CliConfigOptions {
 
 /** A config for that service, with the credentials in the environment. The wiki reads its users only where it has a schedule. */
 export async function writeCliConfig(
-  folder: CliFolder,
+  folder: string,
   url: string,
   { usesRedis = false, schedules = {}, more = '' }: CliConfigOptions = {},
 ): Promise<string> {
-  const file = join(folder.path, 'sync.yaml');
+  const file = join(folder, 'sync.yaml');
   const redis = usesRedis ? 'redis: { url: "${REDIS}" }\n' : '';
   const schedule = (text: string | undefined): string =>
     text === undefined ? '' : `    schedule: ${text}\n`;

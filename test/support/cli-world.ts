@@ -1,10 +1,11 @@
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import { revisingAccount, type RevisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { serveSamples } from './serve-samples.ts';
-import { cliSecret, makeCliFolder } from './cli-config.ts';
+import { cliSecret } from './cli-config.ts';
 import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
 export interface CliWorldOptions {
@@ -43,7 +44,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     settings = '',
     redisUrl,
   } = options;
-  const folder = await makeCliFolder();
+  const folder = mkdtempSync(join(tmpdir(), 'cli-'));
   const account = (definitionName: string): RevisingAccount =>
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
   const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
@@ -59,7 +60,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
       { ...served, connectorId: 'c-wiki', definitionName: 'workspace-notes', account: wiki },
     ],
   });
-  const config = join(folder.path, 'sync.yaml');
+  const config = join(folder, 'sync.yaml');
   const place = sink === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
   writeFileSync(
     config,
@@ -80,9 +81,9 @@ ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
   );
   const env = { SECRET: cliSecret };
   const cli = (...args: readonly string[]): Promise<CliResult> =>
-    callCli([...args, '--config', config], { cwd: folder.path, env });
+    callCli([...args, '--config', config], { cwd: folder, env });
   return {
-    folder: folder.path,
+    folder,
     config,
     env,
     newsletter,
@@ -99,7 +100,7 @@ ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
     },
     [Symbol.asyncDispose]: async () => {
       await service.close();
-      await folder[Symbol.asyncDispose]();
+      rmSync(folder, { recursive: true, force: true });
     },
   };
 }

@@ -13,7 +13,7 @@ export interface DeclaredTest {
 }
 
 /**
- * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`,
+ * The tests that a file declares: every call of `it` with a title, `it.each(table)(title, …)`, `it.for(table)(title, …)`,
  * `it.skipIf(…)(title, …)` and the like among them. What is always skipped does not count.
  */
 export function declaredTests(file: string): readonly DeclaredTest[] {
@@ -97,6 +97,9 @@ interface TitledCall {
   readonly isSkipped: boolean;
 }
 
+/** `it.each(table)` and `it.skipIf(condition)` have no title yet. */
+const withoutTitle = new Set(['each', 'for', 'skipIf', 'runIf']);
+
 /** The callee of a test leads down to `it`: `it(title)`, `it.each(table)(title)`, `it.skipIf(condition)(title)`. */
 function titledCall(node: Node): TitledCall | null {
   const [title] = nodesIn(node, 'arguments');
@@ -109,12 +112,13 @@ function titledCall(node: Node): TitledCall | null {
       return ['it', 'describe'].includes(name) ? { name, title, table, isSkipped } : null;
     }
     if (callee.type === 'CallExpression') {
-      [table = null] = memberOf(callee['callee']) === 'each' ? nodesIn(callee, 'arguments') : [table];
+      [table = null] = ['each', 'for'].includes(memberOf(callee['callee']))
+        ? nodesIn(callee, 'arguments')
+        : [table];
       callee = callee['callee'];
       continue;
     }
-    // `it.each(table)` and `it.skipIf(condition)` have no title yet.
-    if (['each', 'skipIf', 'runIf'].includes(memberOf(callee)) && callee === node['callee']) return null;
+    if (withoutTitle.has(memberOf(callee)) && callee === node['callee']) return null;
     isSkipped ||= ['skip', 'todo'].includes(memberOf(callee));
     callee = callee['object'];
   }

@@ -3,7 +3,7 @@ import { SyncError } from '../../src/core/errors.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { Source, SourcePage } from '../../src/source/source.ts';
-import { text } from '../service/served-api.ts';
+import { text } from './service/served-api.ts';
 
 export interface MovingRecord {
   readonly id: string;

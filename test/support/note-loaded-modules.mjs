@@ -1,5 +1,6 @@
 import { appendFileSync } from 'node:fs';
-import { register } from 'node:module';
+import { createRequire, register } from 'node:module';
+import { pathToFileURL } from 'node:url';
 import { isMainThread } from 'node:worker_threads';
 
 /**
@@ -8,6 +9,11 @@ import { isMainThread } from 'node:worker_threads';
  */
 if (isMainThread) {
   register(import.meta.url);
+  // What is loaded with `require` does not pass through `load`.
+  process.on('exit', () => {
+    const files = Object.keys(createRequire(import.meta.url).cache);
+    appendFileSync(process.env.LOADED_MODULES, files.map((file) => `${pathToFileURL(file).href}\n`).join(''));
+  });
   for (const stream of [process.stdout, process.stderr]) {
     const write = stream.write.bind(stream);
     stream.write = (text, ...rest) => {

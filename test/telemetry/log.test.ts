@@ -11,7 +11,7 @@ import { logRunEvent } from '../../src/telemetry/log-run-event.ts';
 import { openLog, type Log } from '../../src/telemetry/log.ts';
 
 describe('log lines', () => {
-  it('carry of an error only what an allow-list names, however much a client hangs on it', async () => {
+  it('contain only allow-listed properties of an error', async () => {
     const lines = await collect('trace');
     const hostile = Object.assign(new Error('call failed'), {
       code: 'ECONNRESET',
@@ -54,7 +54,7 @@ describe('log lines', () => {
     [finished('ok'), 'info'],
     [finished('degraded'), 'warn'],
     [finished('failed'), 'error'],
-  ])('have the level that says who must look: %o', async (event, level) => {
+  ])('have the level of their urgency: %o', async (event, level) => {
     const lines = await collect('trace');
     logRunEvent(lines.log, newsletter, event);
     expect(lines.parsed()).toMatchObject([{ level }]);

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { SampledConnector, SampledState } from '../../src/telemetry/metrics-of-states.ts';
 import { openMetrics, type Metrics } from '../../src/telemetry/metrics.ts';
-import { seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { connector, entity, sampled } from './metrics-names.ts';
+import { connector, entity, sampled } from '../support/telemetry/metrics-names.ts';
 
 const nowMs = Date.parse('2026-05-01T12:00:00Z');
 const hourMs = 3_600_000;
@@ -91,7 +91,7 @@ describe('the metrics of two thousand connectors', () => {
     expect(seriesIn(text).get('connector_sync_worker_withheld_deletes')).toBe(9);
   });
 
-  it('name those that need somebody, and only those, where the setting says so', async () => {
+  it('name only those that need attention, where the setting says so', async () => {
     const text = await textOf(open('attention'));
     expect([...named(text)].toSorted()).toEqual(['c1990', 'c1995', 'c1998']);
     const value = seriesIn(text);

@@ -1,19 +1,14 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../support/it.ts';
 import { openMetrics } from '../../src/telemetry/metrics.ts';
-import { decreased, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
 import { syncOnce } from '../support/sync-once.ts';
-import { connector, sampled } from './metrics-names.ts';
-import { temporaryFolder } from '../support/temporary-folder.ts';
-
-let folder: string;
-beforeEach(() => {
-  folder = temporaryFolder('metrics');
-});
+import { connector, sampled } from '../support/telemetry/metrics-names.ts';
 
 describe('the metrics of a real run', () => {
-  it('agree with its report, and never go down while it goes on', async () => {
+  it('agree with its report, and never decrease during the run', async ({ folder }) => {
     await using service = await startSampleService('tiny');
     const name = connector('mailing');
     const metrics = openMetrics({

@@ -3,9 +3,9 @@ import type { RunEvent } from '../../src/core/events.ts';
 import { noCounts } from '../../src/core/records.ts';
 import type { MetricSample } from '../../src/telemetry/metrics-sample.ts';
 import { openMetrics, type Metrics, type MetricsOptions } from '../../src/telemetry/metrics.ts';
-import { decreased, parsePrometheusText, seriesIn, undescribed } from '../monitor/prometheus-text.ts';
+import { decreased, parsePrometheusText, seriesIn, undescribed } from '../support/monitor/prometheus-text.ts';
 import { instantClock } from '../support/instant-clock.ts';
-import { connector, entity, run, sampled } from './metrics-names.ts';
+import { connector, entity, run, sampled } from '../support/telemetry/metrics-names.ts';
 
 const emptySample: MetricSample = { connectors: [], depth: [], isRedisUp: true };
 
@@ -118,7 +118,7 @@ describe('the counters of runs', () => {
     expect(value('records_total{connector="newsletter",entity="lists",change="inserted"}')).toBe(5);
   });
 
-  it('show a run while it goes on, and afterwards how long it took and how it ended', async () => {
+  it('show an active run, and afterwards how long it took and how it ended', async () => {
     const clock = instantClock(1_700_000_000_000);
     const metrics = open({ clock });
     metrics.onRunEvent(newsletter, started);
@@ -349,7 +349,7 @@ describe('the text', () => {
     expect(runs.at(-1)).toEqual(['connector_sync_runs_total{connector="newsletter",outcome="other"}', 50]);
   });
 
-  it('comes from a registry of its own', async () => {
+  it('comes from a separate registry', async () => {
     const first = open();
     first.runEnded(newsletter, 'ok');
     const second = open();

@@ -32,7 +32,7 @@ describe('the scrubber', () => {
     expect(scrubber.scrub('abcd-tail')).toBe('[secret]');
   });
 
-  it('removes bearer tokens that nobody registered', () => {
+  it('removes unregistered bearer tokens', () => {
     expect(createScrubber().scrub('{"authorization":"Bearer eyJ.x-y_z","next":1}')).toBe(
       '{"authorization":"Bearer [secret]","next":1}',
     );

@@ -16,7 +16,7 @@ it.each([
   expect(String(said)).not.toContain('prefix');
 });
 
-it('leaves every other failure as it is', () => {
+it('leaves every other failure unchanged', () => {
   const others = [failure('NETWORK', 'ECONNRESET'), failure('UPSTREAM', 'ECONNREFUSED'), new Error('x'), 'x'];
   expect(others.map((error) => sayUnreachable(error, baseUrl))).toEqual(others);
 });

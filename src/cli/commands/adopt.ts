@@ -1,26 +1,17 @@
 import type { Command } from 'commander';
+import { adoptIdentity, changedIdentity, sampleConnector, type Sample } from '../../app/adopt-connector.ts';
 import type { App } from '../../app/app.ts';
 import { openApp } from '../../app/open-app.ts';
-import { instant } from '../../core/clock.ts';
-import { usage } from '../../core/usage-error.ts';
-import { sampleConnector, type Sample } from '../../app/sample-connector.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../settings/settings.ts';
-import {
-  identityDifferences,
-  IdentityChangedError,
-  type IdentityDifference,
-} from '../../sinks/acquire-errors.ts';
-import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
-import type { AdoptedIdentity } from '../../sinks/repair.ts';
+import type { IdentityDifference } from '../../sinks/acquire-errors.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count } from '../../telemetry/progress-text.ts';
 import { showProgress } from '../../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { textTable } from '../output/text-table.ts';
-import { openSink, storedStatus } from '../../sinks/registry.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 export function addAdopt(command: Command, enter: Enter): void {
   command
@@ -49,13 +40,8 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   const { terminal, clock, signal, program } = context;
   const settings = loadConfig(context, 'api');
   const connector = connectorNamed(settings, name);
-  const stored = await statusIn(connector);
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
-  const identity = await identityOf(app, connector, signal);
-  const differences = identityDifferences(stored, identity);
-  if (differences.some(({ what }) => what === 'definition')) {
-    throw new IdentityChangedError(connector.name, differences);
-  }
+  const { identity, differences, rows } = await changedIdentity(app, connector, signal);
   if (differences.length === 0) {
     terminal.printJson({ connector: name, isAdopted: false, differences });
     terminal.print(
@@ -64,7 +50,6 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
     return exitCodes.ok;
   }
   for (const line of differenceText(name, differences)) terminal.print(line);
-  const rows = stored.entities.reduce((sum, entity) => sum + entity.rows, 0);
   const sample = rows === 0 ? null : await sampled(app, connector, context);
   if (sample !== null && sample.report.outcome !== 'ok' && sample.report.outcome !== 'partial') {
     return tellUnread(context, name, sample);
@@ -72,7 +57,7 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   for (const line of sampleText(sample)) terminal.print(line);
   const isAgreed = sample === null || sample.agrees;
   const isAdopted = isAgreed && isSure;
-  if (isAdopted) await adopt(connector, identity, context);
+  if (isAdopted) await adoptIdentity(connector, identity, clock);
   const entities = sample?.entities ?? [];
   terminal.printJson({ connector: name, isAdopted, isAgreed, differences, rows, entities });
   if (!isAgreed) {
@@ -89,40 +74,10 @@ async function runAdopt(context: CommandContext, name: string, isSure: boolean):
   return exitCodes.ok;
 }
 
-async function statusIn({ name, sink }: ConnectorSettings): Promise<ConnectorStatus> {
-  const status = await storedStatus({ name, sink });
-  if (status !== null) return status;
-  throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
-}
-
-async function identityOf(
-  app: App,
-  connector: ConnectorSettings,
-  signal: AbortSignal,
-): Promise<AdoptedIdentity> {
-  await using source = await app.openSource(connector, signal);
-  await source.connect(signal);
-  return {
-    connector: connector.name,
-    baseUrl: app.settings.api.baseUrl,
-    connectorId: source.connectorId,
-    definition: connector.definition.name,
-  };
-}
-
 async function sampled(app: App, connector: ConnectorSettings, context: CommandContext): Promise<Sample> {
   const { terminal, clock, signal } = context;
   await using progress = showProgress(connector.name, terminal, clock);
   return await sampleConnector(app, connector, { onEvent: progress.onEvent, signal });
-}
-
-async function adopt(
-  connector: ConnectorSettings,
-  identity: AdoptedIdentity,
-  { clock }: CommandContext,
-): Promise<void> {
-  await using sink = await openSink(connector.sink, { clock });
-  await sink.repair.adopt(identity, instant(clock.now()));
 }
 
 function tellUnread({ terminal }: CommandContext, name: string, { report }: Sample): ExitCode {
@@ -151,17 +106,9 @@ function sampleText(sample: Sample | null): readonly string[] {
   return textTable(sampleColumns, rows).map((line) => `  ${line}`);
 }
 
-const differenceColumns = [
-  { title: 'what', align: 'left' },
-  { title: 'stored', align: 'left' },
-  { title: 'now', align: 'left' },
-] as const;
+const differenceColumns = leftColumns('what', 'stored', 'now');
 
 const sampleColumns = [
-  { title: 'entity', align: 'left' },
-  { title: 'sampled', align: 'right' },
-  { title: 'equal', align: 'right' },
-  { title: 'changed', align: 'right' },
-  { title: 'not stored', align: 'right' },
-  { title: 'look deleted', align: 'right' },
-] as const;
+  ...leftColumns('entity'),
+  ...rightColumns('sampled', 'equal', 'changed', 'not stored', 'look deleted'),
+];

@@ -5,7 +5,7 @@ import { usage } from '../../core/usage-error.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { toTheSecond } from '../output/about-time.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { textTable } from '../output/text-table.ts';
+import { textTable, leftColumns } from '../output/text-table.ts';
 import { shellWord } from '../program-name.ts';
 import { openApplications } from './applications/open-applications.ts';
 import { madeUpSecret } from './serve/choose-application.ts';
@@ -90,11 +90,7 @@ async function runList(
   return exitCodes.ok;
 }
 
-const columns = [
-  { title: 'client id', align: 'left' },
-  { title: 'organization', align: 'left' },
-  { title: 'made', align: 'left' },
-] as const;
+const columns = leftColumns('client id', 'organization', 'made');
 
 async function runDelete(
   { terminal, clock, cwd, program }: CommandContext,

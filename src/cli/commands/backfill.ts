@@ -1,11 +1,13 @@
 import type { Command } from 'commander';
 import type { RunEnd } from '../../app/app.ts';
 import {
+  finishedWindows,
   parseWindowLength,
   plannedBackfill,
   requestedEntities,
   runWindows,
   windowLengthExamples,
+  writeRequest,
   type BackfillRequest,
   instantExamples,
   parseInstant,
@@ -16,9 +18,8 @@ import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import type { Clock } from '../../core/clock.ts';
 import type { BackfillSpan, BackfillPlan } from '../../engine/plan-backfill.ts';
 import { windowText, type Window } from '../../engine/run-options.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
 import { withParts } from '../../settings/load-settings.ts';
-import type { ConnectorSettings, SettingsWith } from '../../settings/settings.ts';
+import type { ConnectorSettings, LocalSettings, SettingsWith } from '../../settings/settings.ts';
 import { addCounts, noCounts } from '../../core/records.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { toTheSecond } from '../output/about-time.ts';
@@ -26,7 +27,7 @@ import { endText } from '../output/run-report-text.ts';
 import { showRun } from '../output/show-run.ts';
 import { wrapped } from '../output/text-table.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
-import { queueBackfill } from './backfill/queue-backfill.ts';
+import { checkNotPaused, openQueuesOf, sinkIdOf } from '../../app/reach-queues.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { logLevel } from '../environment.ts';
@@ -183,14 +184,6 @@ function totalText(reports: readonly RunReport[]): string {
   return `total: ${[counted(reports.length, 'window'), ...parts, counted(calls, 'call')].join(', ')}`;
 }
 
-async function finishedWindows(
-  connector: ConnectorSettings,
-  plan: BackfillPlan,
-): Promise<ReadonlySet<string>> {
-  await using history = await openExistingHistory(connector.sink);
-  return new Set(await history?.finishedWindows(connector.name, plan.id));
-}
-
 function spanOf({ since, until, window }: BackfillFlags, clock: Clock): BackfillSpan {
   const length = parseWindowLength(window);
   if (length === null) throw usage(`--window: expected ${windowLengthExamples}, got "${window}".`);
@@ -211,4 +204,34 @@ function timeOf(option: string, text: string): number {
 function startOfDay(ms: number): number {
   const dayMs = 24 * 60 * 60 * 1000;
   return Math.floor(ms / dayMs) * dayMs;
+}
+
+/** Redis keeps a job's text within a few thousand characters. */
+const maxRequestChars = 3000;
+
+/** Throws QUEUE_UNAVAILABLE within two seconds, USAGE where no worker would take it; then nothing was asked for. */
+async function queueBackfill(
+  context: CommandContext,
+  settings: LocalSettings,
+  connector: ConnectorSettings,
+  request: BackfillRequest,
+): Promise<ExitCode> {
+  const { terminal, program } = context;
+  const { name, sink } = connector;
+  await checkNotPaused(connector, program);
+  const text = writeRequest(request);
+  if (text.length > maxRequestChars) {
+    throw usage('Too many entities for one job; queue them in parts, with --select.');
+  }
+  await using queues = await openQueuesOf(withParts(settings, 'redis'));
+  const sinkId = await sinkIdOf(sink, queues, program);
+  const { isNew } = await queues.enqueueBackfill(sinkId, name, text);
+  terminal.printJson({ connector: name, isNew, backfill: JSON.parse(text) as unknown });
+  terminal.print(
+    isNew
+      ? `${name}: the backfill is queued for a worker; syncs of the connector go first.`
+      : `${name}: another backfill is already waiting or running; nothing was added. Run the command again when it is done.`,
+  );
+  terminal.print(`\n"${program} runs --follow" shows its progress.`);
+  return isNew ? exitCodes.ok : exitCodes.busy;
 }

@@ -1,13 +1,9 @@
-import { hostname } from 'node:os';
 import type { Command } from 'commander';
-import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
-import type { RunSummary } from '../../sinks/ledger-reader.ts';
+import { cancelRun } from '../../app/cancel-run.ts';
+import { findRun } from '../../app/find-run.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { findRun } from '../find-run.ts';
 import { loadConfig } from '../load-config.ts';
-import { openSink, statusOf } from '../../sinks/registry.ts';
 
 export function addCancel(command: Command, enter: Enter): void {
   command
@@ -25,38 +21,15 @@ Example:
 }
 
 async function runCancel(context: CommandContext, id: string): Promise<ExitCode> {
-  const { terminal, clock } = context;
+  const { terminal } = context;
   const found = await findRun(loadConfig(context), id, context.program);
   const { run, connector } = found.run;
-  await using sink = await openSink(found.sink, context);
-  const isAsked = await sink.requestCancel(run, instant(clock.now()));
-  // It may have ended since it was found: the ledger's newest word counts.
-  if (!isAsked) throw notRunning((await sink.history.run(run)) ?? found.run);
-  const holder = (await statusOf(sink.history, connector))?.lastHolder ?? null;
-  const isGone = holder !== null && holder.host === hostname() && !isAlive(holder.pid);
-  terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: isGone });
+  const gone = await cancelRun(found, context);
+  terminal.printJson({ run, connector, isCancelRequested: true, isProcessGone: gone !== null });
   terminal.print(
-    isGone
-      ? `${connector}: the process of run ${run} (${holder.pid}) has ended; the next run resumes from what it stored.`
-      : `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`,
+    gone === null
+      ? `${connector}: run ${run} stops at its next page, within seconds; what is stored stays.`
+      : `${connector}: the process of run ${run} (${gone.pid}) has ended; the next run resumes from what it stored.`,
   );
   return exitCodes.ok;
-}
-
-/** Signal 0 reaches nobody: it only asks whether there is somebody. */
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
-  }
-}
-
-function notRunning({ run, connector, state, finishedAt }: RunSummary): SyncError {
-  const when = finishedAt === null ? '' : ` at ${finishedAt}`;
-  return new SyncError(`Run ${run} of ${connector} is not running: it ended ${state}${when}.`, {
-    code: 'USAGE',
-    recovery: 'stop',
-    context: { run, state },
-  });
 }

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
+import { checkWritable, freeBytes } from '../../app/check-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
@@ -19,8 +19,7 @@ import {
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { tellWaits } from '../output/tell-waits.ts';
-import { accessSink, openSink } from '../../sinks/registry.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 import type { RedisFinding } from '../../jobs/examine-redis.ts';
 
 const weakSecret: CheckResult = {
@@ -56,7 +55,7 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   add(passed('config', `${counted(settings.connectors.size, 'connector')} in ${settings.file}`));
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
-  await using app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync check' });
+  await using app = await openPatientApp(context, settings, 'check');
   const credentials = await attempt('credentials', async () => {
     const catalog = await app.client.definitions(null, signal);
     return `${settings.api.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
@@ -113,15 +112,14 @@ async function checkSinks(
 }
 
 async function checkSink(sink: SinkSettings, context: CommandContext): Promise<string> {
-  await using opened = await openSink(sink, context);
-  const known = (await opened.history.overview()).filter(({ identity }) => identity !== null).length;
-  return `${accessSink(sink).place} can be written (${counted(known, 'connector')} in it)`;
+  const { place, connectors } = await checkWritable(sink, context);
+  return `${place} can be written (${counted(connectors, 'connector')} in it)`;
 }
 
 async function checkDisk(sink: SinkSettings): Promise<string> {
-  const freeBytes = await accessSink(sink).freeBytes();
-  if (freeBytes === null) return 'what is free there is not known';
-  const freeMiB = Math.floor(freeBytes / mebibyte);
+  const bytes = await freeBytes(sink);
+  if (bytes === null) return 'what is free there is not known';
+  const freeMiB = Math.floor(bytes / mebibyte);
   if (freeMiB < leastFreeMiB) {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
   }

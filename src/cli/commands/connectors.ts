@@ -1,14 +1,12 @@
 import type { Command } from 'commander';
 import type { Enter, CommandContext } from '../command-context.ts';
-import { runCreate, type CreateFlags } from './connectors/create-connector.ts';
+import { definitionNamed, runCreate, type CreateFlags } from './connectors/create-connector.ts';
 import type { App } from '../../app/app.ts';
-import { openApp } from '../../app/open-app.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
-import { tellWaits } from '../output/tell-waits.ts';
-import { definitionNamed } from './connectors/definition-id.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { printable } from '../../telemetry/printable.ts';
@@ -86,11 +84,7 @@ async function runListConnectors(context: CommandContext, flags: ListFlags): Pro
   const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   const definitionId = flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync connectors list',
-  });
+  await using app = await openPatientApp(context, settings, 'connectors list');
   const named = flags.workspace;
   const workspaces = named ?? (await everyWorkspace(app, signal));
   const search = { workspaces, definitionId, mayBeGone: named === undefined };
@@ -116,11 +110,7 @@ async function runDelete(context: CommandContext, id: string, isSure: boolean): 
   if (!isConnectorId(id)) {
     throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);
   }
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync connectors delete',
-  });
+  await using app = await openPatientApp(context, settings, 'connectors delete');
   const using = await readersOf(app, id, signal);
   if (!isSure) {
     const { name, definitionId } = await app.client.connector(id, signal);

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { SourceDefinition } from '../../source/api/catalog-calls.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { tellWaits } from '../output/tell-waits.ts';
-import { displayWidth, textTable } from '../output/text-table.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
+import { displayWidth, textTable, leftColumns } from '../output/text-table.ts';
 import { fittingTable } from '../output/fitting-table.ts';
 
 export function addDefinitions(command: Command, enter: Enter): void {
@@ -21,11 +20,7 @@ export function addDefinitions(command: Command, enter: Enter): void {
 async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
   const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync definitions',
-  });
+  await using app = await openPatientApp(context, settings, 'definitions');
   const offered = await app.client.definitions(name, signal);
   const known = [...settings.definitions.values()];
   const found = offered.map((one) => ({ ...one, definition: definitionOf(one, known)?.name ?? null }));
@@ -55,9 +50,4 @@ export function definitionTable(
   return fittingTable(columns.slice(0, -1), rows, width);
 }
 
-const columns = [
-  { title: 'name', align: 'left' },
-  { title: 'definition', align: 'left' },
-  { title: 'id', align: 'left' },
-  { title: 'support', align: 'left' },
-] as const;
+const columns = leftColumns('name', 'definition', 'id', 'support');

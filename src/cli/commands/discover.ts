@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import { isConnectorName } from '../../core/names.ts';
 import type { Action, Definition, Entity, Parent } from '../../definitions/definition.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
@@ -10,7 +9,7 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { wrapped } from '../output/text-table.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 
 interface DiscoverFlags {
   readonly workspace?: readonly string[];
@@ -38,11 +37,7 @@ async function runDiscover(
 ): Promise<ExitCode> {
   const settings = loadConfig(context, 'api');
   if (name !== null) return showDefinition(context, definitionOf(settings, name));
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync discover',
-  });
+  await using app = await openPatientApp(context, settings, 'discover');
   const workspaces = flags.workspace ?? workspacesOf(settings);
   const search = { workspaces, definitionId: null, mayBeGone: false };
   const found = await findInWorkspaces(app, search, context.signal);

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';
@@ -16,7 +15,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 interface DownloadFlags {
@@ -62,11 +61,7 @@ async function download(context: CommandContext, target: string, flags: Download
   const maxBytes = maxBytesOf(flags);
   const receive =
     flags.output === '-' ? toStdout(terminal) : toFile(flags.output ?? null, cwd, flags.force === true);
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync download',
-  });
+  await using app = await openPatientApp(context, settings, 'download');
   await using source = await app.openSource(connector, signal);
   const done = await source.download({ entity: entity.name, params, size: null, maxBytes }, receive, signal);
   const { file, bytes, sha256 } = done;

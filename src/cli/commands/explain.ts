@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { entityTarget } from '../../settings/entity-target.ts';
-import { openExistingRecords } from '../../sinks/registry.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { explanationText } from './explain/explanation-text.ts';
-import { explainRow, type Explanation } from './explain/explain-row.ts';
+import { explainRow } from '../../app/explain-row.ts';
 import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { loadConfig } from '../load-config.ts';
 import { parseRecordKey } from '../../app/record-key.ts';
@@ -34,8 +33,7 @@ async function runExplain(
   const { terminal, program } = context;
   const target = entityTarget(loadConfig(context), name);
   const key = parseRecordKey(target.table, keyTexts);
-  await using reader = await openExistingRecords(target.connector.sink);
-  const found: Explanation | null = reader === null ? null : await explainRow(reader, target, key.keyText);
+  const found = await explainRow(target, key.keyText);
   terminal.printJson({
     target: name,
     key: key.keyText,

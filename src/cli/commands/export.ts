@@ -3,12 +3,10 @@ import type { Command } from 'commander';
 import type { EntityTable } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
 import { csvFormat } from '../../export/csv-format.ts';
-import { exportEnd, nothingStored, type ExportEnd, type Written } from '../../export/export-end.ts';
+import { openChanges, type EntityChanges, type ExportEnd, type Written } from '../../export/open-changes.ts';
 import { jsonlFormat } from '../../export/jsonl-format.ts';
 import type { RecordFormat } from '../../export/record-format.ts';
 import { entityTarget, type EntityTarget } from '../../settings/entity-target.ts';
-import type { RecordReader, StoredRecord } from '../../sinks/record-reader.ts';
-import { openExistingRecords } from '../../sinks/registry.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
@@ -54,17 +52,15 @@ async function runExport(context: CommandContext, name: string, flags: ExportFla
   const since = sinceOf(flags);
   const formatOf = formatNamed(flags);
   const file = flags.output === undefined ? null : resolve(context.cwd, flags.output);
-  await using reader = await openExistingRecords(target.connector.sink);
-  await checkSince(reader, target, since);
-  const table = (await reader?.table(target.connector.name, target.table.entity)) ?? null;
-  const format = formatOf(table ?? target.table);
-  const records = table === null ? [] : (reader?.changes(target.connector.name, table, since) ?? []);
+  await using changes = await openChanges(target, since);
+  checkSince(changes, target, since);
+  const format = formatOf(changes.table);
   const written = await writeTo(context, file, (write) =>
-    writeRecords(format, records, write, context.signal),
+    writeRecords(format, changes.records(), write, context.signal),
   );
   // Whoever went away in the middle asks for the same again.
   if (written === null) return exitCodes.ok;
-  await tellEnd(context, { target, reader, since, written, isOnStdout: file === null, flags });
+  await tellEnd(context, flags, file === null, () => changes.end(written));
   return exitCodes.ok;
 }
 
@@ -86,19 +82,12 @@ async function writeTo(
 /** Only when the records are where they should be: a number that is ahead of them would lose some. */
 async function tellEnd(
   { terminal, cwd }: CommandContext,
-  told: {
-    readonly target: EntityTarget;
-    readonly reader: RecordReader | null;
-    readonly since: number;
-    readonly written: Written;
-    readonly isOnStdout: boolean;
-    readonly flags: ExportFlags;
-  },
+  flags: ExportFlags,
+  isOnStdout: boolean,
+  endOf: () => Promise<ExportEnd>,
 ): Promise<void> {
-  const { target, reader, since, written, isOnStdout, flags } = told;
   if (isOnStdout && terminal.hasLostOutput()) return;
-  const end =
-    reader === null ? nothingStored(target, since) : await exportEnd(target, reader, since, written);
+  const end = await endOf();
   if (flags.nextFile !== undefined) {
     await writePrivateFile(resolve(cwd, flags.nextFile), `${jsonText(end)}\n`, false);
   }
@@ -123,12 +112,11 @@ function formatNamed({ format, safeForSpreadsheets }: ExportFlags): (table: Enti
 }
 
 /** A number that this sink never gave: everything up to it would be taken for known. */
-async function checkSince(
-  reader: RecordReader | null,
+function checkSince(
+  { newestSeq: newest }: EntityChanges,
   { name, connector }: EntityTarget,
   since: number,
-): Promise<void> {
-  const newest = (await reader?.newestSeq(connector.name)) ?? 0;
+): void {
   if (since <= newest) return;
   throw usage(
     `--since-seq ${since}: sink ${connector.sink.name} has numbers up to ${newest} only. The number is from another sink, or this sink was restored from an older backup. Reload ${name}: empty the table, then export with --since-seq 0.`,
@@ -147,7 +135,7 @@ const batchChars = 64 * 1024;
 /** Writes a batch at a time, so that memory stays flat. Null: nobody takes any more. Throws the signal's reason once it is aborted. */
 async function writeRecords(
   format: RecordFormat,
-  batches: AsyncIterable<readonly StoredRecord[]> | readonly never[],
+  batches: ReturnType<EntityChanges['records']>,
   write: (text: string) => Promise<boolean>,
   signal: AbortSignal,
 ): Promise<Written | null> {

@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { JsonValue } from '../../core/json.ts';
 import { wholeJson } from '../../engine/prepare/canonical-json.ts';
@@ -9,7 +8,7 @@ import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { readTarget } from '../read-target.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
 
 type ReadAction = 'list' | 'get';
 
@@ -40,11 +39,7 @@ async function read(
   const settings = loadConfig(context, 'api');
   const { connector, entity, params } = readTarget(settings, action, target, paramTexts);
   const { terminal, signal } = context;
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: `connector-sync ${action}`,
-  });
+  await using app = await openPatientApp(context, settings, action);
   await using source = await app.openSource(connector, signal);
   if (action === 'get') {
     const record = await source.get({ entity: entity.name, params }, signal);

@@ -2,26 +2,21 @@ import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
-import { instant } from '../../core/clock.ts';
-import type { EntityStatus } from '../../sinks/ledger-reader.ts';
-import type { ResetScope } from '../../sinks/repair.ts';
+import { resetConnector, wouldReset, type ResetTarget } from '../../app/reset-connector.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import type { ConnectorSettings, LocalSettings } from '../../settings/settings.ts';
-import { textTable } from '../output/text-table.ts';
-import { accessSink, openSink, storedStatus } from '../../sinks/registry.ts';
+import type { LocalSettings } from '../../settings/settings.ts';
+import { textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 
 interface ResetFlags {
   readonly data?: boolean;
   readonly yes?: boolean;
 }
 
-interface Target {
+interface Target extends ResetTarget {
   readonly name: string;
-  readonly connector: ConnectorSettings;
-  readonly scope: Pick<ResetScope, 'entity' | 'tables'>;
 }
 
 export function addReset(command: Command, enter: Enter): void {
@@ -43,14 +38,12 @@ Examples:
 }
 
 async function runReset(context: CommandContext, name: string, flags: ResetFlags): Promise<ExitCode> {
-  const { terminal, clock } = context;
+  const { terminal } = context;
   const target = targetOf(loadConfig(context), name);
-  const { connector, scope } = target;
-  if (!(await accessSink(connector.sink).isThere())) throw usage(nothingText(target));
   const withData = flags.data === true;
   if (flags.yes !== true) return await showWhatWouldGo(context, target, withData);
-  await using sink = await openSink(connector.sink, context);
-  const went = await sink.repair.reset(connector.name, { ...scope, withData, now: instant(clock.now()) });
+  const went = await resetConnector(target, withData, context);
+  if (went === null) throw usage(nothingText(target));
   terminal.printJson({ target: name, isDone: true, withData, ...went });
   const dropped = withData ? ` and ${counted(went.rows, 'row')} dropped` : '; its rows are kept';
   terminal.print(
@@ -80,7 +73,7 @@ async function showWhatWouldGo(
   target: Target,
   withData: boolean,
 ): Promise<ExitCode> {
-  const entities = await goingEntities(target);
+  const entities = await wouldReset(target);
   if (entities.length === 0) throw usage(nothingText(target));
   const command = `${program} reset ${target.name}${withData ? ' --data' : ''} --yes`;
   terminal.printJson({ target: target.name, isDone: false, withData, entities, command });
@@ -97,18 +90,8 @@ async function showWhatWouldGo(
   return exitCodes.ok;
 }
 
-async function goingEntities({ connector, scope }: Target): Promise<readonly EntityStatus[]> {
-  const stored = await storedStatus(connector);
-  const names = new Set(scope.tables.map(({ entity }) => entity));
-  return (stored?.entities ?? []).filter(({ entity }) => scope.entity === null || names.has(entity));
-}
-
 function nothingText({ name, connector }: Target): string {
   return `Sink ${connector.sink.name} has no data of ${name}, so there is nothing to reset.`;
 }
 
-const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'listings', align: 'right' },
-  { title: 'rows', align: 'right' },
-] as const;
+const columns = [...leftColumns('entity'), ...rightColumns('listings', 'rows')];

@@ -1,3 +1,4 @@
+import { slept } from '../../core/clock.ts';
 import type { Command } from 'commander';
 import { noCounts, addCounts } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
@@ -5,10 +6,10 @@ import type { RunSummary } from '../../sinks/ledger-reader.ts';
 import { count, duration } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
-import { findRun, fromEverySink } from '../find-run.ts';
+import { findRun, fromEverySink } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { runReportText, endText } from '../output/run-report-text.ts';
-import { displayWidth, textTable } from '../output/text-table.ts';
+import { displayWidth, textTable, leftColumns, rightColumns } from '../output/text-table.ts';
 import { rowSentences } from '../output/fitting-table.ts';
 import type { RunId } from '../../core/names.ts';
 import type { LocalSettings } from '../../settings/settings.ts';
@@ -102,15 +103,9 @@ function runRow(run: RunSummary): readonly string[] {
 }
 
 const columns = [
-  { title: 'run', align: 'left' },
-  { title: 'connector', align: 'left' },
-  { title: 'kind', align: 'left' },
-  { title: 'state', align: 'left' },
-  { title: 'started', align: 'left' },
-  { title: 'took', align: 'right' },
-  { title: 'read', align: 'right' },
-  { title: 'written', align: 'right' },
-] as const;
+  ...leftColumns('run', 'connector', 'kind', 'state', 'started'),
+  ...rightColumns('took', 'read', 'written'),
+];
 
 const everyMs = 1000;
 /** More than can begin in a second. */
@@ -127,7 +122,7 @@ async function followRuns(context: CommandContext, settings: LocalSettings): Pro
   const { terminal, clock, signal } = context;
   const width = Math.max(0, ...[...settings.connectors.keys()].map((name) => name.length));
   let known = statesOf(await newestRuns(settings, new Map()));
-  while (await isOver(clock.sleep(everyMs, signal))) {
+  while (await slept(clock, everyMs, signal)) {
     const runs = await newestRuns(settings, known);
     for (const { change, run } of changesSince(known, runs)) {
       terminal.printJson({ change, run });
@@ -136,14 +131,6 @@ async function followRuns(context: CommandContext, settings: LocalSettings): Pro
     known = new Map([...known, ...statesOf(runs)]);
   }
   return exitCodes.ok;
-}
-
-/** False: interrupted. */
-function isOver(slept: Promise<void>): Promise<boolean> {
-  return slept.then(
-    () => true,
-    () => false,
-  );
 }
 
 type StateByRun = ReadonlyMap<RunId, RunSummary['state']>;

@@ -8,7 +8,7 @@ import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { checkNotPaused, sinkIdOf, openQueuesOf } from '../reach-queues.ts';
+import { checkNotPaused, sinkIdOf, openQueuesOf } from '../../app/reach-queues.ts';
 
 const examples = `
 Examples:
@@ -123,7 +123,7 @@ async function runScheduleRun(context: CommandContext, names: readonly string[])
   await using queues = await openQueuesOf(settings);
   const idBySink = new Map<SinkSettings, string>();
   for (const { sink } of connectors) {
-    if (!idBySink.has(sink)) idBySink.set(sink, await sinkIdOf(sink, queues, context));
+    if (!idBySink.has(sink)) idBySink.set(sink, await sinkIdOf(sink, queues, program));
   }
   for (const { name, sink } of connectors) {
     const { isNew, state } = await queues.enqueue(idBySink.get(sink) ?? '', name, 'manual');

@@ -5,12 +5,13 @@ import type { DriftRow } from '../../sinks/drift.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
+import { readDrift } from '../../app/read-statuses.ts';
 import { isDeclaredName } from '../../core/names.ts';
 import { isReservedName } from '../../definitions/yaml-data.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import { toTheMinute } from '../output/about-time.ts';
 import { fittingTable } from '../output/fitting-table.ts';
+import { leftColumns } from '../output/text-table.ts';
 
 export function addSchema(schema: Command, enter: Enter): void {
   schema
@@ -50,12 +51,6 @@ async function runDiff(context: CommandContext, name: string | undefined): Promi
     else for (const line of driftText(connector, drift, terminal.columns())) terminal.print(line);
   }
   return exitCodes.ok;
-}
-
-/** Null where there is no sink yet. */
-async function readDrift({ name, sink }: ConnectorSettings): Promise<readonly DriftRow[] | null> {
-  await using history = await openExistingHistory(sink);
-  return (await history?.drift(name)) ?? null;
 }
 
 /** Words that YAML reads as something else than a name, unless they are quoted. */
@@ -111,12 +106,4 @@ const places: Readonly<Record<DriftRow['place'], string>> = {
   quarantine: 'quarantine',
 };
 
-const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'field', align: 'left' },
-  { title: 'came as', align: 'left' },
-  { title: 'is', align: 'left' },
-  { title: 'kept in', align: 'left' },
-  { title: 'first seen', align: 'left' },
-  { title: 'to declare it', align: 'left' },
-] as const;
+const columns = leftColumns('entity', 'field', 'came as', 'is', 'kept in', 'first seen', 'to declare it');

@@ -18,6 +18,7 @@ import { announcement } from './serve/announcement.ts';
 import { chooseApplication } from './serve/choose-application.ts';
 import { readServeFlags, type ServeChoices, type ServeFlags } from './serve/serve-flags.ts';
 import { defaultDataFolder, servedWorkspace } from './serve/served-accounts.ts';
+import { aborted } from '../watch-interrupts.ts';
 
 export function addServe(command: Command, enter: Enter): void {
   command
@@ -184,11 +185,4 @@ function portTaken(error: unknown, { host, port }: ServeChoices): unknown {
   return usage(
     `Port ${port} of ${host} is in use by another program. Choose another with --port, or 0 for any free one.`,
   );
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolvePromise) => {
-    if (signal.aborted) resolvePromise();
-    signal.addEventListener('abort', () => resolvePromise(), { once: true });
-  });
 }

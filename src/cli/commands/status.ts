@@ -1,16 +1,12 @@
 import type { Command } from 'commander';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
-import { accessSink, openExistingHistory } from '../../sinks/registry.ts';
-
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { addListFlags, pageOf, pageRemarks, type ListFlags } from '../list-page.ts';
 import { loadConfig } from '../load-config.ts';
-import { overviewOf, readOverviews, type SinkOverview } from '../../app/connector-states.ts';
-import { failureLimit, statusText, type ShownStatus } from '../output/status-text.ts';
-
-const quarantineLimit = 3;
+import { readOverviews } from '../../app/connector-states.ts';
+import { readStatuses } from '../../app/read-statuses.ts';
+import { statusText } from '../output/status-text.ts';
 
 const examples = `
 Examples:
@@ -39,7 +35,7 @@ async function runStatus(
   const shown = await readStatuses(page.connectors, overviews);
   const { program, terminal } = context;
   terminal.printJson({
-    connectors: shown.map(({ connector, status, quarantine, paused, ...troubles }) => ({
+    connectors: shown.map(({ connector, ledgerPlace: _place, status, quarantine, paused, ...troubles }) => ({
       connector: connector.name,
       sink: connector.sink.name,
       paused: paused === null ? null : { since: paused.since, reason: paused.reason },
@@ -55,33 +51,4 @@ async function runStatus(
   for (const line of lines) terminal.print(line);
   for (const line of pageRemarks(page, flags)) terminal.note(line);
   return shown.some(({ damagedFiles }) => damagedFiles.length > 0) ? exitCodes.failed : exitCodes.ok;
-}
-
-/** In the order of the connectors; each sink of them is read in one pass. */
-async function readStatuses(
-  connectors: readonly ConnectorSettings[],
-  overviews: ReadonlyMap<string, SinkOverview>,
-): Promise<readonly ShownStatus[]> {
-  const shown = new Map<ConnectorSettings, ShownStatus>();
-  const sinks = new Map(connectors.map(({ sink }) => [sink.name, sink]));
-  for (const sink of sinks.values()) {
-    const ofSink = connectors.filter((connector) => connector.sink.name === sink.name);
-    await using history = await openExistingHistory(sink);
-    await using closed = await accessSink(sink).openClosedFiles();
-    const statuses = (await history?.connectors(ofSink.map(({ name }) => name))) ?? [];
-    const statusByName = new Map(statuses.map((status) => [status.connector, status]));
-    for (const connector of ofSink) {
-      const { name } = connector;
-      shown.set(connector, {
-        connector,
-        status: statusByName.get(name) ?? null,
-        paused: overviewOf(overviews, connector)?.paused ?? null,
-        failures: (await history?.failures(name, failureLimit)) ?? [],
-        fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],
-        quarantine: (await history?.quarantine(name, quarantineLimit)) ?? [],
-        damagedFiles: (await closed?.lengths(name))?.damaged ?? [],
-      });
-    }
-  }
-  return connectors.flatMap((connector) => shown.get(connector) ?? []);
 }

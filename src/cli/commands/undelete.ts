@@ -4,7 +4,7 @@ import { usage } from '../../core/usage-error.ts';
 import { connectorNamed } from '../../settings/chosen-connectors.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
-import { findRun } from '../find-run.ts';
+import { findRun } from '../../app/find-run.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 

@@ -11,6 +11,8 @@ import { exitCodeOfError, exitCodes, type ExitCode } from '../output/exit-codes.
 import { stderrLog } from '../environment.ts';
 import { loadConfig } from '../load-config.ts';
 import { errorDocument } from '../output/report-error.ts';
+import { aborted } from '../watch-interrupts.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 interface WorkerFlags {
   readonly connectors?: readonly string[];
@@ -69,9 +71,11 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   const settings = loadConfig(context, 'api', 'redis', 'http');
   const served = connectorsMatching(settings, flags.connectors ?? []);
   const names = new Set(served.map(({ name }) => name));
-  const concurrency = runsOf('--concurrency', flags.concurrency, mostRuns);
+  const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);
   const maxRuns =
-    flags.maxRuns === undefined ? {} : { maxRuns: runsOf('--max-runs', flags.maxRuns, mostRunsOfAll) };
+    flags.maxRuns === undefined
+      ? {}
+      : { maxRuns: wholeNumber('--max-runs', flags.maxRuns, mostRunsOfAll, 1) };
   const listen = listenAddressOf(flags);
   warnUnscheduled(served, log);
   // V8 lets garbage grow to three times of what is in use before it looks: 620 MiB instead of 450 with 32 runs at a time.
@@ -96,12 +100,6 @@ async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log
   }
 }
 
-function runsOf(option: string, text: string, most: number): number {
-  const runs = Number(text);
-  if (/^\d+$/.test(text) && runs >= 1 && runs <= most) return runs;
-  throw usage(`${option}: expected a whole number from 1 to ${most}, got "${text}".`);
-}
-
 function listenAddressOf({ http }: WorkerFlags): ListenAddress | null {
   if (http === undefined) return null;
   try {
@@ -116,11 +114,4 @@ function warnUnscheduled(served: readonly ConnectorSettings[], log: Log): void {
   if (unscheduled.length > 0) {
     log.warn({ connectors: unscheduled }, 'these connectors have no schedule: they run only on request');
   }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

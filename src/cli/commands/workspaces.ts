@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
-import { openApp } from '../../app/open-app.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { loadConfig } from '../load-config.ts';
 import { fittingTable } from '../output/fitting-table.ts';
-import { tellWaits } from '../output/tell-waits.ts';
+import { openPatientApp } from '../output/tell-waits.ts';
+import { leftColumns } from '../output/text-table.ts';
 
 interface WorkspaceFlags {
   readonly name?: string;
@@ -28,11 +28,7 @@ async function runList(context: CommandContext, { name, status }: WorkspaceFlags
   const settings = loadConfig(context, 'api');
   const { terminal, signal } = context;
   const filter = { nameContains: name ?? null, status: statusOf(status) };
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync workspaces',
-  });
+  await using app = await openPatientApp(context, settings, 'workspaces');
   const found = await openAdministration(app.client, settings.api.baseUrl).workspaces(filter, signal);
   terminal.printJson({ workspaces: found });
   if (found.length === 0) terminal.print('No workspaces.');
@@ -48,9 +44,4 @@ function statusOf(text: string | undefined): 'active' | 'inactive' | null {
   throw usage(`--status: expected active or inactive, got "${text}".`);
 }
 
-const columns = [
-  { title: 'name', align: 'left' },
-  { title: 'id', align: 'left' },
-  { title: 'status', align: 'left' },
-  { title: 'created', align: 'left' },
-] as const;
+const columns = leftColumns('name', 'id', 'status', 'created');

@@ -105,7 +105,7 @@ export async function demoSettings(
     ...(redisUrl === null ? {} : { REDIS_URL: redisUrl.reveal() }),
   };
   const settings = loadSettings({ file, env });
-  registerSecrets(settings, context);
+  registerSecrets(settings, context.scrubber);
   return settings;
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { join, relative, resolve } from 'node:path';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
-import type { WorkerEvent } from '../../jobs/worker-event.ts';
+import type { WorkerEvent } from '../../jobs/worker-context.ts';
 import { maxSampleRevision } from '../../sample/revisions.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../output/about-time.ts';
@@ -15,6 +15,7 @@ import { shellWord } from '../program-name.ts';
 import { endText } from '../output/run-report-text.ts';
 import { wholeNumber } from '../whole-number.ts';
 import type { EndedRun } from '../../app/worker-runs.ts';
+import { aborted } from '../watch-interrupts.ts';
 
 const cron = '*/5 * * * * *';
 const runsOfEach = 3;
@@ -135,11 +136,4 @@ function nextSteps({ program }: CommandContext, directory: string): readonly str
     `    ${program} init`,
     `    ${program} worker`,
   ];
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((done) => {
-    if (signal.aborted) done();
-    signal.addEventListener('abort', () => done(), { once: true });
-  });
 }

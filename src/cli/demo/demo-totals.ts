@@ -1,10 +1,6 @@
-import type { LedgerReader } from '../../sinks/ledger-reader.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { rowsWritten } from '../../app/run-totals.ts';
-
-/** More than the ledger keeps. */
-const mostRuns = 1000;
 
 /** What the demo's runs took and wrote, beside what reading everything for the first time took. */
 export function totalsText(
@@ -46,20 +42,6 @@ function costsOf(reports: readonly RunReport[]): { readonly records: number; rea
     records: entities.reduce((sum, { counts }) => sum + counts.fetched, 0),
     calls: reports.reduce((sum, report) => sum + report.calls, 0),
   };
-}
-
-/** The first reports of the same connectors, where those read everything; none where one is missing, or among `reports`. */
-export async function firstReports(
-  history: LedgerReader,
-  reports: readonly RunReport[],
-): Promise<readonly RunReport[]> {
-  const first: RunReport[] = [];
-  for (const { connector } of reports) {
-    const oldest = (await history.runs({ connector, kind: 'sync', limit: mostRuns })).at(-1);
-    if (oldest?.state === 'ok' && oldest.report !== null) first.push(oldest.report);
-  }
-  const isEarlier = first.every(({ run }) => reports.every((report) => report.run !== run));
-  return isEarlier && first.length === reports.length ? first : [];
 }
 
 export interface DemoQuery {

@@ -10,9 +10,9 @@ import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../../telemetry/progress-text.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
-import { openExistingHistory } from '../../sinks/registry.ts';
 import { demoBaseUrl, demoDatabase, demoSettings, startDemoService } from './demo-config.ts';
-import { demoQueries, type DemoQuery, firstReports, totalsText } from './demo-totals.ts';
+import { firstReports } from '../../app/find-run.ts';
+import { demoQueries, type DemoQuery, totalsText } from './demo-totals.ts';
 import { runScheduledDemo } from './demo-scheduled.ts';
 import { localRedisUrl } from '../find-redis.ts';
 import { exitCodeOfReport, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
@@ -131,9 +131,7 @@ async function syncAll(
     reports.push(report);
     context.terminal.print('');
   }
-  const [sink] = Array.from(settings.connectors.values(), (connector) => connector.sink);
-  await using history = sink === undefined ? null : await openExistingHistory(sink);
-  return { reports, first: history === null ? [] : await firstReports(history, reports) };
+  return { reports, first: await firstReports(settings, reports) };
 }
 
 function answerText({ question, sql, rows }: DemoAnswer): readonly string[] {

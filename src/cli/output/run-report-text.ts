@@ -6,7 +6,7 @@ import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { jsonText } from './json-text.ts';
 import { deleteLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
-import { type TableColumn, wrapped } from './text-table.ts';
+import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 const shownFailures = 10;
 const indent = '  ';
@@ -15,18 +15,10 @@ const indent = '  ';
  * The numbers add up from left to right: read = inserted + updated + unchanged + duplicate + what the notes name. Deleted rows
  * are those that were not read.
  */
-const columns: readonly TableColumn[] = [
-  { title: 'entity', align: 'left' },
-  { title: 'read', align: 'right' },
-  { title: 'inserted', align: 'right' },
-  { title: 'updated', align: 'right' },
-  { title: 'unchanged', align: 'right' },
-  { title: 'duplicate', align: 'right' },
-  { title: 'deleted', align: 'right' },
-  { title: 'pages', align: 'right' },
-  { title: 'listings', align: 'right' },
-  { title: 'complete', align: 'left' },
-  { title: 'notes', align: 'left' },
+const columns = [
+  ...leftColumns('entity'),
+  ...rightColumns('read', 'inserted', 'updated', 'unchanged', 'duplicate', 'deleted', 'pages', 'listings'),
+  ...leftColumns('complete', 'notes'),
 ];
 
 export interface RunTextStyle {

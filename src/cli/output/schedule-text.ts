@@ -3,10 +3,10 @@ import { formatDuration } from '../../settings/parse-unit.ts';
 import type { ConnectorSettings, Schedule } from '../../settings/settings.ts';
 import type { RunFacts } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
-import type { Backlog } from '../../jobs/backlog.ts';
+import type { Backlog } from '../../jobs/worker-state.ts';
 import { count, counted, duration } from '../../telemetry/progress-text.ts';
 import { comingUp, longAgo } from './about-time.ts';
-import { textTable } from './text-table.ts';
+import { textTable, leftColumns } from './text-table.ts';
 
 export interface ShownSchedule {
   readonly connector: ConnectorSettings;
@@ -45,12 +45,7 @@ export function scheduleTable(
   return [heading, ...lines.flatMap((line, at) => [line, ...(below[at] ?? [])])];
 }
 
-const columns = [
-  { title: 'connector', align: 'left' },
-  { title: 'schedule', align: 'left' },
-  { title: 'next', align: 'left' },
-  { title: 'last run', align: 'left' },
-] as const;
+const columns = leftColumns('connector', 'schedule', 'next', 'last run');
 
 /** Cron patterns with their time zone, because the rest of the table is UTC. */
 function scheduleText(schedule: Schedule | null): string {

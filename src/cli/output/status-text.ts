@@ -1,38 +1,16 @@
-import { damageAdvice, damageText, type DamagedFile } from '../../sinks/closed-files.ts';
-import { accessSink } from '../../sinks/registry.ts';
-import type { ConnectorSettings } from '../../settings/settings.ts';
-import type {
-  ConnectorStatus,
-  FailedFile,
-  PartitionFailure,
-  QuarantineRow,
-} from '../../sinks/ledger-reader.ts';
-import type { Pause } from '../../sinks/lease.ts';
+import { failureLimit, type StoredConnector } from '../../app/read-statuses.ts';
+import { damageAdvice, damageText } from '../../sinks/closed-files.ts';
+import type { ConnectorStatus } from '../../sinks/ledger-reader.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { toTheMinute } from './about-time.ts';
 import { jsonText } from './json-text.ts';
 import { withheldLines } from './deletes-text.ts';
 import { fittingTable } from './fitting-table.ts';
-import { wrapped } from './text-table.ts';
-
-export interface ShownStatus {
-  readonly connector: ConnectorSettings;
-  /** Null: nothing was ever synced. */
-  readonly status: ConnectorStatus | null;
-  readonly paused: Pause | null;
-  readonly failures: readonly PartitionFailure[];
-  readonly fileFailures: readonly FailedFile[];
-  /** The newest ones. */
-  readonly quarantine: readonly QuarantineRow[];
-  readonly damagedFiles: readonly DamagedFile[];
-}
-
-/** Of each kind of failure of a connector, so many are named. */
-export const failureLimit = 20;
+import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
-export function statusText(shown: ShownStatus, program: string, width: number | null): readonly string[] {
+export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
   const { connector, status, failures } = shown;
   const sink = `sink ${connector.sink.name}`;
   if (status === null) {
@@ -74,7 +52,7 @@ export function statusText(shown: ShownStatus, program: string, width: number | 
   ];
 }
 
-function damageLines({ connector, damagedFiles }: ShownStatus, program: string): readonly string[] {
+function damageLines({ connector, damagedFiles }: StoredConnector, program: string): readonly string[] {
   if (damagedFiles.length === 0) return [];
   const more = damagedFiles.length - failureLimit;
   return [
@@ -85,7 +63,7 @@ function damageLines({ connector, damagedFiles }: ShownStatus, program: string):
 }
 
 /** Wanted files may also be of entities whose files the settings do not ask for: they are named where they are. */
-function filesText({ connector, fileFailures }: ShownStatus, status: ConnectorStatus): readonly string[] {
+function filesText({ connector, fileFailures }: StoredConnector, status: ConnectorStatus): readonly string[] {
   const lines = status.entities.flatMap(({ entity, files }) => {
     const isFetched = connector.downloads?.entities.some((name) => name === entity) === true;
     if (files === null || (files.stored === 0 && !isFetched)) return [];
@@ -122,14 +100,17 @@ function missingText(status: ConnectorStatus, program: string): readonly string[
   ];
 }
 
-function pauseText({ paused }: ShownStatus): readonly string[] {
+function pauseText({ paused }: StoredConnector): readonly string[] {
   return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
 }
 
-function quarantineText({ connector, quarantine }: ShownStatus, status: ConnectorStatus): readonly string[] {
+function quarantineText(
+  { ledgerPlace, quarantine }: StoredConnector,
+  status: ConnectorStatus,
+): readonly string[] {
   const all = status.entities.reduce((sum, { quarantined }) => sum + quarantined, 0);
   if (all === 0) return [];
-  const place = `the table _sync_quarantine of ${printable(accessSink(connector.sink).ledgerPlace)}`;
+  const place = `the table _sync_quarantine of ${printable(ledgerPlace)}`;
   return [
     `  ${counted(all, 'record')} in quarantine, kept whole in ${place}${all > quarantine.length ? '; the newest' : ''}:`,
     ...quarantine.map(({ entity, reason, detail }) => `    ${entity} ${printable(`${reason}: ${detail}`)}`),
@@ -137,12 +118,7 @@ function quarantineText({ connector, quarantine }: ShownStatus, status: Connecto
 }
 
 const columns = [
-  { title: 'entity', align: 'left' },
-  { title: 'rows', align: 'right' },
-  { title: 'deleted', align: 'right' },
-  { title: 'look deleted', align: 'right' },
-  { title: 'listings', align: 'right' },
-  { title: 'left to read', align: 'right' },
-  { title: 'quarantined', align: 'right' },
-  { title: 'last complete read', align: 'left' },
-] as const;
+  ...leftColumns('entity'),
+  ...rightColumns('rows', 'deleted', 'look deleted', 'listings', 'left to read', 'quarantined'),
+  ...leftColumns('last complete read'),
+];

@@ -1,4 +1,7 @@
+import type { App } from '../../app/app.ts';
+import { openApp } from '../../app/open-app.ts';
 import type { Clock } from '../../core/clock.ts';
+import type { SettingsWith } from '../../settings/settings.ts';
 import { duration } from '../../telemetry/progress-text.ts';
 import type { CommandContext } from '../command-context.ts';
 
@@ -17,4 +20,13 @@ export function tellWaits({ clock, terminal }: Pick<CommandContext, 'clock' | 't
       return clock.sleep(ms, signal);
     },
   };
+}
+
+/** An app for such a command; the caller disposes it. */
+export async function openPatientApp(
+  context: Pick<CommandContext, 'clock' | 'terminal'>,
+  settings: SettingsWith<'api'>,
+  command: string,
+): Promise<App> {
+  return await openApp({ settings, clock: tellWaits(context), command: `connector-sync ${command}` });
 }

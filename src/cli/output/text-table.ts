@@ -5,6 +5,16 @@ export interface TableColumn {
   readonly align: 'left' | 'right';
 }
 
+/** Columns of texts. */
+export function leftColumns(...titles: readonly string[]): readonly TableColumn[] {
+  return titles.map((title) => ({ title, align: 'left' }));
+}
+
+/** Columns of numbers. */
+export function rightColumns(...titles: readonly string[]): readonly TableColumn[] {
+  return titles.map((title) => ({ title, align: 'right' }));
+}
+
 /** Blanks between two columns. */
 export const columnGap = 2;
 

@@ -18,10 +18,7 @@ export function fetchedEntities({ files, plan }: Pick<Run, 'files' | 'plan'>): r
   return plan.kind === 'sync' ? plan.entities.filter((entity) => files?.entities.has(entity) === true) : [];
 }
 
-/**
- * What comes after a run's walks and its sweep: fetches the files that are wanted and not stored. Each is noted by itself, so a later run resumes; one that
- * does not come is set aside. Throws what must end the run, after the open downloads have ended.
- */
+/** After the walks and the sweep: fetches files that are wanted and not stored, each noted by itself; failed ones are set aside. Throws what must end the run. */
 export async function fetchFiles(run: Run): Promise<void> {
   const { sink, lease, id, files, onEvent, signal } = run;
   const entities = fetchedEntities(run);

@@ -5,7 +5,6 @@ import type { FailureReport, FileReport } from '../../sinks/run-report.ts';
 import type { ReportedFailures } from '../run-tally.ts';
 import type { FileSource } from '../../source/source.ts';
 
-/** Which files a run fetches, and where they go. */
 export interface FileOptions {
   readonly source: FileSource;
   readonly folder: FileFolder;
@@ -13,7 +12,6 @@ export interface FileOptions {
   readonly maxBytes: number;
 }
 
-/** What a run did about files. */
 export type FileTally = ReturnType<typeof fileTally>;
 
 type Sums = { -readonly [Part in 'stored' | 'bytes' | 'failed']: FileReport[Part] };

@@ -9,10 +9,7 @@ export class TooDeepError extends Error {
   override readonly name = 'TooDeepError';
 }
 
-/**
- * JSON text with object keys in sorted order, so that equal values give equal texts whatever order the service sends
- * them in. Integers of any size keep their digits; lone surrogates come out as escapes. Throws `TooDeepError`.
- */
+/** JSON text with sorted keys: equal values give equal texts. Integers keep their digits, lone surrogates become escapes. Throws `TooDeepError`. */
 export function canonicalJson(value: JsonValue): string {
   const sorting = { isPlain: true };
   const sorted = sortNames(value, 0, sorting);
@@ -152,23 +149,18 @@ function scalarText(value: Exclude<JsonValue, object> | null): string {
 
 /** A column of which all or part is left out of the record's hash. */
 export interface VolatileField {
-  /** The column's place in the table. */
   readonly index: number;
   readonly text: string;
   /** What of it counts for the hash. */
   readonly stableText: string;
 }
 
-/** A column as the hash meets it. */
 interface HashedColumn {
   readonly index: number;
   readonly name: string;
 }
 
-/**
- * By name, so that neither the order of a definition nor a field that a record lacks is a change of the record. Columns that
- * were added for undeclared fields are not among them: their values are hashed with what lies in `_extra`.
- */
+/** By name: neither a definition's order nor an absent field changes a record. Added columns are hashed with `_extra`. */
 export function hashedColumns(columns: readonly Column[]): readonly HashedColumn[] {
   return columns
     .flatMap(({ name, isEvolved }, index) => (isEvolved === true ? [] : [{ index, name }]))

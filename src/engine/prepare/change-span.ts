@@ -3,10 +3,7 @@ import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
 
-/**
- * Makes the function that finds a record's change values at a dotted path; where the path leads into an array, in each of its
- * elements. Null where there is none that can be read as a time.
- */
+/** Finds a record's change values at a dotted path, in each element where it leads into an array. Null: none can be read as a time. */
 export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan | null {
   const names = path.split('.');
 

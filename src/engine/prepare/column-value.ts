@@ -31,10 +31,7 @@ export function toColumnValue(type: FieldType, value: JsonValue): ColumnValue | 
   }
 }
 
-/**
- * The fields of a record that repeat another one, with their values: those that `filledFrom` names and that the record lacks, has as
- * null, or has with the same value as that other field. A field with a value of its own is not among them. Throws `TooDeepError`.
- */
+/** Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that one's value. Throws `TooDeepError`. */
 export function copiedFields(
   record: JsonObject,
   filledFrom: Entity['filledFrom'],
@@ -49,7 +46,6 @@ export function copiedFields(
   return copied;
 }
 
-/** Where a field of a record goes. */
 export interface Slot {
   readonly index: number;
   readonly type: FieldType;

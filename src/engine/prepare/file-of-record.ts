@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { RecordFile } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
-import { toParamValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import type { Action } from '../../definitions/definition.ts';
 import { canonicalJson, shortHash } from './canonical-json.ts';
 
@@ -9,10 +9,7 @@ const maxTextChars = 1_000;
 
 type FileOfRecord = (raw: JsonObject, inject: Readonly<Record<string, JsonValue>>) => RecordFile | null;
 
-/**
- * Makes the function that finds out how a record's file is asked for and what the record says of it; null where the entity has no `download`. The
- * function gives null for a record without a value for one of its parameters: there is no file to ask for.
- */
+/** Finds out how a record's file is asked for; null: the entity has no `download`. The function gives null where a parameter has no value: no file. */
 export function compileFileOfRecord(download: Action | null): FileOfRecord | null {
   const fields = download?.file ?? null;
   if (download === null || fields === null) return null;
@@ -22,7 +19,7 @@ export function compileFileOfRecord(download: Action | null): FileOfRecord | nul
     const params: Record<string, JsonValue> = {};
     for (const [name, field] of download.key) {
       const param = download.params.get(name);
-      const value = param === undefined ? null : toParamValue(param.type, valueOf(field));
+      const value = param === undefined ? null : convertValue(param.type, valueOf(field));
       if (value === null || value === '') return null;
       params[name] = value;
     }

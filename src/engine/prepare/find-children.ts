@@ -8,12 +8,11 @@ import type {
   ParentCondition,
   UnlistedCondition,
 } from '../../definitions/definition.ts';
-import { toFieldValue, toParamValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import type { FoundPartition, Marker } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
 import { timeMs } from './change-span.ts';
 
-/** What finding children needs to know of the run. */
 export interface FindingRun {
   /** Its start by the service's clock, in milliseconds. */
   readonly capMs: number;
@@ -130,7 +129,7 @@ function paramsFrom(
   for (const [param, field] of parent.params) {
     const value = inject[field] ?? raw[field] ?? null;
     const type = child.actions.get('list')?.params.get(param)?.type;
-    const converted = type === undefined ? null : toParamValue(type, value);
+    const converted = type === undefined ? null : convertValue(type, value);
     if (converted === null) return null;
     params[param] = converted;
   }
@@ -141,7 +140,7 @@ function injectedFrom(child: Entity, parent: Parent, params: Params): Record<str
   const injected: Record<string, JsonValue> = {};
   for (const [field, param] of parent.inject) {
     const type = child.fields.get(field);
-    if (type !== undefined) injected[field] = toFieldValue(type, params[param] ?? null);
+    if (type !== undefined) injected[field] = convertValue(type, params[param] ?? null);
   }
   return injected;
 }

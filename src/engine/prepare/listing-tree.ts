@@ -13,10 +13,7 @@ export type Placed =
       readonly isBelowLimit: boolean;
     };
 
-/**
- * Places a record of a tree: whether it belongs to this listing, what is filled in, and the listing of its own that
- * it opens. `positionInListing` counts from 0. In a backfill the rows belong to the tree as the syncs know it.
- */
+/** Whether a record belongs to this listing of a tree, what is filled in, and the listing it opens. A backfill's rows belong to the tree as syncs know it. */
 export function placeInTree(
   rules: Recursive,
   partition: Partition,
@@ -52,9 +49,7 @@ function baseOf(rules: Recursive, { params, inject }: Partition): Params {
   return { ...params, [rules.param]: inject[rules.rootField] ?? params[rules.param] ?? null };
 }
 
-/**
- * Where a record says it lies: in the tree's own listing, somewhere else in trees, or (by its parent's type) in none any more.
- */
+/** Where a record says it lies: in the tree's own listing, elsewhere in trees, or (by its parent's type) in none any more. */
 export function standingInTree(
   rules: Recursive,
   raw: JsonObject,

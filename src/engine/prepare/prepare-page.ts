@@ -33,7 +33,6 @@ export interface PreparedPage {
   readonly differenceMs: number | null;
   /** False: the records contradict the order that was asked for. */
   readonly isSorted: boolean;
-  /** Undeclared and misfitting fields, each once. */
   readonly drift: readonly FieldDrift[];
   /** Entity -> fields kept in `_extra`. */
   readonly extraFields: ReadonlyMap<EntityName, number>;
@@ -57,10 +56,7 @@ interface PageContext {
   readonly differenceMs: number | null;
 }
 
-/**
- * Makes the function that prepares an entity's pages. It throws `SyncError` SCHEMA_CHANGED where a policy wants a change of the records to fail the entity. Tables without a policy
- * take what comes.
- */
+/** The function throws `SyncError` SCHEMA_CHANGED where a policy wants a change to fail the entity. Tables without a policy take what comes. */
 export function compilePreparePage(
   definition: Definition,
   chosen: ChosenEntities,
@@ -183,10 +179,7 @@ function idOf(raw: JsonValue): string {
   return isJsonObject(raw) ? wholeJson(raw['id'] ?? null) : '';
 }
 
-/**
- * Makes the function that says whether a page's records come in the order that the entity asks for, as far as its values are
- * times. One later than the run's start may belong to a record that changed while the page was made, at its old place.
- */
+/** Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may have changed at its old place. */
 function compileIsSorted(entity: Entity, capMs: number): (records: readonly JsonValue[]) => boolean {
   // Page tokens, for one, prove a walk by themselves, and listings in the opposite order have them.
   if (entity.order === null || !styleOf(entity.pagination).restsOnOrder) return () => true;

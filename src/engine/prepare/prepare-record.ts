@@ -33,7 +33,6 @@ import { compileFileOfRecord } from './file-of-record.ts';
 /** Larger records are quarantined: a row of this size would stall every reader of the table. */
 const maxRecordChars = 16 * 1024 * 1024;
 
-/** What `prepareRecord` needs to know of an entity. */
 export interface RecordShape {
   readonly table: EntityTable;
   readonly ignored: ReadonlySet<string>;

@@ -125,10 +125,7 @@ function tablesOf({ entities }: Definition, name: EntityName): readonly EntityNa
   return entity.explodedTable === null ? [name] : [name, entity.explodedTable.entity];
 }
 
-/**
- * Makes the function that says what is to be noted of a field. The same field and type give the very same object, so that a
- * page's notes can be told apart by identity and cost nothing but a look.
- */
+/** What is to be noted of a field. The same field and type give the very same object: a page's notes are told apart by identity. */
 export function driftNotes(
   entity: EntityName,
   { onNews, isKnown }: SchemaPolicy,

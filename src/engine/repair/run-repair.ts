@@ -20,7 +20,6 @@ export interface RepairOptions {
   readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
 }
 
-/** What a repair did to an entity. */
 export interface RepairedEntity {
   readonly entity: EntityName;
   readonly counts: PageCounts;

@@ -17,7 +17,6 @@ const batchRows = 20;
 /** Questions of one entity in a row without an answer: its others would get none either. */
 const mostUnanswered = 5;
 
-/** The questions that one entity still has. */
 interface Asking {
   readonly entity: Entity;
   readonly read: ReturnType<typeof compileReadConfirmed>;
@@ -33,10 +32,7 @@ interface Answer {
   readonly judgement: Judgement;
 }
 
-/**
- * Asks for missing rows by `get`, entity by entity in turns, and stores what that said. A question without an answer
- * leaves its row as it is. Gives the calls that are left, and what must end the run: what was answered until then has been stored.
- */
+/** Asks for missing rows by `get`, entities in turns, and stores the answers. Gives the calls left, and what must end the run. */
 export async function confirmMissing(
   run: Run,
   entities: readonly Entity[],

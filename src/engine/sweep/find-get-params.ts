@@ -1,14 +1,11 @@
 import type { JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
-import { toParamValue } from '../../definitions/convert-value.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate } from '../../sinks/deletes.ts';
 
-/**
- * The parameters of the `get` that asks for a stored row: from its key, from what its partition fills in, from the
- * partition's own parameters. Null where the entity has no `get`, or where one of them is not to be had.
- */
+/** Parameters of the `get` for a stored row: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
 export function findGetParams(
   entity: Entity,
   { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,
@@ -25,7 +22,7 @@ export function findGetParams(
   for (const [name, param] of get.params) {
     const field = get.key.get(name);
     const own = field === undefined ? null : (fields.get(field) ?? null);
-    const value = toParamValue(param.type, own ?? params[name] ?? null);
+    const value = convertValue(param.type, own ?? params[name] ?? null);
     if (value !== null && (field !== undefined || param.required)) found[name] = value;
     else if (field !== undefined) return null;
   }

@@ -1,17 +1,31 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
+import type { WithheldBecause } from '../../sinks/run-report.ts';
+import type { Guards } from '../run-options.ts';
 import type { MissingStanding } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
-import { judgeDeletes, type DeleteVerdict } from './judge-deletes.ts';
 
 /** Rows of one transaction: some tens of milliseconds. */
 const batchRows = 1000;
 
-interface JudgedEntity {
+export interface DeleteVerdict {
+  readonly withheldBecause: WithheldBecause | null;
+  /** The rows that may be deleted all the same, where they need nothing more. */
+  readonly passing: readonly TombstoneChoice[];
+}
+
+interface JudgedEntity extends DeleteVerdict {
   readonly missing: EntityMissing;
-  readonly verdict: DeleteVerdict;
+}
+
+/** Finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
+export async function sweepPhase(run: Run): Promise<void> {
+  const { plan, ending } = run;
+  if (plan.kind !== 'sync') return;
+  if (ending.isOver) await tellMissing(run).catch(ending.note);
+  else await sweepRun(run).catch(ending.end);
 }
 
 /**
@@ -42,15 +56,14 @@ export async function sweepRun(run: Run): Promise<void> {
   const judged = toAsk.length === 0 ? suspected : await judgeMissing(run);
   for (const { missing } of suspected) tally.missing(missing.entity, nothingMissing);
   let isChanged = false;
-  for (const { missing, verdict } of judged) {
-    const standing = standingOf({ missing, verdict }, asked);
+  for (const one of judged) {
+    const { entity, live } = one.missing;
+    const standing = standingOf(one, asked);
     const { withheld: rows, withheldBecause: because } = standing;
-    tally.missing(missing.entity, standing);
-    if (because !== null) {
-      onEvent({ kind: 'deletes-withheld', entity: missing.entity, rows, live: missing.live, because });
-    }
-    for (const which of verdict.passing) {
-      if (await deleteAll(run, missing.entity, which)) isChanged = true;
+    tally.missing(entity, standing);
+    if (because !== null) onEvent({ kind: 'deletes-withheld', entity, rows, live, because });
+    for (const which of one.passing) {
+      if (await deleteAll(run, entity, which)) isChanged = true;
     }
   }
   if (await deleteOrphans(run)) isChanged = true;
@@ -69,10 +82,10 @@ export async function sweepRun(run: Run): Promise<void> {
   await tellMissing(run);
 }
 
-/** Says in the run's report what is withheld and what waits, as it is stored. Also of a run that ended before it could sweep. */
-export async function tellMissing(run: Run): Promise<void> {
-  for (const { missing, verdict } of await judgeMissing(run)) {
-    run.tally.missing(missing.entity, standingOf({ missing, verdict }, run.asked));
+/** Says in the run's report what is withheld and what waits, as it is stored. */
+async function tellMissing(run: Run): Promise<void> {
+  for (const one of await judgeMissing(run)) {
+    run.tally.missing(one.missing.entity, standingOf(one, run.asked));
   }
 }
 
@@ -88,10 +101,7 @@ function confirmable({ entities }: Definition): readonly EntityName[] {
 /** Not what is withheld whatever the answers are. */
 function worthAsking({ entities }: Definition, judged: readonly JudgedEntity[]): readonly Entity[] {
   return judged
-    .filter(
-      ({ missing, verdict }) =>
-        missing.toConfirm > 0 && !missing.isAdopted && verdict.withheldBecause === null,
-    )
+    .filter((one) => one.missing.toConfirm > 0 && !one.missing.isAdopted && one.withheldBecause === null)
     .flatMap(({ missing }): readonly Entity[] | Entity => entities.get(missing.entity) ?? []);
 }
 
@@ -100,14 +110,11 @@ async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly J
   const verdicts = judgeDeletes(found, asked.guards);
   return found.flatMap((missing) => {
     const verdict = verdicts.get(missing.entity);
-    return verdict === undefined || missing.missing + missing.orphans === 0 ? [] : [{ missing, verdict }];
+    return verdict === undefined || missing.missing + missing.orphans === 0 ? [] : [{ missing, ...verdict }];
   });
 }
 
-function standingOf(
-  { missing, verdict: { withheldBecause } }: JudgedEntity,
-  { guards }: Run['asked'],
-): MissingStanding {
+function standingOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['asked']): MissingStanding {
   const vouchedFor = withheldBecause === 'adopted' ? 0 : missing.vouchedFor;
   const withheld = withheldBecause === null ? 0 : missing.missing - missing.allowed - vouchedFor;
   const pending = missing.missing - withheld + missing.orphans;
@@ -143,4 +150,69 @@ async function deleteOrphans({ sink, lease, id, tally, onEvent, signal }: Run): 
       onEvent({ kind: 'rows-deleted', entity, rows });
     }
   }
+}
+
+/**
+ * Whether the rows that seem to be deleted may be believed to be. An entity has too many of them when those that would go now, missing ones and
+ * those that would go along with others' together, and those that went in the last 24 hours are more than the guards' share of its
+ * rows of 24 hours ago **and** more than their least number. Then its own missing rows are withheld, and so is every record
+ * that would take rows of it along. Nothing that was stored is still there: withheld too, until another chain of runs agrees where the entity
+ * came back empty, until a person lets it pass where other records stand in its place. What a person has allowed passes and does not count; nor does what
+ * `get` returned when it was asked last.
+ */
+export function judgeDeletes(
+  found: readonly EntityMissing[],
+  guards: Guards,
+): ReadonlyMap<EntityName, DeleteVerdict> {
+  const over = new Set(
+    found.filter((one) => isOver(one, goingOf(one, found), guards)).map(({ entity }) => entity),
+  );
+  const adopted = new Set(found.filter(({ isAdopted }) => isAdopted).map(({ entity }) => entity));
+  return new Map(found.map((one) => [one.entity, judge(one, over, adopted)]));
+}
+
+function judge(
+  missing: EntityMissing,
+  over: ReadonlySet<EntityName>,
+  adopted: ReadonlySet<EntityName>,
+): DeleteVerdict {
+  // Whether another address serves the same records is not settled by what it leaves out.
+  const isAdopted = missing.isAdopted || missing.along.some(({ entity }) => adopted.has(entity));
+  if (isAdopted && missing.missing > missing.allowed) {
+    return { withheldBecause: 'adopted', passing: ['allowed'] };
+  }
+  const open = countOpen(missing);
+  if (open <= 0) return { withheldBecause: null, passing: ['all'] };
+  const isTooMuch = over.has(missing.entity) || missing.along.some(({ entity }) => over.has(entity));
+  if (!missing.hasSurvivor) {
+    const isReplaced = missing.live > missing.missing;
+    if (isReplaced && (missing.missing > 1 || missing.along.length > 0)) {
+      return { withheldBecause: 'replaced', passing: ['allowed'] };
+    }
+    if (!isReplaced && missing.missedTwice < missing.missing) {
+      return { withheldBecause: 'empty', passing: isTooMuch ? ['allowed'] : ['allowed', 'missed-twice'] };
+    }
+  }
+  if (!isTooMuch) return { withheldBecause: null, passing: ['all'] };
+  return { withheldBecause: over.has(missing.entity) ? 'share' : 'along', passing: ['allowed'] };
+}
+
+/** Missing rows that nobody has vouched for or let go. */
+function countOpen({ missing, allowed, vouchedFor }: EntityMissing): number {
+  return missing - allowed - vouchedFor;
+}
+
+/** Own rows and those that would go along with others' records. */
+function goingOf(missing: EntityMissing, found: readonly EntityMissing[]): number {
+  return found
+    .flatMap(({ along }) => along)
+    .filter(({ entity }) => entity === missing.entity)
+    .reduce((sum, { rows }) => sum + rows, countOpen(missing));
+}
+
+function isOver({ dayAgo, deletedInDay }: EntityMissing, going: number, guards: Guards): boolean {
+  if (going <= 0 || guards.maxDeleteShare >= 1) return false;
+  const inDay = going + deletedInDay;
+  // Divided, because 0.57 * 100 is less than 57.
+  return inDay / dayAgo > guards.maxDeleteShare && inDay > guards.minDeleteRows;
 }

@@ -4,7 +4,7 @@ import { SyncError } from '../../core/errors.ts';
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
 import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { readJson, writeJson } from '../../sinks/ledger/json-text.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import { ApiError, notFound } from '../api-error.ts';
 import { connectorStatements, type ConnectorRow } from './connector-statements.ts';
 import type { StateFile } from './open-state-file.ts';

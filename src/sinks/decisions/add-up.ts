@@ -2,8 +2,29 @@ import type { EntityName, RunId } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
 import type { EntityReport, RunReport } from '../run-report.ts';
+import type { CommittedPage, PageCommit } from '../sink.ts';
 
 export type CountsOfEntity = PageCounts & { readonly entity: EntityName };
+
+export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
+
+/** What became of a page's records, the walk's own entity first. `stored`: of each of `page.rows`. Throws `SyncError` ACCOUNTING unless all are accounted for. */
+export function countPage(
+  page: Pick<PageCommit, 'fetched' | 'filtered' | 'foreign' | 'refused' | 'rows'>,
+  walked: EntityName,
+  stored: readonly StoredCounts[],
+): CommittedPage['counts'] {
+  const tally = new Map<EntityName, PageCounts>();
+  const add = (entity: EntityName, counts: Partial<PageCounts>): void =>
+    void tally.set(entity, addCounts(tally.get(entity) ?? noCounts, { ...noCounts, ...counts }));
+  add(walked, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
+  for (const { entity } of page.refused) add(entity, { fetched: entity === walked ? 0 : 1, quarantined: 1 });
+  for (const [index, { entity, records }] of page.rows.entries()) {
+    add(entity, { fetched: entity === walked ? 0 : records.length, ...stored[index] });
+  }
+  for (const [entity, counts] of tally) checkCounts(entity, counts);
+  return [...tally].map(([entity, counts]) => ({ entity, counts }));
+}
 
 /** Throws `SyncError` ACCOUNTING unless every fetched record is accounted for. */
 export function checkCounts(entity: EntityName, counts: PageCounts): void {

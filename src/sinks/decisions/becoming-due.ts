@@ -2,7 +2,6 @@ import { instant, type Instant } from '../../core/clock.ts';
 import type { Marker, WalkMode } from '../partition.ts';
 import type { EntityReading } from '../sink.ts';
 
-/** How a chain of runs reads one entity. */
 export interface ChainReading extends EntityReading {
   /** Everything is read in full, whatever is known. */
   readonly isFull: boolean;
@@ -12,7 +11,6 @@ export interface ChainReading extends EntityReading {
   readonly scope: string;
 }
 
-/** What the ledger knows of a partition's earlier walks. */
 export interface KnownWalks {
   readonly dueSince: Instant | null;
   readonly watermark: Instant | null;
@@ -55,10 +53,7 @@ function isCurrent({ fullAt, sealedScope }: KnownWalks, reading: ChainReading): 
 
 const dayMs = 24 * 60 * 60 * 1_000;
 
-/**
- * The clocks of several hosts differ by less than a day. A clock that was ahead by years, once, must not keep records from being
- * read in full, or from counting as missing, for as long.
- */
+/** Clocks of hosts differ by less than a day. One that was ahead by years, once, must not keep records from being read in full, or from counting as missing. */
 export function believedUntil(now: Instant): Instant {
   return instant(Date.parse(now) + dayMs);
 }
@@ -66,10 +61,7 @@ export function believedUntil(now: Instant): Instant {
 /** What a record that once led to a due partition says of it, where the chain `origin` has not found the partition itself. */
 export type ParentStanding = 'is-there' | 'seems-gone' | 'leads-elsewhere';
 
-/**
- * A full walk of the parent's home after the partition was found last decides: it has either not met the parent, or has met
- * it and was not led here (another variant of the parameters by now, a parent in the trash). `walkedBy`: the chain of that walk.
- */
+/** A full walk of the parent's home, by the chain `walkedBy`, after the partition was last found decides: it has missed the parent, or met it and was not led here. */
 export function standingOfParent(
   { walkedBy, isSeen }: { readonly walkedBy: number | null; readonly isSeen: boolean },
   { origin, foundOrigin }: { readonly origin: number; readonly foundOrigin: number },

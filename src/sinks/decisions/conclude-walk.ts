@@ -1,5 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
-import type { Absence, WalkMode } from '../partition.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { Absence, PageLength, WalkMode } from '../partition.ts';
+import type { PageCommit } from '../sink.ts';
 
 /** A walk that has been read to its end, with what was known of its partition before. */
 export interface EndedWalk {
@@ -70,4 +72,23 @@ const byStrength: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
 /** What a tree says of what it did not meet is what its least certain listing says. */
 export function weakestAbsence(absences: readonly Absence[]): Absence {
   return byStrength.find((absence) => absences.includes(absence)) ?? null;
+}
+
+/**
+ * What a page says of the length of last pages: walks that ended with a page of this size and at least so many records have ended too early.
+ * Null where it says nothing that `known` (the shortest page that was followed by more, by entity and requested size) does not hold already.
+ * Also of a walk whose end was decided before what its last page's length is worth was known.
+ */
+export function learnPageLength(
+  known: Map<string, number>,
+  entity: EntityName,
+  { followed, seal }: Pick<PageCommit, 'followed' | 'seal'>,
+): PageLength | null {
+  const size = followed?.size ?? seal?.lastPage?.size ?? 0;
+  const name = JSON.stringify([entity, size]);
+  const records = Math.min(known.get(name) ?? Infinity, followed?.records ?? Infinity);
+  const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
+  if (!isNews) return null;
+  known.set(name, records);
+  return { size, records };
 }

@@ -1,14 +1,110 @@
 import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { EntityMissing, TombstoneChoice } from '../deletes.ts';
-import type { Needs } from './look-for-row.ts';
+import type { Absence } from '../partition.ts';
+
+/** What else must agree before a row that a full walk did not meet counts as deleted. */
+export type Needs = Exclude<Absence, null>;
+
+export interface LookingChain {
+  readonly origin: number;
+  readonly chainStartedAt: Instant;
+  /** What nothing has led to since then is not waited for. */
+  readonly keepPartitionsSince: Instant;
+}
+
+export interface Place {
+  /** False where the record that led to it is deleted or left out by listings. */
+  readonly isLive: boolean;
+  readonly isDue: boolean;
+  /** The chain that found it last, and when. */
+  readonly origin: number;
+  readonly foundAt: Instant;
+  readonly isBelowRecord: boolean;
+  /** The chain that walked it in full last, and what that walk says of what it did not meet. */
+  readonly fullOrigin: number | null;
+  readonly absence: Absence;
+}
+
+/** A partition that has shown a row which is at home elsewhere. */
+export interface OtherPlace extends Place {
+  readonly partition: number;
+  /** The chain that met the row there last. */
+  readonly metBy: number;
+}
+
+/** A live row that its home has not shown, although the chain has walked that in full. */
+export interface LookedForRow {
+  readonly home: { readonly partition: number; readonly absence: Needs };
+  readonly otherPlaces: readonly OtherPlace[];
+  /** The chain has met it somewhere. */
+  readonly isSeen: boolean;
+  readonly changedAt: Instant;
+}
+
+/** What follows. `leaves`: places where it is looked for no longer. */
+export type WhereRowIs =
+  | { readonly kind: 'stays'; readonly leaves: readonly number[] }
+  | { readonly kind: 'moves'; readonly home: number; readonly leaves: readonly number[] }
+  | {
+      readonly kind: 'missing';
+      readonly home: number;
+      readonly needs: Needs;
+      readonly leaves: readonly number[];
+    };
+
+/** A row that its home does not show lives where this chain has met it; else where it may still be found. Without such a place it is missing. */
+export function lookForRow(
+  { home, otherPlaces, isSeen, changedAt }: LookedForRow,
+  chain: LookingChain,
+  believedUntil: Instant,
+): WhereRowIs {
+  const shown = otherPlaces.find(({ metBy }) => metBy === chain.origin);
+  if (shown !== undefined) return { kind: 'moves', home: shown.partition, leaves: [shown.partition] };
+  if (isSeen) return { kind: 'stays', leaves: [] };
+  const mayShow = otherPlaces.filter((place) => isLedTo(place, chain) && place.fullOrigin !== chain.origin);
+  const [next] = mayShow;
+  const leaves = otherPlaces
+    .filter((place) => place === next || !mayShow.includes(place))
+    .map(({ partition }) => partition);
+  if (next !== undefined) return { kind: 'moves', home: next.partition, leaves };
+  // Written while the chain lasted, but not by it (a record fetched on its own, a backfill): it is there.
+  if (changedAt >= chain.chainStartedAt && changedAt <= believedUntil) return { kind: 'stays', leaves };
+  return { kind: 'missing', ...weakest(home, otherPlaces, chain), leaves };
+}
+
+/** Whether something leads to the partition, so that it is or will be walked: what lies below a record may wait to be found again, but not for ever. */
+export function isLedTo(
+  place: Pick<Place, 'isLive' | 'isDue' | 'origin' | 'foundAt' | 'isBelowRecord'>,
+  { origin, keepPartitionsSince }: LookingChain,
+): boolean {
+  const isAwaited = place.isBelowRecord && place.foundAt >= keepPartitionsSince;
+  return place.isLive && (place.isDue || place.origin === origin || isAwaited);
+}
+
+const strength: Readonly<Record<Needs, number>> = { nothing: 0, get: 1, walk: 2 };
+
+/** Of several full walks that have not met a row, the one that proves least decides what else it takes. */
+function weakest(
+  home: LookedForRow['home'],
+  otherPlaces: readonly OtherPlace[],
+  { origin }: LookingChain,
+): { readonly home: number; readonly needs: Needs } {
+  let found = { home: home.partition, needs: home.absence };
+  for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
+    const hasMissed = isLive && fullOrigin === origin;
+    if (hasMissed && absence !== null && strength[absence] > strength[found.needs]) {
+      found = { home: partition, needs: absence };
+    }
+  }
+  return found;
+}
 
 /** What is noted of a live row that full walks did not meet, or that lies below a deleted record. */
 export interface NotedMissing {
   /** By how many chains' walks in a row. 0: `get` has returned it since; it is kept so that the next miss withdraws nothing. */
   readonly missed: number;
   readonly needs: Needs;
-  /** A person let its delete pass. */
   readonly isAllowed: boolean;
   /** `get` has returned it, or is the first to be asked. */
   readonly isVouchedFor: boolean;
@@ -52,7 +148,6 @@ export function goesNow(noted: NotedMissing, which: TombstoneChoice): boolean {
   return isMissing(noted) && needsNothingMore(noted) && isChosen;
 }
 
-/** Rows of one entity that are noted alike. */
 export interface AlikeRows extends NotedMissing {
   readonly entity: EntityName;
   readonly rows: number;
@@ -83,25 +178,4 @@ export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
     orphans: count(isOrphan),
     firstMissed: counted.toSorted()[0] ?? null,
   };
-}
-
-/** What an entity's table has, and what of it belongs to deletes that were judged before. */
-export interface RowAccount {
-  /** Rows without a tombstone. */
-  readonly stored: number;
-  /** Of them: below records that are deleted. */
-  readonly judged: number;
-  readonly addedInDay: number;
-  readonly deletedInDay: number;
-}
-
-/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
-export function weighRows({
-  stored,
-  judged,
-  addedInDay,
-  deletedInDay,
-}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
-  const live = stored - judged;
-  return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

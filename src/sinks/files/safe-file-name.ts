@@ -10,10 +10,7 @@ const unprintable = /[\p{C}\p{Zl}\p{Zp}]/gu;
 const special = /[<>:"|?*]/g;
 const reserved = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3])\s*(\.|$)/i;
 
-/**
- * The name that a record's file is stored under: 16 hex digits of its key's hash, so that two records never share one, and what the service
- * calls it, as far as that is harmless in any folder and on any terminal. At most 167 bytes.
- */
+/** 16 hex digits of the key's hash, so that no two records share a name, then the service's name as far as it is harmless anywhere. At most 167 bytes. */
 export function safeFileName(keyText: string, name: string | null): string {
   return `${keyDigits(keyText)}-${safeBase(name ?? '')}`;
 }

@@ -11,9 +11,7 @@ export function temporaryName(digits: string): string {
   return `.${digits}.${process.pid}.${randomBytes(4).toString('hex')}.part`;
 }
 
-/**
- * Removes the temporary files in a folder that no process writes any more. This one must not be writing any there. Gives how many.
- */
+/** Removes temporary files of a folder that no process writes any more. This one must not be writing any there. */
 export async function removeLeftovers(folder: string, nowMs: number): Promise<number> {
   let removed = 0;
   for await (const { name } of await opendir(folder)) {

@@ -25,10 +25,7 @@ type Explained = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
-/**
- * Writes a file for its owner alone that is there whole or not at all: no chunk is asked for before the one before it is
- * written, and the name is given when the bytes have reached the disk.
- */
+/** Writes a file for its owner alone, whole or not at all: no chunk is asked for before the last one is written; the name comes when all is on the disk. */
 export async function writeWholeFile(file: WholeFile): Promise<WrittenBytes> {
   const { folder } = file;
   const partial = join(folder, file.temporary);

@@ -2,12 +2,10 @@ import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fdatasyncSync, ftruncateSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../ledger/private-file.ts';
-import type { FileList, FileOwner } from './file-list.ts';
-import { closedName, growingName, type FileNumber } from './file-name.ts';
+import { type FileList, type FileOwner, closedName, growingName, type FileNumber } from './file-list.ts';
 
 export interface ChangeFileOptions extends FileOwner {
   readonly files: FileList;
-  /** Where this entity's files lie. */
   readonly directory: string;
   readonly epoch: number;
   readonly isDurable: boolean;

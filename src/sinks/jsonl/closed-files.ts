@@ -2,8 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { openReadonlyDatabase } from '../ledger/open-database.ts';
 import { toSinkError } from '../ledger/sink-error.ts';
-import type { ListedFile } from './file-list.ts';
-import { entityDirectory } from './file-name.ts';
+import { type ListedFile, entityDirectory } from './file-list.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 
 /** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */

@@ -1,6 +1,34 @@
 import type Database from 'better-sqlite3';
+import { join } from 'node:path';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { FileNumber } from './file-name.ts';
+
+/** `<epoch>-<number>.jsonl`, with `.open` behind it while it grows. Each epoch has files of its own. */
+export interface FileNumber {
+  readonly epoch: number;
+  readonly number: number;
+}
+
+const pattern = /^(\d{1,15})-(\d{1,15})\.jsonl(\.open)?$/;
+
+export function closedName({ epoch, number }: FileNumber): string {
+  return `${epoch}-${number}.jsonl`;
+}
+
+export function growingName(file: FileNumber): string {
+  return `${closedName(file)}.open`;
+}
+
+/** Null for a name that this sink never gives, so that other people's files are left alone. */
+export function readFileName(name: string): (FileNumber & { readonly isGrowing: boolean }) | null {
+  const match = pattern.exec(name);
+  return match === null
+    ? null
+    : { epoch: Number(match[1]), number: Number(match[2]), isGrowing: match[3] !== undefined };
+}
+
+export function entityDirectory(directory: string, connector: ConnectorName, entity: EntityName): string {
+  return join(directory, connector, entity);
+}
 
 export interface FileOwner {
   readonly connector: ConnectorName;
@@ -19,40 +47,21 @@ export interface ListedFile extends FileNumber {
   readonly hash: string | null;
 }
 
-/** `_sync_files`: every change file, with its committed length; `is_closed` 2 says that the file is to be removed. */
-export interface FileList {
-  all(connector: ConnectorName): readonly ListedFile[];
-  /** Adds the file, or notes how far it has grown. */
-  grow(owner: FileOwner, file: FileNumber, size: GrownFile): void;
-  /** What a file that has lost lines holds from now on. */
-  cut(owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void;
-  close(owner: FileOwner, file: FileNumber): void;
-  drop(owner: FileOwner, file: FileNumber): void;
-  /** The entity's records are dropped: its files are no part of the sink any more, and are to be removed. */
-  doom(owner: FileOwner): void;
-  /** What is still to be removed. */
-  doomed(connector: ConnectorName): readonly (FileNumber & { readonly entity: EntityName })[];
-}
-
-export interface GrownFile {
-  readonly length: number;
-  readonly firstSeq: number;
-  readonly lastSeq: number;
-  readonly hash: string;
-}
-
 type FileKey = [string, string, number, number];
 
 /** As `ListedFile` has them. */
 export const listedColumns =
   'entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash';
 
-export function prepareFileList(db: Database.Database): FileList {
+export type FileList = ReturnType<typeof prepareFileList>;
+
+/** `_sync_files`: every change file, with its committed length; `is_closed` 2 says that the file is to be removed. */
+export function prepareFileList(db: Database.Database) {
   const byKey = 'WHERE connector = ? AND entity = ? AND epoch = ? AND number = ?';
   const all = db.prepare<[string], ListedFile>(
     `SELECT ${listedColumns} FROM _sync_files WHERE connector = ? AND is_closed < 2`,
   );
-  const grow = db.prepare<[...FileKey, number, number, number, string]>(
+  const grow = db.prepare<[...FileKey, number, number, number, string | null]>(
     `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_closed)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
      ON CONFLICT (connector, entity, epoch, number) DO UPDATE SET
@@ -76,13 +85,21 @@ export function prepareFileList(db: Database.Database): FileList {
     number,
   ];
   return {
-    all: (connector) => all.all(connector),
-    grow: (owner, file, { length, firstSeq, lastSeq, hash }) =>
-      void grow.run(...key(owner, file), length, firstSeq, lastSeq, hash),
-    cut: (owner, file, { length, lastSeq, hash }) => void cut.run(length, lastSeq, hash, ...key(owner, file)),
-    close: (owner, file) => void close.run(...key(owner, file)),
-    drop: (owner, file) => void drop.run(...key(owner, file)),
-    doom: ({ connector, entity }) => void doom.run(connector, entity),
-    doomed: (connector) => doomed.all(connector),
+    all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
+    /** Adds the file, or notes how far it has grown. */
+    grow: (
+      owner: FileOwner,
+      file: FileNumber,
+      size: Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash'>,
+    ): void => void grow.run(...key(owner, file), size.length, size.firstSeq, size.lastSeq, size.hash),
+    /** What a file that has lost lines holds from now on. */
+    cut: (owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void =>
+      void cut.run(kept.length, kept.lastSeq, kept.hash, ...key(owner, file)),
+    close: (owner: FileOwner, file: FileNumber): void => void close.run(...key(owner, file)),
+    drop: (owner: FileOwner, file: FileNumber): void => void drop.run(...key(owner, file)),
+    /** The entity's records are dropped: its files are no part of the sink any more, and are to be removed. */
+    doom: ({ connector, entity }: FileOwner): void => void doom.run(connector, entity),
+    doomed: (connector: ConnectorName): readonly (FileNumber & { readonly entity: EntityName })[] =>
+      doomed.all(connector),
   };
 }

@@ -3,15 +3,11 @@ import { statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DamagedFile } from '../closed-files.ts';
-import type { ListedFile } from './file-list.ts';
-import { closedName, growingName } from './file-name.ts';
+import { type ListedFile, closedName, growingName } from './file-list.ts';
 
 const chunkBytes = 1024 * 1024;
 
-/**
- * A file has its final name, or the one that it grew under where the end of its run could not rename it. Another process may
- * rename it between the looks.
- */
+/** A file has its final name, or the one it grew under where that could not be renamed. Another process may rename it between the looks. */
 export function findFile(
   directory: string,
   file: ListedFile,

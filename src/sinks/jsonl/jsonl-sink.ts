@@ -8,8 +8,7 @@ import type { RecordStore, RecordTable, TablePlace } from '../ledger/record-stor
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
 import { ChangeFile } from './change-file.ts';
-import { prepareFileList, type FileList } from './file-list.ts';
-import { closedName, entityDirectory, growingName } from './file-name.ts';
+import { prepareFileList, type FileList, closedName, entityDirectory, growingName } from './file-list.ts';
 import { keyTableName, openKeyTable } from './key-table.ts';
 import { lineWriters } from './line.ts';
 import { cutTails, findDamagedFiles, mendFile, tidyDirectory } from './recover.ts';
@@ -47,10 +46,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
     }
   };
 
-  /**
-   * With durability `normal` a commit may be lost with the power. A file's final name must not outlive the commit that closed it
-   * (readers take what has one), and no file may go before the commit that dropped its records.
-   */
+  /** With durability `normal` a power loss may undo a commit: neither a closed file's final name nor a removed file may come before its commit is on the disk. */
   const syncLedgerBeforeNames = (): void => {
     let isNaming = toTidy !== null || dropped !== null;
     each((file) => (isNaming ||= file.isEnding));
@@ -128,10 +124,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
   };
 }
 
-/**
- * After the commit that dropped them: removes files and then forgets them, so that what a kill leaves is found at the next
- * acquire. What cannot be removed stays listed for then.
- */
+/** Removes files after the commit that dropped them, then forgets them: what a kill or a failure leaves is found at the next acquire. */
 function removeDoomedFiles(files: FileList, directory: string, connector: ConnectorName): void {
   const doomed = files.doomed(connector);
   for (const entity of new Set(doomed.map((file) => file.entity))) {

@@ -2,17 +2,17 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import {
-  givenUpHash,
-  lostHash,
-  tableName,
-  type HomedRow,
-  type KeyedRow,
-  type RecordTable,
-  type StoredRow,
-  type TablePlace,
-  type WriteStamp,
+import type {
+  HomedRow,
+  KeyedRow,
+  ReadRow,
+  RecordTable,
+  RowReader,
+  TablePlace,
+  WriteStamp,
 } from '../ledger/record-store.ts';
+import { givenUpHash, lostHash, type StoredRow } from '../decisions/meet-record.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import type { ChangeFile } from './change-file.ts';
 import type { LineWriters } from './line.ts';
 
@@ -43,7 +43,6 @@ export function openKeyTable(
   return { ...writeRecords(db, name, changes, lines), ...markRows(db, name, changes, lines) };
 }
 
-/** Rows without a tombstone of one home, by row number. */
 export function liveKeysSql(keyTable: string): string {
   return `SELECT row, changed_at AS changedAt FROM ${keyTable} INDEXED BY ${keyTable}__partition
           WHERE partition = ? AND row > ? AND deleted_at IS NULL ORDER BY row LIMIT ?`;
@@ -174,5 +173,28 @@ function markRows(
     tombstonedBy: (run, limit) => tombstonedBy.all(run, limit),
     lost: () => lost.get() ?? 0,
     giveUpLost: () => void giveUp.run(),
+  };
+}
+
+/** Rows as the key tables say, for a connection that may only read. */
+export function openJsonlRows(db: Database.Database): RowReader {
+  return {
+    keyOf: (connector, { entity }, row) =>
+      db
+        .prepare<[number], string>(`SELECT key FROM ${keyTableName(connector, entity)} WHERE row = ?`)
+        .pluck()
+        .get(row),
+    row: (connector, { entity }, keyText) =>
+      db
+        .prepare<[string], ReadRow>(
+          `SELECT row, first_seen_at AS firstSeenAt, changed_at AS changedAt, run, deleted_at AS deletedAt, seq,
+             partition AS home
+           FROM ${keyTableName(connector, entity)} WHERE key = ?`,
+        )
+        .get(keyText),
+    liveRows: (connector, entity, ...range) =>
+      db
+        .prepare<[number, number, number], HomedRow>(liveKeysSql(keyTableName(connector, entity)))
+        .all(...range),
   };
 }

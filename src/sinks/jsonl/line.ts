@@ -1,8 +1,7 @@
 import type { Column, ColumnValue, EntityTable, PreparedRecord } from '../../core/records.ts';
 import type { WriteStamp } from '../ledger/record-store.ts';
-import { writeNumber } from '../ledger/json-text.ts';
-import { keyPartsOf } from '../ledger/key-text.ts';
-import { isJsonColumn } from '../ledger/tables.ts';
+import { keyPartsOf, writeNumber } from '../../core/json-text.ts';
+import { isJsonColumn } from '../decisions/stored-table.ts';
 
 /** Each writes a change as one JSON object on one line. The last line of a key is its current state. */
 export interface LineWriters {

@@ -1,8 +1,7 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
 import { SyncError } from '../../core/errors.ts';
-import type { ListedFile } from './file-list.ts';
-import { closedName, growingName } from './file-name.ts';
+import { type ListedFile, closedName, growingName } from './file-list.ts';
 
 const chunkBytes = 256 * 1024;
 const newline = 10;
@@ -13,10 +12,7 @@ export interface ChangeLine {
   readonly text: () => string;
 }
 
-/**
- * The committed lines of an entity's files in the order of their numbers, one at a time. `files` by their numbers. What lies behind a
- * file's committed length is not read. Throws `SyncError` SINK_FAILED for a file that is gone or holds less.
- */
+/** The committed lines of files (by their numbers), in order, one at a time. Throws `SyncError` SINK_FAILED for a file that is gone or holds less. */
 export function* readLines(directory: string, files: readonly ListedFile[]): Generator<ChangeLine> {
   for (const file of files) yield* readFile(directory, file);
 }

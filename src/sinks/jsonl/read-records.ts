@@ -3,12 +3,11 @@ import { SyncError } from '../../core/errors.ts';
 import { isJsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
-import { readJson, writeJson } from '../ledger/json-text.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
-import { isJsonColumn } from '../ledger/tables.ts';
+import { isJsonColumn } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
-import type { ListedFile } from './file-list.ts';
-import { entityDirectory } from './file-name.ts';
+import { type ListedFile, entityDirectory } from './file-list.ts';
 import { hasLine, keyTableName } from './key-table.ts';
 import { readLines, type ChangeLine } from './read-lines.ts';
 

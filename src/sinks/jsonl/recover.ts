@@ -18,10 +18,9 @@ import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { damageAdvice, damageText } from '../closed-files.ts';
 import { syncDirectory } from '../ledger/private-file.ts';
-import type { FileList, ListedFile } from './file-list.ts';
-import { closedName, entityDirectory, readFileName } from './file-name.ts';
+import { type FileList, type ListedFile, closedName, entityDirectory, readFileName } from './file-list.ts';
 import { findFile, findOtherContent, findWrongLength } from './find-damage.ts';
-import { lostHash } from '../ledger/record-store.ts';
+import { lostHash } from '../decisions/meet-record.ts';
 import { keyTableName } from './key-table.ts';
 
 /**
@@ -125,10 +124,7 @@ function cutFile(path: string, length: number): void {
   }
 }
 
-/**
- * After acquire's commit: files that the ledger does not know (their transaction never ended) go, closed ones get their
- * final name. Other names are not ours and stay. What fails here is done at the next acquire.
- */
+/** After acquire's commit: files whose transaction never ended go, closed ones get their final name. Other names stay. What fails is done at the next acquire. */
 export function tidyDirectory(files: FileList, directory: string, connector: ConnectorName): void {
   const listed = new Map(files.all(connector).map((file) => [`${file.entity}/${closedName(file)}`, file]));
   try {

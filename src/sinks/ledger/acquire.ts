@@ -1,7 +1,12 @@
 import type { Instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import { ConnectorBusyError, identityDifferences, IdentityChangedError } from '../acquire-errors.ts';
+import {
+  ConnectorBusyError,
+  identityDifferences,
+  IdentityChangedError,
+  sharedTablesError,
+} from '../acquire-errors.ts';
+import { checkAdoption } from '../decisions/repair-scope.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import type { ConnectorIdentity } from '../lease.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
@@ -12,10 +17,7 @@ import { inTransaction } from './transact.ts';
 /** No record is written outside a run, so no run stands beside one. */
 export const noRun = '' as RunId;
 
-/**
- * Takes the connector's lock, raises its epoch, repairs what a killed holder left and marks its runs `interrupted`.
- * Throws `ConnectorBusyError`, `IdentityChangedError`.
- */
+/** Takes the lock, raises the epoch, repairs what a killed holder left. Throws `ConnectorBusyError`, `IdentityChangedError`. */
 export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
   const { connector } = identity;
   const lock = lockConnector(ledger, connector);
@@ -23,9 +25,9 @@ export async function acquireConnector(ledger: Ledger, identity: ConnectorIdenti
     const epoch = await inTransaction(ledger, noRun, () => {
       checkIdentity(ledger, identity);
       const { hasLostRows } = ledger.store.recover(connector);
-      ledger.runs.interruptRunning(connector);
+      ledger.runs.interruptRunning.run(connector);
       if (hasLostRows) {
-        ledger.runs.forbidContinuing(connector);
+        ledger.runs.forbidContinuing.run(connector);
         readAllAgain(ledger, connector);
       }
       return ledger.connectors.hold(identity);
@@ -45,13 +47,8 @@ export function readAllAgain({ db, transitions }: Ledger, connector: ConnectorNa
 
 function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const rival = ledger.connectors.rival(given.connector);
-  if (rival !== undefined) {
-    throw new SyncError(
-      `Connectors "${given.connector}" and "${rival}" would share tables in this sink. Rename one of them.`,
-      { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector: given.connector, rival } },
-    );
-  }
-  const stored = ledger.connectors.identity(given.connector);
+  if (rival !== undefined) throw sharedTablesError(given.connector, rival);
+  const stored = ledger.connectors.identity.get(given.connector);
   if (stored === undefined) {
     return;
   }
@@ -74,30 +71,14 @@ export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
 }
 
 /** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
-export async function adopt(
-  ledger: Ledger,
-  { connector, baseUrl, connectorId, definition }: AdoptedIdentity,
-  now: Instant,
-): Promise<void> {
+export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
+  const { connector, baseUrl, connectorId } = identity;
   const lock = lockConnector(ledger, connector);
   try {
     await inTransaction(ledger, noRun, () => {
-      const stored = ledger.connectors.identity(connector);
-      if (stored === undefined) {
-        throw new SyncError(
-          `The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`,
-          {
-            code: 'USAGE',
-            recovery: 'stop',
-          },
-        );
-      }
-      if (stored.definition !== definition) {
-        const difference = { what: 'definition', stored: stored.definition, given: definition } as const;
-        throw new IdentityChangedError(connector, [difference]);
-      }
-      ledger.runs.interruptRunning(connector);
-      ledger.runs.forbidContinuing(connector);
+      checkAdoption(identity, ledger.connectors.identity.get(connector)?.definition);
+      ledger.runs.interruptRunning.run(connector);
+      ledger.runs.forbidContinuing.run(connector);
       ledger.db
         .prepare('UPDATE _sync_connectors SET base_url = ?, connector_id = ? WHERE connector = ?')
         .run(baseUrl, connectorId, connector);

@@ -1,10 +1,7 @@
-import { SyncError } from '../../core/errors.ts';
-import type { EntityName } from '../../core/names.ts';
-import { addCounts, noCounts, type PageCounts } from '../../core/records.ts';
-import { checkCounts } from '../decisions/add-up.ts';
-import type { Position } from '../partition.ts';
+import { countPage } from '../decisions/add-up.ts';
+import { learnPageLength } from '../decisions/conclude-walk.ts';
+import { writePosition } from '../stored-json.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
-import { writeJson } from './json-text.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { sealWalk, unsealEarlyEnds } from './partitions/end-walk.ts';
 import { findPartition } from './partitions/find-partition.ts';
@@ -12,10 +9,7 @@ import type { PartitionRow } from './partitions/read-partitions.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
-/**
- * Stores whole pages in one transaction. A page committed a second time (after a crash, the engine asks for it again)
- * finds its rows already met and its children already found: it yields duplicates and changes nothing else.
- */
+/** Stores whole pages in one transaction. A page committed again after a crash finds its rows and children known, and changes nothing. */
 export async function commitPages(
   ledger: Ledger,
   held: HeldConnector,
@@ -36,57 +30,24 @@ export async function commitPages(
 function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   const { ledger, held, current } = commit;
   const partition = ledger.partitions.get(held.connector, page.walk.partition);
-  const counts = storePage(commit, page, partition);
-  for (const one of counts) {
-    checkCounts(one.entity, one.counts);
-    ledger.counts.add(current.run, one.entity, one.counts);
-  }
+  const { entity, home } = partition;
+  const stored = page.rows.map((rows) =>
+    storeRows(commit, rows, { home, isInsertOnly: rows.entity !== entity, countsAsSeen: true }),
+  );
+  const counts = countPage(page, entity, stored);
+  for (const one of counts) ledger.counts.add(current.run, one.entity, one.counts);
   for (const refused of page.refused) {
     ledger.quarantine.keep(held.connector, refused, commit.stamp);
   }
   ledger.drift.note(held.connector, page.drift, commit.stamp);
   const newlyDue = findChildren(commit, page);
   moveOn(commit, page, partition);
-  const { due, ofRun } = learnPageLength(commit, page, partition);
+  const length = learnPageLength(current.followed, entity, page);
+  const { due, ofRun } = length === null ? noWalks : unsealEarlyEnds(commit, entity, length);
   return { counts, newlyDue: newlyDue + due, ...(ofRun.length === 0 ? {} : { unsealed: ofRun }) };
 }
 
-/** Also a walk whose end was decided before what its last page's length is worth was known. */
-function learnPageLength(
-  commit: Commit,
-  { followed, seal }: PageCommit,
-  { entity }: PartitionRow,
-): ReturnType<typeof unsealEarlyEnds> {
-  const known = commit.current.followed;
-  const size = followed?.size ?? seal?.lastPage?.size ?? 0;
-  const name = JSON.stringify([entity, size]);
-  const records = Math.min(known.get(name) ?? Infinity, followed?.records ?? Infinity);
-  const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
-  if (!isNews) return { due: 0, ofRun: [] };
-  known.set(name, records);
-  return unsealEarlyEnds(commit, entity, { size, records });
-}
-
-/** The walk's own entity comes first; what its records were exploded into follows. */
-function storePage(
-  commit: Commit,
-  page: PageCommit,
-  { entity, home }: PartitionRow,
-): CommittedPage['counts'] {
-  const tally = new Map<EntityName, PageCounts>();
-  const add = (one: EntityName, counts: Partial<PageCounts>): void =>
-    void tally.set(one, addCounts(tally.get(one) ?? noCounts, { ...noCounts, ...counts }));
-  add(entity, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
-  for (const { entity: refused } of page.refused) {
-    add(refused, { fetched: refused === entity ? 0 : 1, quarantined: 1 });
-  }
-  for (const rows of page.rows) {
-    const isExploded = rows.entity !== entity;
-    const fetched = isExploded ? rows.records.length : 0;
-    add(rows.entity, { fetched, ...storeRows(commit, rows, isExploded, home) });
-  }
-  return [...tally].map(([one, counts]) => ({ entity: one, counts }));
-}
+const noWalks = { due: 0, ofRun: [] } as const;
 
 function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
   const { window, origin } = current;
@@ -106,23 +67,8 @@ function moveOn(commit: Commit, page: PageCommit, partition: PartitionRow): void
     return;
   }
   if (page.seal === null) {
-    transitions.advance.run({ id: partition.id, position: positionText(page.position) });
+    transitions.advance.run({ id: partition.id, position: writePosition(page.position) });
   } else {
     sealWalk(commit, partition, page.seal);
   }
-}
-
-const maxPositionBytes = 64 * 1024;
-
-/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
-function positionText(position: Position): string {
-  const text = writeJson(position);
-  const bytes = Buffer.byteLength(text);
-  if (bytes > maxPositionBytes) {
-    throw new SyncError(
-      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
-      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
-    );
-  }
-  return text;
 }

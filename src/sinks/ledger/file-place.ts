@@ -7,10 +7,7 @@ export function fileAt(path: string): string | null {
   return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
 
-/**
- * Remembers which file is at `path` now. The returned check throws `SyncError` SINK_MOVED once another one is there, or none: an
- * open database goes on writing into a file that was moved away, where no other process finds what it stored.
- */
+/** Remembers which file is at `path`. The check throws SINK_MOVED once another one, or none, is there: SQLite would write on into a file nobody finds. */
 export function rememberPlace(path: string): () => void {
   const opened = fileAt(path);
   return () => {

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
+import { releasedError } from '../acquire-errors.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
@@ -21,7 +21,7 @@ import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger, inRun, type InLease } from './transact.ts';
-import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './when-unlocked.ts';
+import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './sink-error.ts';
 
 export interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
@@ -116,9 +116,12 @@ function fileSink(id: string, ledger: Ledger): Sink {
       [...(checked(lease).run?.tables ?? [])]
         .map(([entity, { table }]) => ({ entity, rows: table.lost() }))
         .filter(({ rows }) => rows > 0),
-    pause: async (connector, pause) => await inLedger(ledger, () => ledger.pauses.pause(connector, pause)),
-    resume: async (connector) => await inLedger(ledger, () => ledger.pauses.resume(connector)),
-    requestCancel: async (run, at) => await inLedger(ledger, () => ledger.runs.requestCancel(run, at)),
+    pause: async (connector, { since, reason }) =>
+      await inLedger(ledger, () => void ledger.pauses.pause.run(connector, since, reason)),
+    resume: async (connector) =>
+      await inLedger(ledger, () => ledger.pauses.resume.run(connector).changes > 0),
+    requestCancel: async (run, at) =>
+      await inLedger(ledger, () => ledger.runs.requestCancel.run(at, run).changes > 0),
     [Symbol.asyncDispose]: async () => {
       for (const lease of heldByLease.keys()) release(lease);
       ledger.db.close();
@@ -131,11 +134,4 @@ const mostStoredRows = 1_001;
 
 function storedRows(tables: CurrentRun['tables'], { id, entity, mode }: ReadyPartition): number {
   return mode === 'full' ? (tables.get(entity)?.table.liveRows(id, 0, mostStoredRows).length ?? 0) : 0;
-}
-
-function releasedError(connector: ConnectorName): SyncError {
-  return new SyncError(
-    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector } },
-  );
 }

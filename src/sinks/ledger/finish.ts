@@ -2,24 +2,15 @@ import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { EntityName, RunId } from '../../core/names.ts';
 import { accountingError } from '../decisions/add-up.ts';
+import { agreesWithStored, isChainOver, keptSince, mostKept, readWhole } from '../decisions/end-run.ts';
 import type { RunReport } from '../run-report.ts';
-import { writeJson } from './json-text.ts';
+import { writeJson } from '../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
 import { standing } from './partitions/states.ts';
 import { dropSeen } from './seen-rows.ts';
 import { inRun } from './transact.ts';
 
-const dayMs = 24 * 60 * 60 * 1_000;
-const keptRuns = 1_000;
-const runDays = 90;
-const quarantineDays = 90;
-/** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
-const keptQuarantine = 10_000;
-
-/**
- * Ends the run: closes what grew, stores the report, prunes. When the report's counts are not those of the ledger the
- * run is stored as `failed`, and `SyncError` ACCOUNTING is thrown.
- */
+/** Ends the run: closes what grew, stores the report, prunes. Throws ACCOUNTING, with the run stored as `failed`, where report and ledger differ. */
 export async function finishRun(
   ledger: Ledger,
   held: HeldConnector,
@@ -30,8 +21,8 @@ export async function finishRun(
     const wrong = accountingError(run, ledger.counts.ofRun.all(run), report.entities);
     const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
     ledger.store.endRun(held.connector);
-    ledger.runs.finish(run, stored.outcome, report.finishedAt, writeJson(stored));
-    if (stored.outcome === 'ok' || stored.outcome === 'degraded') {
+    ledger.runs.finish.run(stored.outcome, report.finishedAt, writeJson(stored), run);
+    if (isChainOver(stored)) {
       dropSeen(ledger.db, held.connector, current.window);
       if (current.kind === 'sync') {
         noteWhole(ledger, held, current, stored);
@@ -67,53 +58,48 @@ function endWindow(
   ).run(connector, backfill, window, run, finishedAt);
 }
 
-/** Rows made of an entity's elements come from its walks: their table stands behind the entity's in the plan. */
 function noteWhole(
   ledger: Ledger,
   { connector }: HeldConnector,
   { run, tables, entities, isFull }: CurrentRun,
   report: RunReport,
 ): void {
-  const agreeing = report.entities.filter(
-    ({ isWhole, withheld, pending }) => isFull && isWhole && withheld + pending === 0,
-  );
-  for (const { entity } of agreeing) ledger.tables.agreed(connector, entity);
-  const whole = new Set(report.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
-  let walked: EntityName | null = null;
-  for (const [entity, { table }] of tables) {
-    walked = entities.has(entity) || walked === null ? entity : walked;
-    if (!whole.has(entity)) continue;
+  for (const one of report.entities) {
+    if (agreesWithStored(one, isFull)) ledger.tables.agreed(connector, one.entity);
+  }
+  for (const { entity, walked } of readWhole(report, tables.keys(), entities)) {
     ledger.tables.wasRead(connector, entity, run, walked);
-    table.giveUpLost();
+    tables.get(entity)?.table.giveUpLost();
   }
 }
 
 /** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
 function forgetRuns({ db, clock }: Ledger, { connector }: HeldConnector): void {
+  const since = keptSince(clock.now());
   const oldestKept = db
     .prepare<[string, number], number>(
       'SELECT number FROM _sync_runs WHERE connector = ? ORDER BY number DESC LIMIT 1 OFFSET ?',
     )
     .pluck()
-    .get(connector, keptRuns - 1);
+    .get(connector, mostKept.runs - 1);
   const forgotten = `connector = :connector AND (number < :oldestKept OR started_at < :before)
     AND number NOT IN (SELECT max(number) FROM _sync_runs WHERE connector = :connector)
     AND number NOT IN (SELECT value FROM
       (SELECT number, origin FROM _sync_runs WHERE connector = :connector AND kind = 'sync' ORDER BY number DESC LIMIT 1),
       json_each(json_array(number, origin)))`;
-  const which = { connector, oldestKept: oldestKept ?? 0, before: instant(clock.now() - runDays * dayMs) };
+  const which = { connector, oldestKept: oldestKept ?? 0, before: since.runs };
   db.prepare(`DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE ${forgotten})`).run(
     which,
   );
   db.prepare(`DELETE FROM _sync_runs WHERE ${forgotten}`).run(which);
   db.prepare('DELETE FROM _sync_quarantine WHERE connector = ? AND last_seen_at < ?').run(
     connector,
-    instant(clock.now() - quarantineDays * dayMs),
+    since.quarantined,
   );
   db.prepare(
     `DELETE FROM _sync_quarantine WHERE id IN (
        SELECT id FROM _sync_quarantine WHERE connector = ? ORDER BY last_seen_at DESC, id DESC LIMIT -1 OFFSET ?)`,
-  ).run(connector, keptQuarantine);
+  ).run(connector, mostKept.quarantined);
 }
 
 interface StalePartition {
@@ -124,10 +110,7 @@ interface StalePartition {
   readonly isBelow: number;
 }
 
-/**
- * Partitions that nothing has led to or was read in for long, and windows of backfills that were not resumed. What is due stays, and so does
- * below a record the home of rows until their deletion is through: when the record goes, they are found by it.
- */
+/** Forgets partitions that nothing has led to or read for long, and abandoned windows. What is due stays, and homes of rows below a record, which go with it. */
 function forgetPartitions(
   { db, transitions, places }: Ledger,
   { connector }: HeldConnector,

@@ -1,9 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { LedgerReader, PartitionFailure, QuarantineRow } from '../ledger-reader.ts';
-import { readFileFailures } from './downloads/read-downloads.ts';
-import { readDrift } from './drift/read-drift.ts';
-import { parseFailure, parseParams } from './ledger-json.ts';
+import { readFileFailures } from './downloads/note-downloads.ts';
+import { readDrift } from './drift/note-drift.ts';
+import { parseFailure, parseParams } from '../stored-json.ts';
 import { readConnectors } from './read-connectors.ts';
 import {
   isCancelRequested,

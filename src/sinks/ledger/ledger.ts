@@ -19,7 +19,7 @@ import { prepareDownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
 import { prepareSequence } from './sequence.ts';
 import { prepareTables } from './tables.ts';
-import type { LockWait } from './when-unlocked.ts';
+import type { LockWait } from './sink-error.ts';
 
 /** What a ledger is made of. */
 interface LedgerParts extends LockWait {

@@ -1,17 +1,14 @@
 import type Database from 'better-sqlite3';
 import { openSqlite } from './open-sqlite.ts';
 import { createPrivateFile } from './private-file.ts';
-import { isBusy } from './when-unlocked.ts';
+import { isBusy } from './sink-error.ts';
 
 export interface Lock {
   /** Idempotent. */
   release(): void;
 }
 
-/**
- * Locks that this process holds. Without a reference from here a lock would be freed as soon as its lease was collected
- * as garbage, while its holder believed that it held it.
- */
+/** Without a reference from here a lock would be freed once its lease was collected as garbage, while its holder believed that it held it. */
 const held = new Set<Database.Database>();
 
 /**

@@ -1,13 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
-import { tableName } from './record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import { deletesSql, downloadsSql, hoursSql } from './schema.ts';
 
-/**
- * When the newest chain of runs began that ended `ok`, per row of `_sync_tables`: as version 1 can tell. It did not
- * say which entities a `degraded` run read whole.
- */
+/** When the newest `ok` chain began, as version 1 can tell: it did not say which entities a `degraded` run read whole. */
 export const asOfByReports = `(
   SELECT max(first.started_at) FROM _sync_runs AS run JOIN _sync_runs AS first ON first.number = run.origin,
     json_each(run.report, '$.entities') AS reported
@@ -72,10 +69,7 @@ function toVersion4(db: Database.Database): void {
   db.exec(downloadsSql);
 }
 
-/**
- * Of files that are closed already no hash is known, and none is made up later: nothing would prove it. What an entity held before counts
- * as what it began with; of the last day nothing is known.
- */
+/** Files that are closed already get no hash: nothing would prove it. An entity began with what it held before; of the last day nothing is known. */
 function toVersion5(db: Database.Database): void {
   db.exec(`
 ALTER TABLE _sync_files ADD COLUMN hash TEXT;

@@ -8,8 +8,7 @@ import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
 import { openSqlite } from './open-sqlite.ts';
 import { migrations } from './migrations.ts';
 import { applicationId, schemaSql, schemaVersion } from './schema.ts';
-import { toSinkError } from './sink-error.ts';
-import { isBusy } from './when-unlocked.ts';
+import { toSinkError, isBusy } from './sink-error.ts';
 
 export interface DatabaseOptions {
   readonly file: string;
@@ -33,10 +32,7 @@ const mostCacheKiB = 32 * 1024;
 /** Older ones can corrupt a WAL when two connections write and checkpoint at once. */
 const oldestSqlite = [3, 51, 3] as const;
 
-/**
- * Opens (or creates, mode 0600) the database that holds a sink's ledger; a file of an older version is migrated.
- * Throws `SyncError` SINK_INCOMPATIBLE, leaving the file as it was, when it belongs to something else or to a newer version.
- */
+/** Opens (or creates, 0600) a sink's ledger and migrates it. Throws SINK_INCOMPATIBLE, with the file untouched, for another program's or a newer one. */
 export function openDatabase(options: DatabaseOptions): Database.Database {
   const { file, sinkId } = options;
   const timeout = options.busyMs ?? busyMs;
@@ -59,10 +55,7 @@ export function isSinkThere(file: string): boolean {
   }
 }
 
-/**
- * Opens an existing sink's database for reading, of this version or an older one; never writes. Throws `SyncError`
- * SINK_FAILED when there is none.
- */
+/** Opens an existing sink's database for reading, of any version up to this one. Throws `SyncError` SINK_FAILED when there is none. */
 export function openReadonlyDatabase(
   options: Omit<DatabaseOptions, 'durability' | 'now'>,
 ): Database.Database {
@@ -127,10 +120,7 @@ function checkSqliteVersion(db: Database.Database): void {
   }
 }
 
-/**
- * The version of the ledger in the file, 0 where it is empty. Reads only, so that a foreign file stays byte for byte what
- * it was.
- */
+/** The version of the ledger in the file, 0 where it is empty. Reads only: a foreign file stays byte for byte what it was. */
 function inspect(db: Database.Database, options: Pick<DatabaseOptions, 'file' | 'kind'>): number {
   // One look at one moment: another process may be making the file, and half of that would look like somebody else's.
   return db.transaction(() => inspectNow(db, options)).deferred();
@@ -176,10 +166,7 @@ function setPragmas(
   db.pragma(`wal_autocheckpoint = ${Math.ceil(walBytes / pageSize)}`);
 }
 
-/**
- * SQLite waits for a lock everywhere but here, where two processes that make one file at the same time would wait for each
- * other: the second is refused at once, though it is a matter of milliseconds.
- */
+/** SQLite waits for every lock but this one: two processes that make one file would wait for each other, so the second is refused at once. */
 function switchToWal(db: Database.Database, waitMs: number): void {
   const endMs = performance.now() + waitMs;
   for (;;) {

@@ -7,10 +7,7 @@ const nodeApiOf13 = 10;
 /** better-sqlite3 12, compiled for this Node.js or a later one, ends the process when memory is collected. */
 const firstNodeWithout12 = 24;
 
-/**
- * Opens a SQLite file with better-sqlite3. Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit
- * the Node.js that runs; otherwise what better-sqlite3 throws.
- */
+/** Throws `SyncError` SQLITE_UNUSABLE where the installed version does not fit this Node.js; otherwise what better-sqlite3 throws. */
 export function openSqlite(file: string, options: Database.Options = {}): Database.Database {
   checkVersions();
   try {

@@ -37,10 +37,7 @@ export function openPrivateFile(file: string): number {
   return openSync(file, createNew, 0o600);
 }
 
-/**
- * True when `file` is there. Throws SINK_INCOMPATIBLE when it is no regular file or lies below one, and the system's
- * error when it cannot be known: a folder that may not be entered is not an empty one.
- */
+/** Throws SINK_INCOMPATIBLE for no regular file, and the system's error where it cannot be known: a folder that may not be entered is not an empty one. */
 export function isPrivateFileThere(file: string): boolean {
   try {
     checkRegular(file, lstatSync(file));

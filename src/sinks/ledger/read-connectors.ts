@@ -1,10 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
-import { readFileStatus, type EntityFiles } from './downloads/read-downloads.ts';
-import { parseHolder } from './ledger-json.ts';
+import { readFileStatus, type EntityFiles } from './downloads/note-downloads.ts';
+import { parseHolder } from '../stored-json.ts';
 import { standing } from './partitions/states.ts';
-import { versionOf } from './read-operations.ts';
+import { has } from './read-operations.ts';
 import { readRuns } from './read-runs.ts';
 
 /** With so many, a pass over all partitions is faster than the index is for those of one. */
@@ -48,7 +48,7 @@ interface EntityRow extends Omit<EntityStatus, 'files'> {
 
 /** Of all connectors, or of one. */
 function readEntities(db: Database.Database, connector: ConnectorName | null): readonly EntityRow[] {
-  const sql = entityStatusSql(versionOf(db), connector !== null);
+  const sql = entityStatusSql(has(db, 'deletes'), connector !== null);
   return connector === null
     ? db.prepare<[], EntityRow>(sql).all()
     : db.prepare<Pick<EntityRow, 'connector'>, EntityRow>(sql).all({ connector });
@@ -67,17 +67,8 @@ function entityKey({ connector, entity }: Pick<EntityFiles, 'connector' | 'entit
   return `${connector}/${entity}`;
 }
 
-/** Versions before it know nothing of deletes and of backfills. */
-const firstWithDeletes = 3;
-
-/**
- * What `status` shows of each entity, in a file of that version. All connectors in one pass over the partitions: an index
- * would lead to their rows in random order, at ten times the cost. `isOne`: of the connector `:connector` alone, by the index,
- * for a file with many others. Listings inside a tree are passing work, not partitions
- * of their own, and so are windows of backfills: they are not counted, nor is what lies below records that are gone.
- */
-function entityStatusSql(version: number, isOne: boolean): string {
-  const knowsDeletes = version >= firstWithDeletes;
+/** What `status` shows of each entity, without listings in trees, windows and what is below deleted records. All connectors in one pass: an index would cost ten times as much. `isOne`: of `:connector` alone, by the index. */
+function entityStatusSql(knowsDeletes: boolean, isOne: boolean): string {
   const where = isOne ? 'WHERE connector = :connector' : '';
   const how = isOne ? `${where} AND` : 'NOT INDEXED WHERE';
   return `

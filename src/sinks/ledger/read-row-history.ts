@@ -2,10 +2,10 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../ledger-reader.ts';
-import { parseFailure, parseParams } from './ledger-json.ts';
-import { knowsRows, openRows } from './open-rows.ts';
+import { parseFailure, parseParams, parseNames } from '../stored-json.ts';
+import { openRows } from './open-rows.ts';
+import { has } from './read-operations.ts';
 import { standing } from './partitions/states.ts';
-import { parseNames } from './table-json.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export function readRowHistory(
@@ -16,7 +16,7 @@ export function readRowHistory(
 ): RowHistory | null {
   const { entity } = table;
   const isStored =
-    knowsRows(db) &&
+    has(db, 'deletes') &&
     db.prepare('SELECT 1 FROM _sync_tables WHERE connector = ? AND entity = ?').get(connector, entity) !==
       undefined;
   const found = isStored ? openRows(db).row(connector, table, keyText) : undefined;
@@ -61,7 +61,7 @@ export function readMissing(
   connector: ConnectorName,
   limit: number,
 ): readonly MissingRow[] {
-  if (!knowsRows(db)) return [];
+  if (!has(db, 'deletes')) return [];
   const rows = openRows(db);
   return db
     .prepare<[ConnectorName, number], NotedRow>(

@@ -1,12 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
-import { checkKey } from '../decisions/check-key.ts';
+import { otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader } from '../record-reader.ts';
 import { openLedgerReader } from './history.ts';
 import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
 import { toSinkError } from './sink-error.ts';
-import { parseColumns, parseNames } from './table-json.ts';
+import { parseColumns, parseNames } from '../stored-json.ts';
 
 /** A sink's database held in one state: what the readers of its records have in common. */
 export interface ReadTransaction extends Pick<
@@ -85,7 +85,7 @@ export function openStoredKeys(
   async function* keys(connector: ConnectorName, table: EntityTable): AsyncGenerator<readonly KeyAndHash[]> {
     const stored = await transaction.table(connector, table.entity);
     if (stored === null) return;
-    checkKey(connector, table, stored);
+    if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
     yield* inBatches(select(transaction.db, connector, table), options.file);
   }
 

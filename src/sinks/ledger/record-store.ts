@@ -1,6 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
+import type { StoredRow } from '../decisions/meet-record.ts';
 
 /**
  * What a file sink supplies; the ledger does the rest. Every method but `findDamage` is synchronous. `recover`, `ensure`, `endRun`,
@@ -8,15 +9,9 @@ import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts'
  * exactly one of `settle` (it was committed) and `discard` (it was rolled back).
  */
 export interface RecordStore {
-  /**
-   * Repairs what a killed writer of this connector left behind. `hasLostRows`: rows that the ledger had acknowledged
-   * are gone (a power loss under durability `normal`): the ledger does not resume unfinished work, and has everything read again.
-   */
+  /** Repairs what a killed writer left. `hasLostRows`: acknowledged rows are gone (a power loss under durability `normal`): everything is read again. */
   recover(connector: ConnectorName): Recovered;
-  /**
-   * Before everything of these entities (null: of all) is read again, and outside a transaction: looks for what is damaged. The
-   * given function is called inside one: of what is damaged it keeps only what can be relied on, the rest counts as lost.
-   */
+  /** Before everything of these entities (null: of all) is read again: looks for damage. The given function, called in a transaction, keeps what is sound. */
   findDamage(
     connector: ConnectorName,
     entities: readonly EntityName[] | null,
@@ -89,27 +84,6 @@ export interface RecordTable {
   giveUpLost(): void;
 }
 
-/** In place of the hash of a row that the store has lost: it is written again when a walk meets it. */
-export const lostHash = '';
-/** The same for one that no walk had met when that was reported. */
-export const givenUpHash = '-';
-
-export function isHash(hash: string): boolean {
-  return hash !== lostHash && hash !== givenUpHash;
-}
-
-export interface StoredRow {
-  readonly row: number;
-  /** Not `isHash` where the store has lost the record. */
-  readonly hash: string;
-  readonly volatileHash: string | null;
-  /** When the row was last written. */
-  readonly changedAt: Instant;
-  readonly deletedAt: Instant | null;
-  /** Null: stored by a version that did not note it, or outside a walk. */
-  readonly home: number | null;
-}
-
 export interface HomedRow {
   readonly row: number;
   readonly changedAt: Instant;
@@ -157,9 +131,4 @@ export interface WriteStamp {
   readonly now: Instant;
   /** Takes the next number of the sink's change counter. */
   readonly nextSeq: () => number;
-}
-
-/** `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. */
-export function tableName(connector: ConnectorName, entity: EntityName): string {
-  return `${connector.replaceAll('-', '_')}__${entity}`;
 }

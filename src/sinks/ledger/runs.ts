@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { Pause } from '../lease.ts';
+import type { EarlierRun } from '../decisions/resume-run.ts';
 import type { RunKind, RunOutcome } from '../run-report.ts';
 
 export interface NewRun {
@@ -16,28 +16,16 @@ export interface NewRun {
   readonly scope: string;
 }
 
-/** The newest run of a connector and window, as the next one needs to know it. */
-export interface EarlierRun {
-  readonly run: RunId;
-  readonly origin: number;
-  readonly startedAt: Instant;
-  /** Until when the service asked for quiet, where that ended the run. */
-  readonly resumeAt: Instant | null;
-  readonly scope: string;
-  readonly state: RunOutcome;
-  readonly canContinue: number;
-  /** 1 where everything is read in full. */
-  readonly isFull: number;
-  /** 1 where a page of the run is stored. */
-  readonly hasStored: number;
-  /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
-  readonly progressAt: Instant;
+interface EarlierRow extends Omit<EarlierRun, 'canContinue' | 'isFull' | 'hasStored'> {
+  readonly canContinue: 0 | 1;
+  readonly isFull: 0 | 1;
+  readonly hasStored: 0 | 1;
 }
 
 /** `_sync_runs`. */
 export function prepareRuns(db: Database.Database) {
-  const newest = db.prepare<[string, string], EarlierRun>(
-    `SELECT run, origin, started_at AS startedAt, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
+  const newest = db.prepare<[string, string], EarlierRow>(
+    `SELECT run, origin, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
        can_continue AS canContinue, is_full AS isFull,
        EXISTS (SELECT 1 FROM _sync_counts WHERE run = newest.run) AS hasStored,
        coalesce((
@@ -48,29 +36,22 @@ export function prepareRuns(db: Database.Database) {
        ), started_at) AS progressAt
      FROM _sync_runs AS newest WHERE connector = ? AND chain = ? ORDER BY number DESC LIMIT 1`,
   );
-  const startedAt = db
-    .prepare<[number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
-    .pluck();
   const insert = db.prepare<[Readonly<Record<string, string | number | null>>]>(
     `INSERT INTO _sync_runs (run, connector, origin, scope, continues, can_continue, state, started_at, kind, chain, is_full)
      VALUES (:run, :connector, :origin, :scope, :continues, 1, 'running', :startedAt, :kind, :window, :isFull)`,
   );
   const ownOrigin = db.prepare<[number | bigint]>('UPDATE _sync_runs SET origin = number WHERE number = ?');
-  const finish = db.prepare<[string, string, string, string]>(
-    'UPDATE _sync_runs SET state = ?, finished_at = ?, report = ? WHERE run = ?',
-  );
-  const cancel = db.prepare<[string, string]>(
-    "UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, ?) WHERE run = ? AND state = 'running'",
-  );
-  const interrupt = db.prepare<[string]>(
-    "UPDATE _sync_runs SET state = 'interrupted' WHERE connector = ? AND state = 'running'",
-  );
-  const forbid = db.prepare<[string]>('UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?');
   return {
-    newest: (connector: ConnectorName, window: string): EarlierRun | undefined =>
-      newest.get(connector, window),
+    newest: (connector: ConnectorName, window: string): EarlierRun | undefined => {
+      const row = newest.get(connector, window);
+      if (row === undefined) return undefined;
+      const { canContinue, isFull, hasStored } = row;
+      return { ...row, canContinue: canContinue === 1, isFull: isFull === 1, hasStored: hasStored === 1 };
+    },
     /** When the chain's first run began. */
-    chainStartedAt: (origin: number): Instant | undefined => startedAt.get(origin),
+    chainStartedAt: db
+      .prepare<[origin: number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
+      .pluck(),
     /** Begins a chain, or resumes the one of `earlier`; gives the number of the chain's first run. */
     start: (run: NewRun, earlier: EarlierRun | null): number => {
       const begun = { origin: earlier?.origin ?? 0, continues: earlier?.run ?? null };
@@ -79,27 +60,30 @@ export function prepareRuns(db: Database.Database) {
       ownOrigin.run(lastInsertRowid);
       return Number(lastInsertRowid);
     },
-    finish: (run: RunId, state: RunOutcome, finishedAt: Instant, report: string): void =>
-      void finish.run(state, finishedAt, report, run),
-    /** True when the run is `running`; the first request's time stays. */
-    requestCancel: (run: RunId, at: Instant): boolean => cancel.run(at, run).changes > 0,
-    interruptRunning: (connector: ConnectorName): void => void interrupt.run(connector),
-    forbidContinuing: (connector: ConnectorName): void => void forbid.run(connector),
+    finish: db.prepare<[state: RunOutcome, finishedAt: Instant, report: string, run: RunId]>(
+      'UPDATE _sync_runs SET state = ?, finished_at = ?, report = ? WHERE run = ?',
+    ),
+    /** Changes a row when the run is `running`; the first request's time stays. */
+    requestCancel: db.prepare<[at: Instant, run: RunId]>(
+      "UPDATE _sync_runs SET cancel_requested = coalesce(cancel_requested, ?) WHERE run = ? AND state = 'running'",
+    ),
+    interruptRunning: db.prepare<[ConnectorName]>(
+      "UPDATE _sync_runs SET state = 'interrupted' WHERE connector = ? AND state = 'running'",
+    ),
+    forbidContinuing: db.prepare<[ConnectorName]>(
+      'UPDATE _sync_runs SET can_continue = 0 WHERE connector = ?',
+    ),
   };
 }
 
 /** `_sync_pauses`: connectors that are not to be run, whether they were ever synced or not. */
 export function preparePauses(db: Database.Database) {
-  const pause = db.prepare<[string, string, string]>(
-    `INSERT INTO _sync_pauses (connector, since, reason) VALUES (?, ?, ?)
-     ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
-  );
-  const resume = db.prepare<[string]>('DELETE FROM _sync_pauses WHERE connector = ?');
   return {
     /** Keeps `since` where the connector is paused already. */
-    pause: (connector: ConnectorName, { since, reason }: Pause): void =>
-      void pause.run(connector, since, reason),
-    /** True when the connector was paused. */
-    resume: (connector: ConnectorName): boolean => resume.run(connector).changes > 0,
+    pause: db.prepare<[ConnectorName, Instant, reason: string]>(
+      `INSERT INTO _sync_pauses (connector, since, reason) VALUES (?, ?, ?)
+       ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
+    ),
+    resume: db.prepare<[ConnectorName]>('DELETE FROM _sync_pauses WHERE connector = ?'),
   };
 }

@@ -15,10 +15,7 @@ interface Chunk {
   isChanged: boolean;
 }
 
-/**
- * Which rows a chain of runs has met: one bit per row number, per entity, kept in chunks beside the records and written
- * in the page's transaction, so that it survives a kill with them.
- */
+/** Which rows a chain of runs has met: a bit per row number and entity, in chunks that are written in the page's transaction. */
 export type SeenRows = ReturnType<typeof openSeenRows>;
 
 export function openSeenRows(db: Database.Database, connector: ConnectorName, origin: number) {

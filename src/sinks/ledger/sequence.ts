@@ -1,9 +1,6 @@
 import type Database from 'better-sqlite3';
 
-/**
- * The sink's change counter (`_seq`). `begin` reads it and `save` writes it inside one IMMEDIATE transaction, so numbers
- * are given out in commit order and never twice: `WHERE _seq > ?` is a change feed.
- */
+/** The sink's change counter (`_seq`): read and written inside one IMMEDIATE transaction, so numbers are given in commit order and never twice. */
 export function prepareSequence(db: Database.Database) {
   const read = db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck();
   const write = db.prepare<[number]>('UPDATE _sync_meta SET seq = ?');

@@ -6,7 +6,8 @@ import type { ServedLedger } from '../sink-access.ts';
 import { fileAt } from './file-place.ts';
 import { openReadonlyDatabase, storedId, type DatabaseOptions } from './open-database.ts';
 import { readFreshness, readPause, readPauses } from './read-operations.ts';
-import { readLastRun, readOverview } from './read-overview.ts';
+import { readOverview } from './read-overview.ts';
+import { readLastRun } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 
 type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;
@@ -22,10 +23,7 @@ export interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cac
   readonly place: string;
 }
 
-/**
- * A file sink's ledger, open for reading for as long as its file stays where it was. The file counts as back when it is there again, or
- * another one that holds the same sink (a restored backup). The sink must be there.
- */
+/** A file sink's ledger, open for reading as long as its file stays. It is back when that, or another file with the same sink (a backup), is there again. */
 export function openServedFile({ sinkId, place, ...options }: ServedFile): ServedLedger {
   const { file } = options;
   let state: State = { kind: 'open', db: openReadonlyDatabase(options) };

@@ -1,37 +1,37 @@
-import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
-import { believedUntil, type ChainReading } from '../decisions/becoming-due.ts';
+import {
+  chainReadings,
+  mayResume,
+  scopeOf,
+  wasKeptWaiting,
+  type EarlierRun,
+} from '../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../sink.ts';
-import { writeJson } from './json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from './ledger.ts';
 import type { WriteStamp } from './record-store.ts';
 import { findPartition } from './partitions/find-partition.ts';
 import { boundScope, type WorkScope } from './partitions/read-partitions.ts';
-import type { EarlierRun } from './runs.ts';
 import { dropSeen, openSeenRows } from './seen-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
-/**
- * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
- * or starts afresh with the plan's roots.
- */
+/** Makes the plan's tables, then resumes the newest run of its window where that was left unfinished, or starts afresh from the plan's roots. */
 export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPlan): Promise<StartedRun> {
   held.run = null;
   const { connector } = held;
   const scope: WorkScope = { connector, window: plan.window, entities: plan.entities };
   const { current, started } = await inTransaction(ledger, plan.run, (stamp) => {
     checkEpoch(ledger, held);
-    ledger.runs.interruptRunning(connector);
+    ledger.runs.interruptRunning.run(connector);
     const tables = ensureTables(ledger, held, plan, stamp);
     const earlier = unfinishedRun(ledger, held, plan, scope);
     const begun = beginRun(ledger, held, plan, { earlier, tables });
-    const wasKeptWaiting = (earlier?.resumeAt ?? null) !== null && earlier?.hasStored === 0;
+    const isPutBack = wasKeptWaiting(earlier);
     if (earlier === null) {
       startFresh(ledger, plan, scope, begun, stamp);
     } else {
       const { transitions } = ledger;
       transitions.retry.run({ ...boundScope(scope), origin: begun.origin });
-      if (wasKeptWaiting) transitions.putFirstBack.run(boundScope(scope));
+      if (isPutBack) transitions.putFirstBack.run(boundScope(scope));
     }
     for (const root of plan.roots) {
       const reading = begun.reading.get(root.entity);
@@ -40,7 +40,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
     }
     return {
       // What was put back stands last by its depth alone.
-      current: { ...begun, isStalestFirst: plan.isBudgeted && !wasKeptWaiting },
+      current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
       started: {
         run: plan.run,
         continues: earlier?.run ?? null,
@@ -69,23 +69,17 @@ function ensureTables(
   );
 }
 
-/** The newest run, when it was cut short, read the same things as this plan, got on lately and has work left. */
+/** The newest run, where this one may resume it and work of it is left. */
 function unfinishedRun(
   ledger: Ledger,
-  held: HeldConnector,
+  { connector, definitionHash }: HeldConnector,
   plan: RunPlan,
   scope: WorkScope,
 ): EarlierRun | null {
-  const newest = ledger.runs.newest(held.connector, plan.window);
-  if (newest === undefined || newest.canContinue === 0) return null;
-  const wasCutShort =
-    newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
-  const isYoung = newest.progressAt > plan.continueAfter;
-  const isFullEnough = newest.isFull === 1 || !plan.isFull;
-  const fits = wasCutShort && isYoung && isFullEnough && newest.scope === scopeOf(held, plan);
+  const newest = ledger.runs.newest(connector, plan.window);
+  if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
   const left = { ...boundScope(scope), origin: newest.origin };
-  return fits && ledger.partitions.isLeft.get(left) === 1 ? newest : null;
+  return ledger.partitions.isLeft.get(left) === 1 ? newest : null;
 }
 
 function beginRun(
@@ -94,11 +88,11 @@ function beginRun(
   plan: RunPlan,
   { earlier, tables }: { readonly earlier: EarlierRun | null; readonly tables: CurrentRun['tables'] },
 ): Omit<CurrentRun, 'isStalestFirst'> {
-  const { connector } = held;
+  const { connector, definitionHash } = held;
   const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
-  const isFull = plan.isFull || earlier?.isFull === 1;
+  const isFull = plan.isFull || earlier?.isFull === true;
   const origin = ledger.runs.start(
-    { run, connector, kind, window, isFull, startedAt, scope: scopeOf(held, plan) },
+    { run, connector, kind, window, isFull, startedAt, scope: scopeOf(plan, definitionHash) },
     earlier,
   );
   return {
@@ -108,9 +102,9 @@ function beginRun(
     backfill,
     keepPartitionsSince,
     origin,
-    chainStartedAt: ledger.runs.chainStartedAt(origin) ?? startedAt,
+    chainStartedAt: ledger.runs.chainStartedAt.get(origin) ?? startedAt,
     isFull,
-    reading: chainReadings(held, plan, isFull),
+    reading: chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),
     keeps: new Set(plan.keeps),
     tables,
@@ -147,37 +141,4 @@ function startFresh(
   for (const [entity, { fullBefore, believedUntil }] of reading) {
     transitions.age.run({ connector, entity, fullBefore, believedUntil, now });
   }
-}
-
-/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would never become ready. */
-function chainReadings(
-  { definitionHash }: HeldConnector,
-  plan: RunPlan,
-  isFull: boolean,
-): ReadonlyMap<EntityName, ChainReading> {
-  const leaves = new Set(plan.leaves);
-  return new Map(
-    plan.entities.map((entity) => {
-      const reading = plan.reading.get(entity);
-      if (reading === undefined) {
-        throw new SyncError(
-          `The run's plan does not say how "${entity}" is read. This is a defect: report it with the run's log.`,
-          { code: 'INTERNAL', recovery: 'stop', context: { entity } },
-        );
-      }
-      // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
-      const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
-      return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
-    }),
-  );
-}
-
-/** What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else now. */
-function scopeOf({ definitionHash }: HeldConnector, plan: RunPlan): string {
-  return writeJson({
-    definition: definitionHash,
-    choices: plan.choices,
-    entities: [...plan.entities].sort(),
-    roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
-  });
 }

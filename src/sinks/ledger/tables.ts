@@ -1,24 +1,10 @@
 import type Database from 'better-sqlite3';
-import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
-import type { Column, EntityTable, FieldType } from '../../core/records.ts';
-import { parseColumns, parseNames, writeColumns } from './table-json.ts';
+import type { EntityTable } from '../../core/records.ts';
+import { declareTable, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
 
-/** What changed between the table as it is stored and as it is declared now. */
-export interface TableChange {
-  readonly stored: readonly Column[];
-  readonly filled: readonly Column[];
-}
-
-/** The columns of a table that was declared, as the ledger has them. */
-export interface KnownTable {
-  readonly key: readonly string[];
-  /** Of the newest plan, added ones among them. */
-  readonly declared: readonly Column[];
-  /** Every column that it has had so far. */
-  readonly stored: readonly Column[];
-  /** Added for fields that no definition declares. */
-  readonly evolved: readonly Column[];
+export interface KnownTable extends TableColumns {
   /** When the newest chain of runs began that read it whole; null: none ever did. */
   readonly asOf: string | null;
 }
@@ -30,7 +16,7 @@ export interface TableAccount {
   readonly adoptedAt: string | null;
 }
 
-export interface TableRow {
+interface TableRow {
   readonly key: string;
   readonly stored: string;
   readonly declared: string;
@@ -72,28 +58,20 @@ export function prepareTables(db: Database.Database) {
     const row = read.get(connector, entity);
     return row === undefined ? undefined : readTable(row);
   };
-  const save = (connector: ConnectorName, entity: EntityName, table: Omit<KnownTable, 'asOf'>): void => {
+  const save = (connector: ConnectorName, entity: EntityName, table: TableColumns): void => {
     const [stored, declared, evolved] = [table.stored, table.declared, table.evolved].map(writeColumns);
     write.run(connector, entity, JSON.stringify(table.key), stored ?? '', declared ?? '', evolved ?? '');
   };
   return {
-    /**
-     * Notes the declared columns; gives those that the table already has and those to be filled from `_extra`.
-     * Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
-     */
-    declare: (connector: ConnectorName, table: EntityTable): TableChange => {
-      const { declared, change } = declareColumns(connector, table, known(connector, table.entity));
-      save(connector, table.entity, declared);
+    /** Notes the declared columns. Throws as `declareTable`. */
+    declare: (connector: ConnectorName, table: EntityTable): Pick<DeclaredTable, 'stored' | 'filled'> => {
+      const { columns, ...change } = declareTable(connector, table, known(connector, table.entity));
+      save(connector, table.entity, columns);
       return change;
     },
     /** Undefined for a table that was never declared. */
     known,
-    /** Notes columns that were added for undeclared fields; they are declared from now on. */
-    addEvolved: (connector: ConnectorName, entity: EntityName, columns: readonly Column[]): void => {
-      const before = known(connector, entity);
-      if (before === undefined || columns.length === 0) return;
-      save(connector, entity, withColumns(before, columns));
-    },
+    save,
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
       if (rows !== 0) addRows.run(rows, connector, entity);
     },
@@ -105,59 +83,13 @@ export function prepareTables(db: Database.Database) {
       account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
     /** A full run has met every row, so adopted ones are those of the new address. */
     agreed: (connector: ConnectorName, entity: EntityName): void => void agreed.run(connector, entity),
-    /**
-     * The chain of this run has read all of the entity, whose records come from walks of `walked`. As old as the chain, then;
-     * unless it began in the middle of one, because that one's first half is older.
-     */
+    /** The run's chain has read all of the entity, whose records come from walks of `walked`: it is as old as the chain, unless that began midway. */
     wasRead: (connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void =>
       void wasRead.run(run, connector, walked, connector, entity),
   };
 }
 
-/**
- * What is known of a table once it is declared with these columns, and what changes in it. Throws `SyncError` SINK_INCOMPATIBLE for another
- * key or a column of another type.
- */
-export function declareColumns(
-  connector: ConnectorName,
-  table: EntityTable,
-  before: KnownTable | undefined,
-): { readonly declared: Omit<KnownTable, 'asOf'>; readonly change: TableChange } {
-  if (before !== undefined) checkFits(connector, table, before);
-  const stored = before?.stored ?? [];
-  const filled = columnsMissingIn(table.columns, before?.declared ?? table.columns);
-  // What the definition declares by now is no added column any more.
-  const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
-  const declared = {
-    key: table.key,
-    stored: [...stored, ...columnsMissingIn(table.columns, stored)],
-    declared: table.columns,
-    evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
-  };
-  return { declared, change: { stored, filled } };
-}
-
-/** With columns that were added for undeclared fields. */
-export function withColumns(before: KnownTable, columns: readonly Column[]): KnownTable {
-  return {
-    ...before,
-    stored: [...before.stored, ...columnsMissingIn(columns, before.stored)],
-    declared: [...before.declared, ...columnsMissingIn(columns, before.declared)],
-    evolved: [...before.evolved, ...columnsMissingIn(columns, before.evolved)],
-  };
-}
-
-export function columnsMissingIn(columns: readonly Column[], others: readonly Column[]): readonly Column[] {
-  const names = new Set(others.map(({ name }) => name));
-  return columns.filter(({ name }) => !names.has(name));
-}
-
-/** Columns of these types hold JSON text alike, so that one may become another. */
-export function isJsonColumn(type: FieldType): boolean {
-  return type === 'object' || type === 'array' || type === 'any';
-}
-
-export function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
+function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
   return {
     key: parseNames(key),
     stored: parseColumns(stored),
@@ -165,31 +97,4 @@ export function readTable({ key, stored, declared, evolved, asOf }: TableRow): K
     evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
     asOf,
   };
-}
-
-function checkFits(connector: ConnectorName, table: EntityTable, before: KnownTable): void {
-  const [key, declared] = [before.key.join(', '), table.key.join(', ')];
-  if (key !== declared) {
-    throw incompatible(
-      connector,
-      table,
-      `its rows are keyed by (${key}) and the definition now says (${declared})`,
-    );
-  }
-  const storedType = new Map(before.stored.map(({ name, type }) => [name, type]));
-  for (const { name, type } of table.columns) {
-    const held = storedType.get(name) ?? type;
-    if (held === type || (isJsonColumn(held) && isJsonColumn(type))) continue;
-    const found = `column "${name}" holds ${held} values and the definition now says ${type}`;
-    throw incompatible(connector, table, found);
-  }
-}
-
-function incompatible(connector: ConnectorName, table: EntityTable, found: string): SyncError {
-  return new SyncError(
-    `The stored table of ${connector}/${table.entity} does not fit its definition: ${found}. ` +
-      'Use another connector name for the new shape, go back to the old definition, or drop what is stored: ' +
-      `connector-sync reset ${connector}/${table.entity} --data --yes`,
-    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity: table.entity } },
-  );
 }

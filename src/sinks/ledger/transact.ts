@@ -1,16 +1,12 @@
 import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
+import { fencedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { RecordStore, WriteStamp } from './record-store.ts';
-import { toSinkError } from './sink-error.ts';
-import { isBusy, whenUnlocked } from './when-unlocked.ts';
+import { toSinkError, isBusy, whenUnlocked } from './sink-error.ts';
 
-/**
- * Runs `work` in one IMMEDIATE transaction together with the record store: both keep everything or nothing.
- * IMMEDIATE, because a transaction that reads first and writes later fails at once when another one wrote in between.
- */
+/** One IMMEDIATE transaction with the record store: both keep everything or nothing. One that reads first and writes later would fail where another wrote in between. */
 export async function inTransaction<Result>(
   ledger: Ledger,
   run: RunId,
@@ -32,10 +28,7 @@ export async function inLedger<Result>(ledger: Ledger, work: () => Result): Prom
   return await immediately(ledger, work, null);
 }
 
-/**
- * Waits for the write lock only in front of the transaction: once it has begun, it is never tried again. Nothing else of this
- * process gets in between, because an attempt does not wait for anything.
- */
+/** Waits for the write lock only in front of the transaction: once begun, it is never tried again. */
 async function immediately<Result>(
   ledger: Ledger,
   work: () => Result,
@@ -64,10 +57,7 @@ async function immediately<Result>(
 /** `inRun` for what a lease holds. */
 export type InLease = <Result>(lease: Lease, run: RunId, work: (commit: Commit) => Result) => Promise<Result>;
 
-/**
- * `inTransaction` for the holder of a lease: `SyncError` FENCED when another holder has overtaken it, or when `run` is not the
- * run that the lease is in.
- */
+/** `inTransaction` for a lease's holder. Throws FENCED when another holder has overtaken it, or when `run` is not the lease's run. */
 export async function inRun<Result>(
   ledger: Ledger,
   held: HeldConnector,
@@ -76,7 +66,7 @@ export async function inRun<Result>(
 ): Promise<Result> {
   const current = held.run;
   if (current === null || current.run !== run) {
-    throw fenced(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
+    throw fencedError(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
   }
   try {
     return await inTransaction(ledger, run, (stamp) => {
@@ -91,12 +81,5 @@ export async function inRun<Result>(
 
 export function checkEpoch(ledger: Ledger, held: HeldConnector): void {
   const epoch = ledger.connectors.epoch(held.connector);
-  if (epoch !== held.epoch) throw fenced(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
-}
-
-function fenced(held: HeldConnector, why: string): SyncError {
-  return new SyncError(
-    `Writing as holder of connector "${held.connector}" was refused: ${why}. End this run; a newer one goes on.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector: held.connector, epoch: held.epoch } },
-  );
+  if (epoch !== held.epoch) throw fencedError(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
 }

@@ -2,6 +2,7 @@ import pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { clientConfig } from './connection.ts';
+import { nowhere, openPools } from './pools.ts';
 import { placeOf, type PostgresConnection } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
@@ -53,9 +54,6 @@ const reconnectMs = 60_000;
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
-  const pools = new Map<number, pg.Pool>();
-  /** The host that was no standby when it was last asked. */
-  let current = 0;
   let isLost = false;
   let look: (() => Promise<unknown>) | null = null;
   /** `look` has transactions of its own. */
@@ -71,40 +69,11 @@ export function openServer(options: ServerOptions): Server {
     }
   };
 
-  const poolOf = (host: number): pg.Pool => {
-    const known = pools.get(host);
-    if (known !== undefined) return known;
-    const at = connection.hosts[host] ?? { host: 'localhost', port: 5432 };
-    const pool = new pg.Pool({
-      ...clientConfig(connection, at),
-      max: options.connections,
-      idleTimeoutMillis: 30_000,
-    });
-    // A connection that breaks while nobody uses it is replaced when the next one is asked for.
-    pool.on('error', () => undefined);
-    pools.set(host, pool);
-    return pool;
-  };
-
-  const take = async (): Promise<pg.PoolClient> => {
-    for (let tried = 0; ; tried += 1) {
-      try {
-        const client = await poolOf(current).connect();
-        if (connection.hosts.length === 1) return client;
-        const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
-        if (rows[0]?.standby === false) return client;
-        client.release();
-        if (tried + 1 >= connection.hosts.length) throw noPrimary(place);
-      } catch (error) {
-        if (tried + 1 >= connection.hosts.length) throw error;
-      }
-      current = (current + 1) % connection.hosts.length;
-    }
-  };
+  const pools = openPools(connection, place, options.connections);
 
   /** Gives `work` a connection, and takes its socket away where it takes too long. */
   const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
-    const client = await take();
+    const client = await pools.take();
     let isBroken = false;
     const onError = (): void => {
       isBroken = true;
@@ -242,7 +211,7 @@ export function openServer(options: ServerOptions): Server {
     },
     connect: async () => {
       const to = options.direct ?? connection;
-      const at = to.hosts[current % to.hosts.length] ?? { host: 'localhost', port: 5432 };
+      const at = to.hosts[pools.current() % to.hosts.length] ?? nowhere;
       const client = new pg.Client(clientConfig(to, at));
       try {
         await client.connect();
@@ -253,7 +222,7 @@ export function openServer(options: ServerOptions): Server {
       }
     },
     [Symbol.asyncDispose]: async () => {
-      await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
+      await pools.end();
     },
   };
 }
@@ -273,11 +242,4 @@ function destroy(client: pg.PoolClient): void {
   } catch {
     // The deadline has released it.
   }
-}
-
-function noPrimary(place: string): SyncError {
-  return new SyncError(
-    `None of the hosts of ${place} can be written to: each is a standby. Promote one, or name the primary in the url.`,
-    { code: 'SINK_FAILED', recovery: 'retry', context: { place } },
-  );
 }

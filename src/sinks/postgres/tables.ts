@@ -1,19 +1,32 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
-import { writeColumns } from '../ledger/table-json.ts';
-import {
-  declareColumns,
-  readTable,
-  withColumns,
-  type KnownTable,
-  type TableAccount,
-  type TableChange,
-  type TableRow,
-} from '../ledger/tables.ts';
+import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
 import { noteInDay } from './day-account.ts';
 import { tableName } from './records/names.ts';
 import type { Tx } from './session.ts';
+
+/** The columns of a table that was declared, as the ledger has them. */
+export interface KnownTable extends TableColumns {
+  /** When the newest chain of runs began that read it whole; null: none ever did. */
+  readonly asOf: string | null;
+}
+
+export interface TableAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
+  readonly adoptedAt: string | null;
+}
+
+interface TableRow {
+  readonly key: string;
+  readonly stored: string;
+  readonly declared: string;
+  readonly evolved: string;
+  readonly asOf: string | null;
+}
 
 /* `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
 
@@ -41,15 +54,15 @@ export async function declareTables(
   at: string,
   connector: ConnectorName,
   tables: readonly EntityTable[],
-): Promise<readonly TableChange[]> {
+): Promise<readonly DeclaredTable[]> {
   const entities = tables.map(({ entity }) => entity);
   const known = await knownTables(tx, at, connector, entities);
-  const changes: TableChange[] = [];
+  const changes: DeclaredTable[] = [];
   for (const table of tables) {
     const before = known.get(table.entity);
-    const { declared, change } = declareColumns(connector, table, before);
-    await save(tx, at, connector, table.entity, { before, after: declared });
-    changes.push(change);
+    const declared = declareTable(connector, table, before);
+    await save(tx, at, connector, table.entity, { before, after: declared.columns });
+    changes.push(declared);
   }
   return changes;
 }
@@ -64,17 +77,15 @@ export async function addEvolved(
 ): Promise<void> {
   const before = (await knownTables(tx, at, connector, [entity])).get(entity);
   if (before === undefined || columns.length === 0) return;
-  await save(tx, at, connector, entity, { before, after: withColumns(before, columns) });
+  await save(tx, at, connector, entity, { before, after: withAdded(before, columns) });
 }
-
-type Shape = Omit<KnownTable, 'asOf'>;
 
 async function save(
   tx: Tx,
   at: string,
   connector: ConnectorName,
   entity: EntityName,
-  { before, after }: { readonly before: Shape | undefined; readonly after: Shape },
+  { before, after }: { readonly before: TableColumns | undefined; readonly after: TableColumns },
 ): Promise<void> {
   const texts = textsOf(after);
   if (before !== undefined && JSON.stringify(textsOf(before)) === JSON.stringify(texts)) return;
@@ -87,11 +98,25 @@ async function save(
   );
 }
 
-function textsOf({ stored, declared, evolved }: Shape): Record<'stored' | 'declared' | 'evolved', string> {
+function textsOf({
+  stored,
+  declared,
+  evolved,
+}: TableColumns): Record<'stored' | 'declared' | 'evolved', string> {
   return {
     stored: writeColumns(stored),
     declared: writeColumns(declared),
     evolved: writeColumns(evolved),
+  };
+}
+
+function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
+  return {
+    key: parseNames(key),
+    stored: parseColumns(stored),
+    declared: parseColumns(declared),
+    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
+    asOf,
   };
 }
 

@@ -1,13 +1,10 @@
 import type Database from 'better-sqlite3';
-import { tableName, type TablePlace } from '../ledger/record-store.ts';
-import { columnsMissingIn } from '../ledger/tables.ts';
+import type { TablePlace } from '../ledger/record-store.ts';
+import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { fillFromExtra, sqlType } from './fill-columns.ts';
 import { quoted } from './quoted.ts';
 
-/**
- * Columns beside the declared ones. A declared name never starts with `_`. `_row` is the row number in the seen bitmap;
- * `_partition` the row's home.
- */
+/** Columns beside the declared ones, none of which starts with `_`. `_row`: number in the seen bitmap; `_partition`: home. */
 const ownColumns = `
   _extra TEXT,
   _first_seen_at TEXT NOT NULL,

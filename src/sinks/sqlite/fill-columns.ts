@@ -66,10 +66,7 @@ function pathOf({ name }: Column): string {
 /** The largest integer up to which every integer is a double: 2^53. */
 const exact = 9_007_199_254_740_992;
 
-/**
- * A column that was added for an undeclared field takes null too: then what a record says of it leaves `_extra` whole, as it
- * does when the record comes again. For a declared one the next sync does that, since its hash counts the column.
- */
+/** An added column takes null too: what a record says leaves `_extra` whole, as when it comes again. For a declared one the next sync does that. */
 function filling(column: Column, path: string): { readonly fits: string; readonly value: string } {
   const { fits, value } = fillingOfType(column.type, path);
   if (column.isEvolved !== true) return { fits, value };

@@ -1,10 +1,7 @@
 import type { ColumnValue } from '../../core/records.ts';
 import { openReadonlyDatabase } from '../ledger/open-database.ts';
 
-/**
- * The rows of one reading statement over a SQLite sink's tables, by column name; the connection is open only meanwhile.
- * Throws `SyncError` SINK_FAILED when there is no sink, and SQLite's own error for a statement it refuses.
- */
+/** The rows of one reading statement over a SQLite sink's tables. Throws SINK_FAILED when there is no sink, SQLite's own error for a refused statement. */
 export function querySqliteSink(file: string, sql: string): readonly Readonly<Record<string, ColumnValue>>[] {
   const db = openReadonlyDatabase({ file, kind: 'sqlite' });
   try {

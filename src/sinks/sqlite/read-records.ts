@@ -1,9 +1,9 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import { keyTextOf, type ColumnValue, type EntityTable } from '../../core/records.ts';
-import { keyPartsOf } from '../ledger/key-text.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
 import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
-import { tableName } from '../ledger/record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
 import { quoted } from './quoted.ts';
 import { keyCondition } from './sqlite-table.ts';

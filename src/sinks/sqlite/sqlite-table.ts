@@ -2,23 +2,23 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import { type ColumnValue, type EntityTable, type PreparedRecord, keyTextOf } from '../../core/records.ts';
-import { keyPartsOf } from '../ledger/key-text.ts';
-import {
-  type HomedRow,
-  type KeyedRow,
-  type RecordTable,
-  type StoredRow,
-  type TablePlace,
-  type WriteStamp,
-  tableName,
+import { keyPartsOf } from '../../core/json-text.ts';
+import type {
+  HomedRow,
+  KeyedRow,
+  ReadRow,
+  RecordTable,
+  RowReader,
+  TablePlace,
+  WriteStamp,
 } from '../ledger/record-store.ts';
-import { columnsMissingIn } from '../ledger/tables.ts';
+import type { StoredRow } from '../decisions/meet-record.ts';
+import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { homeIndexName } from './ensure-table.ts';
 import { quoted } from './quoted.ts';
 
 type Bound = ColumnValue | Instant | undefined;
 
-/** One entity's table, with its statements prepared once. */
 export function openSqliteTable(db: Database.Database, place: TablePlace): RecordTable {
   return { ...writeRecords(db, place), ...markRows(db, place) };
 }
@@ -166,7 +166,6 @@ function rowSql({ connector, table }: Pick<TablePlace, 'connector' | 'table'>): 
   };
 }
 
-/** Rows without a tombstone of one home, by row number. */
 export function liveRowsSql(table: string): string {
   return `SELECT _row AS row, _changed_at AS changedAt FROM ${quoted(table)} INDEXED BY ${quoted(homeIndexName(table))}
           WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`;
@@ -178,3 +177,30 @@ export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
 
 type RowStatement =
   'setHome' | 'liveRows' | 'liveBefore' | 'row' | 'rowOf' | 'tombstone' | 'revive' | 'tombstonedBy';
+
+/** Rows as their tables say, for a connection that may only read. */
+export function openSqliteRows(db: Database.Database): RowReader {
+  return {
+    keyOf: (connector, { entity, key }, row) => {
+      const name = quoted(tableName(connector, entity));
+      const parts = db
+        .prepare<[number], ColumnValue[]>(`SELECT ${key.map(quoted).join(', ')} FROM ${name} WHERE _row = ?`)
+        .raw()
+        .safeIntegers()
+        .get(row);
+      return parts === undefined ? undefined : keyTextOf(parts);
+    },
+    row: (connector, table, keyText) => {
+      const parts = keyPartsOf(keyText, table.key.length);
+      if (parts === null) return undefined;
+      const rows = db.prepare<ColumnValue[], ReadRow>(
+        `SELECT _row AS row, _first_seen_at AS firstSeenAt, _changed_at AS changedAt, _run_id AS run,
+           _deleted_at AS deletedAt, _seq AS seq, _partition AS home
+         FROM ${quoted(tableName(connector, table.entity))} WHERE ${keyCondition(table)}`,
+      );
+      return rows.get(...parts);
+    },
+    liveRows: (connector, entity, ...range) =>
+      db.prepare<[number, number, number], HomedRow>(liveRowsSql(tableName(connector, entity))).all(...range),
+  };
+}

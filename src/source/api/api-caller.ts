@@ -5,12 +5,11 @@ import type { OnRunEvent, RunEvent } from '../../core/events.ts';
 import type { ApiLimits } from './api-limits.ts';
 import type { BrokenAnswers } from './broken-answers.ts';
 import type { CallBudget } from './call-budget.ts';
-import { CallFailure, type CallFacts } from './call-failure.ts';
+import { type CallFacts, CallFailure, onceOnly } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
 import { classifyAnswer, classifyThrown } from './classify-failure.ts';
 import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
 import { ReceiverError, type ReceiveBody, type Received } from './stream-body.ts';
-import { onceOnly } from './once-only.ts';
 import type { TokenCache } from './token-cache.ts';
 
 /** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */

@@ -99,27 +99,18 @@ function spentError(maxCalls: number): SyncError {
   });
 }
 
-/** When the next attempt may start: a steady rate, that a throttle pauses and slows. */
-interface CallPace {
-  /**
-   * Resolves when an attempt may start. Throws `ThrottledError` when a pause is longer than `maxWaitMs`, and the
-   * signal's reason.
-   */
-  turn(signal: AbortSignal): Promise<void>;
-  /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
-  slowDown(waitMs: number): void;
-}
-
 const slowest = 1 / 16;
 const recoverEveryMs = 10_000;
 /** Throttled answers to attempts that were already sent count once. */
 const halveAtMostEveryMs = 1_000;
 
 /**
+ * When the next attempt may start: a steady rate, that a throttle pauses and slows.
+ *
  * p-queue has a rate limit of its own, but a fixed one in windows of real time; this one can be slowed, spaces attempts
  * evenly (a quarter of a second's worth may start together) and takes its time from the clock.
  */
-function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number): CallPace {
+function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number) {
   const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
   let share = 1;
   let lastHalvedAt = -Infinity;
@@ -136,7 +127,11 @@ function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number
   };
 
   return {
-    async turn(signal) {
+    /**
+     * Resolves when an attempt may start. Throws `ThrottledError` when a pause is longer than `maxWaitMs`, and the
+     * signal's reason.
+     */
+    async turn(signal: AbortSignal): Promise<void> {
       for (;;) {
         signal.throwIfAborted();
         const now = clock.now();
@@ -152,7 +147,8 @@ function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number
         await clock.sleep(Math.ceil(startAt - now), signal);
       }
     },
-    slowDown(waitMs) {
+    /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
+    slowDown(waitMs: number): void {
       const now = clock.now();
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       if (now - lastHalvedAt < halveAtMostEveryMs) return;

@@ -1,6 +1,6 @@
+import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { ErrorPattern } from '../../definitions/definition.ts';
-import type { SyncError } from '../../core/errors.ts';
 
 /** Whether and how one failed attempt may be followed by another within the same call. */
 export interface RetryRule {
@@ -45,4 +45,36 @@ export interface CallFacts {
   readonly patterns: readonly ErrorPattern[];
   /** The call changes something at the service: it is sent again only where it cannot have been done. */
   readonly isWrite?: boolean;
+}
+
+/** Facts of a call that is not about records in pages, as far as `more` does not say otherwise. `label`: for messages. */
+export function callFacts(
+  purpose: CallFacts['purpose'],
+  label: string,
+  more: Partial<CallFacts> = {},
+): CallFacts {
+  const none = { entity: null, isRoot: false, canShrink: false, hasPageToken: false, patterns: [] };
+  return { ...none, ...more, purpose, label };
+}
+
+/** Advice after a write with an unknown outcome. */
+export const mayBeDone = 'it may have taken effect: check before you repeat it';
+
+/** Failures before a byte of the request was sent. */
+const unsent = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'UND_ERR_CONNECT_TIMEOUT']);
+/** The service refuses these before it does anything. */
+const refused = new Set<RetryRule['reason']>(['throttle', 'bare-403', 'token']);
+
+/**
+ * The failure of a call that changes something: it keeps its retry only where nothing can have been done, because a second
+ * one would make a second connector. Other errors are as they came.
+ */
+export function onceOnly(failure: unknown): unknown {
+  if (!(failure instanceof CallFailure) || failure.retry === null) return failure;
+  const { error, retry } = failure;
+  if (refused.has(retry.reason) || unsent.has(String(error.context['cause']))) return failure;
+  // An answer's own words end with the advice already.
+  const message = 'status' in error.context ? error.message : `${error.message}; ${mayBeDone}`;
+  const { code, context } = error;
+  return new CallFailure(new SyncError(message, { code, recovery: 'stop', context, cause: error }), null);
 }

@@ -2,8 +2,9 @@ import * as z from 'zod';
 import { SyncError } from '../../core/errors.ts';
 import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
-import { catalogFacts, readAnswer } from './read-answer.ts';
+import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
+import { parseJsonText } from './read-body.ts';
 
 /** A connector type of the API's catalog. */
 export interface SourceDefinition {
@@ -45,6 +46,15 @@ const summaryList = z.union([
   z.object({ data: z.array(summary) }).transform(({ data }) => data),
   z.array(summary),
 ]);
+
+/** Judged again where the id enters a path: `..` would lead to another endpoint, encoded or not. */
+export function checkConnectorId(id: string): ConnectorId {
+  if (isConnectorId(id)) return id;
+  throw new SyncError('a connector id has 1 to 128 letters, digits, "_" or "-"; copy it from the service', {
+    code: 'CONFIG_INVALID',
+    recovery: 'stop',
+  });
+}
 
 export function definitionsCall(name: string | null): ApiCall<readonly SourceDefinition[]> {
   const facts = catalogFacts('list source definitions');
@@ -125,4 +135,27 @@ function toSummary(found: z.output<typeof summary>): ConnectorSummary {
 
 function get(path: string, query: Record<string, string>): ApiCall<unknown>['request'] {
   return { method: 'GET', path, query, body: null };
+}
+
+/** A body as the shape that the API promises; unknown members are left out. Throws `CallFailure` BODY_INVALID. */
+export function readAnswer<Schema extends z.ZodType>(
+  text: string,
+  schema: Schema,
+  facts: CallFacts,
+): z.output<Schema> {
+  let json: unknown;
+  try {
+    json = parseJsonText(text);
+  } catch {
+    throw invalidBody(facts, 'expected JSON, got something else');
+  }
+  const parsed = schema.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const path = parsed.error.issues[0]?.path.join('.') ?? '';
+  throw invalidBody(facts, `the answer does not have the expected shape${path === '' ? '' : ` at ${path}`}`);
+}
+
+/** Facts of a call about the account rather than about records. `label`: for messages, as `find connectors`. */
+export function catalogFacts(label: string, isWrite = false): CallFacts {
+  return callFacts('catalog', label, { isWrite });
 }

@@ -1,6 +1,7 @@
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import { usage } from '../../core/usage-error.ts';
+import { missingParams } from '../../definitions/check-params.ts';
 import type { Definition, Entity } from '../../definitions/definition.ts';
 
 /**
@@ -18,16 +19,13 @@ export function checkDeclared(
   if (declared === undefined || offered === undefined) {
     throw usage(`${definition.name} offers no ${action} of ${entity}`);
   }
-  const names = Object.keys(params);
-  const unknown = names.filter((name) => !offered.params.has(name));
+  const unknown = Object.keys(params).filter((name) => !offered.params.has(name));
   if (unknown.length > 0) {
     throw usage(
       `${action} ${entity} takes no ${unknown.join(', ')}; declared: ${[...offered.params.keys()].join(', ')}`,
     );
   }
-  const missing = [...offered.params].filter(([name, { required }]) => required && !names.includes(name));
-  if (missing.length > 0) {
-    throw usage(`${action} ${entity} needs ${missing.map(([name]) => name).join(', ')}`);
-  }
+  const missing = missingParams(offered, params);
+  if (missing.length > 0) throw usage(`${action} ${entity} needs ${missing.join(', ')}`);
   return declared;
 }

@@ -1,8 +1,7 @@
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
 import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
-import { CallFailure, type CallFacts, type RetryRule } from './call-failure.ts';
+import { type CallFacts, CallFailure, mayBeDone, type RetryRule } from './call-failure.ts';
 import type { HttpAnswer } from './http-transport.ts';
-import { mayBeDone } from './once-only.ts';
 import { retryAfterMs, readUpstreamMessage } from './upstream-message.ts';
 
 /** A throttle without Retry-After that outlasted every attempt: when to come back. */

@@ -1,13 +1,13 @@
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
-import type { CallFacts } from './call-failure.ts';
+import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
-import { dispositionName } from './disposition-name.ts';
+import { JsonTextError, parseJsonText } from './read-body.ts';
+import { executeRequest } from './execute-call.ts';
 import type { BodyHead } from './stream-body.ts';
-import { refuseEnvelope } from './refuse-envelope.ts';
-import { stringifyParams } from './read-body.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
 const maxTypeChars = 200;
@@ -19,22 +19,9 @@ export function downloadCall<T>(
   { entity, params, size, maxBytes }: DownloadRequest,
   receive: ReceiveFile<T>,
 ): StreamCall<T> {
-  const facts: CallFacts = {
-    purpose: 'execute',
-    label: `download ${entity}`,
-    entity,
-    isRoot: false,
-    canShrink: false,
-    hasPageToken: false,
-    patterns: definition.errors,
-  };
+  const facts = callFacts('execute', `download ${entity}`, { entity, patterns: definition.errors });
   return {
-    request: {
-      method: 'POST',
-      path: `/api/v1/integrations/connectors/${connector}/execute`,
-      query: {},
-      body: stringifyParams({ entity, action: 'download', params }),
-    },
+    request: executeRequest(connector, { entity, action: 'download', params }),
     facts,
     headers: { accept: '*/*', 'accept-encoding': 'identity' },
     receive: async (head, body, signal) => {
@@ -44,7 +31,7 @@ export function downloadCall<T>(
       }
       const name = dispositionName(head.contentDisposition);
       const announced = announcedBytes(head, facts);
-      const checked = checkedBytes(body, { announced, recorded: size, max: maxBytes }, facts);
+      const checked = checkedBytes(body, announced, size, maxBytes, facts);
       const bytes = isJson(head) ? refuseEnvelope(checked, name !== null, facts) : checked;
       return await receive({ name, contentType: contentTypeOf(head), size: announced, bytes }, signal);
     },
@@ -69,22 +56,16 @@ function contentTypeOf({ contentType }: BodyHead): string | null {
   return text.length <= maxTypeChars && mediaType.test(text) ? text : null;
 }
 
-/** What is known of a file's length before its bytes come; in bytes, null: nothing. */
-interface FileLengths {
-  /** By the answer's `Content-Length`. */
-  readonly announced: number | null;
-  /** By the record. */
-  readonly recorded: number | null;
-  readonly max: number;
-}
-
 /**
  * The chunks of a file, ended only where it is whole as far as that can be known: a connection that is closed too early looks like the
- * end of a body without a length. Throws `CallFailure` for a file that is empty, of another length, or too large.
+ * end of a body without a length. Its length in bytes is known from the answer's `Content-Length` (announced) or the record; null:
+ * not known. Throws `CallFailure` for a file that is empty, of another length, or too large.
  */
 async function* checkedBytes(
   chunks: AsyncIterable<Uint8Array>,
-  { announced, recorded, max }: FileLengths,
+  announced: number | null,
+  recorded: number | null,
+  max: number,
   facts: CallFacts,
 ): AsyncGenerator<Uint8Array> {
   if (Math.max(announced ?? 0, recorded ?? 0) > max) throw fileTooLarge(facts, max);
@@ -106,5 +87,113 @@ async function* checkedBytes(
   }
   if (expected !== null && length < expected) {
     throw invalidFile(facts, `expected ${expected} bytes, got ${length}`);
+  }
+}
+
+/** An envelope without records is shorter; a longer one is a file. */
+const longestEnvelope = 64 * 1024;
+
+/**
+ * The same chunks, unless all of them are an answer about the call instead of a file: the execute envelope, or where the service
+ * names no file, the body of an error. JSON may well be a file. Throws `CallFailure` FILE_INVALID.
+ */
+async function* refuseEnvelope(
+  chunks: AsyncIterable<Uint8Array>,
+  isNamed: boolean,
+  facts: CallFacts,
+): AsyncGenerator<Uint8Array> {
+  const held: Uint8Array[] = [];
+  let length = 0;
+  let isHeld = true;
+  for await (const chunk of chunks) {
+    if (isHeld) {
+      held.push(chunk);
+      length += chunk.byteLength;
+      if (length <= longestEnvelope) continue;
+      isHeld = false;
+      yield* held.splice(0);
+    } else yield chunk;
+  }
+  if (isHeld && isAboutCall(parsed(Buffer.concat(held).toString('utf8')), isNamed)) {
+    throw invalidFile(
+      facts,
+      'expected the bytes of a file, got an answer that says it failed, with HTTP 200',
+    );
+  }
+  yield* held;
+}
+
+function isAboutCall(value: JsonValue, isNamed: boolean): boolean {
+  if (!isJsonObject(value)) return false;
+  const status = own(value, 'status');
+  if (typeof status === 'string' && isEnvelope(value)) return true;
+  if (isNamed) return false;
+  const isFailure = typeof status === 'string' && /^(error|fail)/i.test(status);
+  return isFailure || (typeof own(value, 'message') === 'string' && Array.isArray(own(value, 'errors')));
+}
+
+function isEnvelope(value: JsonObject): boolean {
+  const metadata = own(value, 'execution_metadata');
+  return isJsonObject(metadata) && typeof own(metadata, 'connector_instance_id') === 'string';
+}
+
+function own(value: JsonObject, name: string): JsonValue | undefined {
+  return Object.hasOwn(value, name) ? value[name] : undefined;
+}
+
+function parsed(text: string): JsonValue {
+  try {
+    return parseJsonText(text);
+  } catch (error) {
+    if (!(error instanceof JsonTextError)) throw error;
+    // A file called JSON that is none is still a file.
+    return null;
+  }
+}
+
+const maxNameChars = 1_000;
+const nameParameter = /;\s*(filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;\s"]+))/gi;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/**
+ * The file name in a `Content-Disposition` header (RFC 6266): `filename*` (RFC 5987) before `filename`. Null where there is none that
+ * can be read. Whatever the service wrote comes back, cut to 1000 characters: fit neither for a path nor for a terminal.
+ */
+export function dispositionName(header: string | null): string | null {
+  if (header === null) return null;
+  const found = new Map<string, string>();
+  for (const [, name = '', quoted, bare = ''] of header.matchAll(nameParameter)) {
+    const value = quoted === undefined ? bare : quoted.replaceAll(/\\(.)/g, '$1');
+    const text = name.endsWith('*') ? readExtended(value) : readPlain(value);
+    if (text !== null && text !== '' && !found.has(name.toLowerCase())) found.set(name.toLowerCase(), text);
+  }
+  const name = found.get('filename*') ?? found.get('filename');
+  return name === undefined ? null : name.slice(0, maxNameChars).toWellFormed();
+}
+
+/** `UTF-8'en'%e2%82%ac.txt`. */
+function readExtended(value: string): string | null {
+  const [, charset = '', encoded = ''] = /^([^']*)'[^']*'(.*)$/.exec(value) ?? [];
+  const bytes = Buffer.from(
+    encoded.replaceAll(/%([0-9a-f]{2})/gi, (_all, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    ),
+    'latin1',
+  );
+  if (/^utf-8$/i.test(charset)) return decodeUtf8(bytes);
+  return /^iso-8859-1$/i.test(charset) ? bytes.toString('latin1') : null;
+}
+
+/** Headers are Latin-1; what many services send in them is UTF-8 all the same. */
+function readPlain(value: string): string {
+  return decodeUtf8(Buffer.from(value, 'latin1')) ?? value;
+}
+
+function decodeUtf8(bytes: Uint8Array): string | null {
+  try {
+    return utf8.decode(bytes);
+  } catch {
+    // Says only that it is no UTF-8.
+    return null;
   }
 }

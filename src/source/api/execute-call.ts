@@ -68,13 +68,8 @@ export function executeCall<T>(
   const { connector, entity, action, params } = request;
   const facts = factsOf(request);
   return {
-    request: {
-      method: 'POST',
-      path: `/api/v1/integrations/connectors/${connector}/execute`,
-      query: {},
-      // Without skip_truncation the service may cut every string of a list to 200 characters.
-      body: stringifyParams({ entity, action, params, skip_truncation: true } satisfies JsonValue),
-    },
+    // Without skip_truncation the service may cut every string of a list to 200 characters.
+    request: executeRequest(connector, { entity, action, params, skip_truncation: true }),
     facts,
     read: (answer) =>
       read(
@@ -87,6 +82,11 @@ export function executeCall<T>(
         facts,
       ),
   };
+}
+
+export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCall<unknown>['request'] {
+  const path = `/api/v1/integrations/connectors/${connector}/execute`;
+  return { method: 'POST', path, query: {}, body: stringifyParams(body) };
 }
 
 function factsOf({ definition, entity, action, params, isRoot }: ExecuteRequest): CallFacts {

@@ -1,17 +1,6 @@
 import type { Clock } from '../../core/clock.ts';
 import { orAborted } from './or-aborted.ts';
 
-/** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
-interface LookUps {
-  /**
-   * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
-   * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.
-   */
-  find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T>;
-  /** Drops what is kept for `key`. */
-  forget(key: string): void;
-}
-
 interface Kept {
   readonly answer: Promise<unknown>;
   readonly askedAtMs: number;
@@ -20,9 +9,14 @@ interface Kept {
 /** Of each account; a config of more connectors asks for some of them more often. */
 const mostKept = 20_000;
 
-export function openLookUps(cacheForMs: number, clock: Clock): LookUps {
+/** A cache of catalog answers about connectors: the runs of one account ask for the same ones repeatedly. */
+export function openLookUps(cacheForMs: number, clock: Clock) {
   const keptByKey = new Map<string, Kept>();
   return {
+    /**
+     * The cached answer for `key`, or that of `ask`, which concurrent callers share. Failures are not cached.
+     * Rejects with the signal's reason as soon as it is aborted; the request continues for other callers.
+     */
     async find<T>(key: string, ask: () => Promise<T>, signal: AbortSignal): Promise<T> {
       signal.throwIfAborted();
       const known = keptByKey.get(key);
@@ -41,6 +35,7 @@ export function openLookUps(cacheForMs: number, clock: Clock): LookUps {
       });
       return await orAborted(answer, signal);
     },
-    forget: (key) => void keptByKey.delete(key),
+    /** Drops what is kept for `key`. */
+    forget: (key: string): void => void keptByKey.delete(key),
   };
 }

@@ -7,6 +7,7 @@ import { openApiCaller, type ApiCall, type ApiCaller } from './api-caller.ts';
 import { defaultApiLimits, type ApiLimits } from './api-limits.ts';
 import { openCallBudget, type CallBudget, type CallBudgetOptions } from './call-budget.ts';
 import {
+  checkConnectorId,
   connectorCall,
   definitionsCall,
   findConnectorsCall,
@@ -15,8 +16,7 @@ import {
   type SourceDefinition,
 } from './catalog-calls.ts';
 import type { ApiSettings } from './api-settings.ts';
-import { checkConnectorId } from './check-connector-id.ts';
-import { checkBaseUrl } from './check-base-url.ts';
+import { checkBaseUrl } from './guard-address.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from './redact-message.ts';
@@ -117,28 +117,34 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const { concurrency, requestsPerSecond, cacheForMs } = api.lookups;
   const catalogBudget = openBudget(concurrency, requestsPerSecond);
   const lookUps = openLookUps(cacheForMs, clock);
-  // Aborted when the client closes, not when the first caller aborts.
-  const ask = <T>(what: ApiCall<T>): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
+  const lookUp = async <T>(
+    key: string,
+    what: ApiCall<T>,
+    unknown: string,
+    signal: AbortSignal,
+  ): Promise<T> => {
+    // Aborted when the client closes, not when the first caller aborts.
+    const ask = (): Promise<T> => call(what, catalogBudget, onEvent, closing.signal);
+    try {
+      return await lookUps.find(key, ask, signal);
+    } catch (error) {
+      throw asUnknown(error, unknown);
+    }
+  };
 
   return {
     definitions: (name, signal) => call(definitionsCall(name), catalogBudget, onEvent, signal),
     findConnectors: (filter, signal) =>
-      lookUps
-        .find(JSON.stringify(filter), () => ask(findConnectorsCall(filter)), signal)
-        .catch((error: unknown) => {
-          throw asUnknown(
-            error,
-            'the workspace is not known to the service: check its name and the credentials',
-          );
-        }),
+      lookUp(
+        JSON.stringify(filter),
+        findConnectorsCall(filter),
+        'the workspace is not known to the service: check its name and the credentials',
+        signal,
+      ),
     connector: async (id, signal, { isFresh } = { isFresh: false }) => {
       const what = connectorCall(checkConnectorId(id));
       if (isFresh) lookUps.forget(id);
-      return await lookUps
-        .find(id, () => ask(what), signal)
-        .catch((error: unknown) => {
-          throw asUnknown(error, `no connector has the id ${id}: check it and the organization`);
-        });
+      return await lookUp(id, what, `no connector has the id ${id}: check it and the organization`, signal);
     },
     call,
     openBudget,
@@ -149,7 +155,12 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
     },
     clock,
     async [Symbol.asyncDispose]() {
-      closing.abort(closedError());
+      closing.abort(
+        new SyncError('the API client was closed while a token was being requested', {
+          code: 'INTERRUPTED',
+          recovery: 'stop',
+        }),
+      );
       await transport[Symbol.asyncDispose]();
     },
   };
@@ -187,11 +198,4 @@ function checkEnvironment(): void {
       { code: 'CONFIG_INVALID', recovery: 'stop' },
     );
   }
-}
-
-function closedError(): SyncError {
-  return new SyncError('the API client was closed while a token was being requested', {
-    code: 'INTERRUPTED',
-    recovery: 'stop',
-  });
 }

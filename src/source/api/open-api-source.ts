@@ -1,16 +1,15 @@
-import { SyncError } from '../../core/errors.ts';
+import { SyncError, ThrottledError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { SharedBudget } from '../../core/shared-budget.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { FileSource, Source } from '../source.ts';
-import type { ApiCall } from './api-caller.ts';
+import type { ApiCall, StreamCall } from './api-caller.ts';
 import { watchBrokenAnswers, type BrokenAnswers } from './broken-answers.ts';
 import { checkDeclared } from './check-declared.ts';
-import { openConnectorPresence } from './connector-presence.ts';
 import { downloadCall } from './download-call.ts';
-import type { ApiClient } from './open-api-client.ts';
 import { recordCalls } from './execute-call.ts';
+import type { ApiClient } from './open-api-client.ts';
 import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
@@ -52,47 +51,39 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
     return { ...call, brokenAnswers };
   };
 
-  const refusalOf = async (error: unknown, isSuspect: boolean, signal: AbortSignal): Promise<unknown> =>
-    isRefusal(error) ? await presence.judge(error, isSuspect || isAboutConnector(error), signal) : error;
+  const send = async <T>(
+    call: ApiCall<T> | StreamCall<T>,
+    isRoot: boolean,
+    signal: AbortSignal,
+  ): Promise<T> => {
+    try {
+      const value = await client.call(call, budget, onEvent, signal);
+      presence.answered();
+      return value;
+    } catch (error) {
+      // Check every refusal of a root: it would skip a whole entity, and there are few roots.
+      throw isRefusal(error)
+        ? await presence.judge(error, isRoot || error.context['namesConnector'] === true, signal)
+        : error;
+    }
+  };
 
   return {
     connectorId,
     connect: (signal) => presence.connect(signal),
-    async list(request, signal) {
-      const list = calls.list(request);
-      try {
-        const page = await client.call(sharing(list), budget, onEvent, signal);
-        presence.answered();
-        return page;
-      } catch (error) {
-        // Check every refusal of a root: it would skip a whole entity, and there are few roots.
-        throw await refusalOf(error, request.isRoot, signal);
-      }
-    },
+    list: async (request, signal) => await send(sharing(calls.list(request)), request.isRoot, signal),
     async get(request, signal) {
-      const get = calls.get(request);
       try {
-        const record = await client.call(sharing(get), budget, onEvent, signal);
-        presence.answered();
-        return record;
+        return await send(sharing(calls.get(request)), false, signal);
       } catch (error) {
-        // Null means "deleted", which is wrong if the whole connector is gone.
-        const standing = await refusalOf(error, false, signal);
-        if (standing instanceof SyncError && standing.code === 'NOT_FOUND') return null;
-        throw standing;
+        // Null means "deleted", which is wrong if the whole connector is gone: that is another error by now.
+        if (error instanceof SyncError && error.code === 'NOT_FOUND') return null;
+        throw error;
       }
     },
     async download(request, receive, signal) {
       checkDeclared(definition, request.entity, 'download', request.params);
-      try {
-        const call = downloadCall(connectorId, definition, request, receive);
-        const value = await client.call(call, budget, onEvent, signal);
-        presence.answered();
-        return value;
-      } catch (error) {
-        // The file counts as gone only if the connector still exists.
-        throw await refusalOf(error, false, signal);
-      }
+      return await send(downloadCall(connectorId, definition, request, receive), false, signal);
     },
     stats: () => ({ ...budget.stats(), serverTime: client.serverTime() }),
     // Sockets and token belong to the client; a budget holds nothing open.
@@ -104,6 +95,88 @@ function isRefusal(error: unknown): error is SyncError {
   return error instanceof SyncError && (error.code === 'NOT_FOUND' || error.code === 'FORBIDDEN');
 }
 
-function isAboutConnector(error: SyncError): boolean {
-  return error.context['namesConnector'] === true;
+const freshMs = 60_000;
+
+/**
+ * Tells "this entity is refused" from "there is no such connector".
+ *
+ * `GET connectors/{id}` is not part of the published specification: a 404 or 405 there that does not speak of a
+ * connector may mean that the service has no such endpoint. Then only a refusal of the first execute that is 404 too
+ * makes the connector unknown.
+ */
+function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: Definition) {
+  const { clock } = client;
+  let hasDetail = false;
+  let answeredAt: number | null = null;
+
+  const probe = async (signal: AbortSignal, isFresh: boolean): Promise<SyncError | null> => {
+    try {
+      const { definitionId } = await client.connector(id, signal, { isFresh });
+      hasDetail = true;
+      answeredAt = clock.now();
+      if (definitionId === null || definitionId.toLowerCase() === definition.id.toLowerCase()) return null;
+      return new SyncError(
+        `connector ${id} is of the type ${definitionId}, but ${definition.name} is ${definition.id}; correct its definition or id`,
+        { code: 'CONFIG_INVALID', recovery: 'stop' },
+      );
+    } catch (error) {
+      if (error instanceof SyncError) return error;
+      throw error;
+    }
+  };
+
+  const mayLackEndpoint = (error: SyncError): boolean =>
+    !hasDetail && error.context['namesConnector'] !== true && isAbsent(error);
+
+  return {
+    /** Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
+    async connect(signal: AbortSignal): Promise<void> {
+      const error = await probe(signal, false);
+      if (error === null || mayLackEndpoint(error)) return;
+      throw stopping(error);
+    },
+    /** An execute was answered with success: the connector is there. */
+    answered(): void {
+      answeredAt = clock.now();
+    },
+    /**
+     * Judges a refusal (403, 404, 410). Returns the error that stands: `refusal` itself while the connector is there,
+     * else CONNECTOR_UNKNOWN (stop). An answer of the last minute counts as there, unless `isSuspect`.
+     */
+    async judge(refusal: SyncError, isSuspect: boolean, signal: AbortSignal): Promise<SyncError> {
+      const isFresh = answeredAt !== null && clock.now() - answeredAt < freshMs;
+      if (isFresh && !isSuspect) return refusal;
+      const error = await probe(signal, true);
+      if (error === null) return refusal;
+      if (mayLackEndpoint(error)) {
+        return answeredAt !== null || refusal.code !== 'NOT_FOUND' ? refusal : unknown(id, refusal);
+      }
+      // Only what the probe says about the connector or the account outweighs the refusal.
+      return error.recovery === 'stop' ? error : refusal;
+    },
+  };
+}
+
+function isAbsent(error: SyncError): boolean {
+  const status = error.context['status'];
+  return status === 404 || status === 405;
+}
+
+function stopping(error: SyncError): SyncError {
+  if (error.recovery === 'stop' || error instanceof ThrottledError) return error;
+  return new SyncError(error.message, {
+    code: error.code,
+    recovery: 'stop',
+    context: error.context,
+    cause: error,
+  });
+}
+
+function unknown(id: ConnectorId, refusal: SyncError): SyncError {
+  return new SyncError(`no connector has the id ${id}: check it and the organization`, {
+    code: 'CONNECTOR_UNKNOWN',
+    recovery: 'stop',
+    context: refusal.context,
+    cause: refusal,
+  });
 }

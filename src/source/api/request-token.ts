@@ -1,28 +1,22 @@
 import * as z from 'zod';
 import type { ApiCall } from './api-caller.ts';
 import type { ApiSettings } from './api-settings.ts';
-import type { CallFacts } from './call-failure.ts';
+import { callFacts } from './call-failure.ts';
 import { parseJsonText } from './read-body.ts';
-import { catalogFacts, readAnswer } from './read-answer.ts';
+import { catalogFacts, readAnswer } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { IssuedToken } from './token-cache.ts';
 
+/** RFC 6750's b64token: what may stand behind "Bearer " in a header. */
+const bearerToken = z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/);
+
 const tokenAnswer = z.object({
-  // RFC 6750's b64token: what may stand behind "Bearer " in a header.
-  access_token: z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/),
+  access_token: bearerToken,
   // Seconds. Absent: as the hosted service has it.
   expires_in: z.number().positive().default(900),
 });
 
-const facts: CallFacts = {
-  purpose: 'token',
-  label: 'get an application token',
-  entity: null,
-  isRoot: false,
-  canShrink: false,
-  hasPageToken: false,
-  patterns: [],
-};
+const facts = callFacts('token', 'get an application token');
 
 /** `POST account/applications/token` with the client credentials; there is no refresh token, so this is also the renewal. */
 export function tokenCall(api: ApiSettings): ApiCall<IssuedToken> {
@@ -58,8 +52,7 @@ function readJson(text: string): unknown {
 /** The service says 20 minutes in its documentation and nothing in its answer. */
 const lifetimeMs = 15 * 60_000;
 
-// RFC 6750's b64token: what may stand behind "Bearer " in a header.
-const scopedTokenAnswer = z.object({ token: z.string().regex(/^[A-Za-z0-9._~+/=-]{1,16384}$/) });
+const scopedTokenAnswer = z.object({ token: bearerToken });
 
 /**
  * `POST account/applications/scoped-token`, with the application token: a token that sees one workspace alone. The service may make

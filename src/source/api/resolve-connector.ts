@@ -1,7 +1,7 @@
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import { checkConnectorId } from './check-connector-id.ts';
+import { checkConnectorId } from './catalog-calls.ts';
 import type { ApiClient } from './open-api-client.ts';
 
 export type ConnectorAddress =

@@ -236,7 +236,7 @@ export function becomingDue(kind: SinkKind): void {
     expect(await findAgain('r2', incremental, settled('m2'))).toEqual(['a incremental', 'lists incremental']);
   });
 
-  it('begins anew, in full, when an incremental walk turns out not to work', async () => {
+  it('starts from the beginning, in full, when an incremental walk turns out not to work', async () => {
     await open();
     await readOnce('r1', incremental, { marker: 'm1', seal: whole({ watermark: at(0) }) });
     const second = await begin('r2', incremental);

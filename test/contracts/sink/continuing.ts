@@ -98,7 +98,7 @@ export function continuing(kind: SinkKind): void {
     expect((await sink.startRun(lease, late)).earlier).toEqual([]);
   });
 
-  it('goes on with a run that was killed: same position, same seen rows', async () => {
+  it('resumes a killed run: same position, same seen rows', async () => {
     const { started } = await halfRun(bench());
     await started.lease[Symbol.asyncDispose]();
     const sink = await bench().open();

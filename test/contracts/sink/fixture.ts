@@ -192,6 +192,30 @@ export interface Started {
   readonly run: RunId;
 }
 
+/** What a run of `members` would do; started when the clock of the tests begins. */
+export function runPlan(run: string, change: Partial<RunPlan> = {}): RunPlan {
+  const entities = change.entities ?? [members];
+  return {
+    run: run as RunId,
+    kind: 'sync',
+    window: '',
+    backfill: '',
+    startedAt: instant(start),
+    isFull: false,
+    isBudgeted: false,
+    reading: new Map(entities.map((entity) => [entity, reading()])),
+    keeps: [],
+    keepPartitionsSince: instant(start - 30 * dayMs),
+    tables: [membersTable, opensTable],
+    entities,
+    roots: [rootOf(members)],
+    choices: '',
+    leaves: [],
+    continueAfter: instant(start - dayMs),
+    ...change,
+  };
+}
+
 /** One test's sinks and folder: everything opened through it is closed after the test. */
 export class Bench {
   readonly clock = manualClock();
@@ -210,26 +234,12 @@ export class Bench {
   }
 
   plan(run: string, change: Partial<RunPlan> = {}): RunPlan {
-    const entities = change.entities ?? [members];
-    return {
-      run: run as RunId,
-      kind: 'sync',
-      window: '',
-      backfill: '',
-      startedAt: instant(this.clock.now()),
-      isFull: false,
-      isBudgeted: false,
-      reading: new Map(entities.map((entity) => [entity, reading()])),
-      keeps: [],
-      keepPartitionsSince: instant(this.clock.now() - 30 * dayMs),
-      tables: [membersTable, opensTable],
-      entities,
-      roots: [rootOf(members)],
-      choices: '',
-      leaves: [],
-      continueAfter: instant(start - dayMs),
+    const nowMs = this.clock.now();
+    return runPlan(run, {
+      startedAt: instant(nowMs),
+      keepPartitionsSince: instant(nowMs - 30 * dayMs),
       ...change,
-    };
+    });
   }
 
   /** Acquires the connector and starts a run. */

@@ -2,17 +2,7 @@ import type { RunId } from '../../../src/core/names.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import {
-  identity,
-  member,
-  members,
-  membersTable,
-  onlyPartition,
-  opensTable,
-  page,
-  reading,
-  rootOf,
-} from './fixture.ts';
+import { identity, member, onlyPartition, page, runPlan } from './fixture.ts';
 
 /**
  * Another process that holds the connector, has committed one page, says so, and lives until it is killed.
@@ -31,24 +21,7 @@ const lease = await sink.acquire(
   }),
 );
 const run = 'r1' as RunId;
-await sink.startRun(lease, {
-  run,
-  kind: 'sync',
-  window: '',
-  backfill: '',
-  startedAt: '2026-03-01T09:00:00.000Z',
-  isFull: false,
-  isBudgeted: false,
-  reading: new Map([[members, reading()]]),
-  keeps: [],
-  keepPartitionsSince: '2026-01-01T00:00:00.000Z',
-  tables: [membersTable, opensTable],
-  entities: [members],
-  roots: [rootOf(members)],
-  choices: '',
-  leaves: [],
-  continueAfter: '2026-01-01T00:00:00.000Z',
-});
+await sink.startRun(lease, runPlan(run, { startedAt: '2026-03-01T09:00:00.000Z' }));
 const { id } = await onlyPartition(sink, lease);
 await sink.commit(lease, [page({ lease, run }, id, [member('1'), member('2')])]);
 // Nothing here refers to the lease any more: collected garbage must not free what it holds.

@@ -56,7 +56,7 @@ export function operating(kind: SinkKind): void {
     expect(await sink.history.pauses()).toEqual([{ connector: news, since, reason: 'second' }]);
   });
 
-  it('takes pauses and cancel requests from beside the holder, whose run goes on', async () => {
+  it('takes pauses and cancel requests from other processes while the holder’s run continues', async () => {
     const holder = await bench().open();
     const started = await bench().begin(holder, 'r1');
     const beside = await bench().open();

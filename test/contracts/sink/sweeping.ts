@@ -288,7 +288,7 @@ export function sweeping(kind: SinkKind): void {
     expect(await all.missing(members)).toMatchObject({ missing: 3, live: 3, hasSurvivor: false });
   });
 
-  it('goes on with a sweep that a kill has cut short, from another sink object', async () => {
+  it('resumes a sweep that a kill has cut short, from another sink object', async () => {
     const { begin, sweep, lease } = await useRuns(bench(), both);
     await (await sweep('r1', shows(['1', '2', '3', '4', '5'], ['6', '7', '8', '1', '2', '3']))).finish();
     const hand = await begin('r2');

@@ -105,7 +105,7 @@ export function trees(kind: SinkKind): void {
     expect(await entity(sink)).toMatchObject({ partitions: 1, due: 0 });
   });
 
-  it('goes on with exactly the unread listings of a tree after a kill', async () => {
+  it('resumes exactly the unread listings of a tree after a kill', async () => {
     const { sink, started, tree } = await withTwoInside(bench());
     const [x, y] = await ready(sink, started.lease);
     await sink.commit(started.lease, [

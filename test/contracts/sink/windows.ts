@@ -78,7 +78,7 @@ export function windows(kind: SinkKind): void {
     expect(stored?.counts[0]?.counts).toEqual(counts({ fetched: 1, duplicate: 1 }));
   });
 
-  it('goes on with its own window after a kill, also when a sync ran meanwhile, and with no other', async () => {
+  it('resumes its own window after a kill, also when a sync ran meanwhile, and no other', async () => {
     sinkOf = await held(bench());
     const first = await begin('b1', backfill());
     await first.read(null, { records: [list('a')], children: [inWindow('a')] });

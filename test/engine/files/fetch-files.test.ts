@@ -19,7 +19,7 @@ const wanted = (id: number): WantedFile => ({
   size: null,
 });
 
-it('ends what is on its way before it says that the ledger has failed', async () => {
+it('ends the fetches in flight before it reports that the ledger has failed', async () => {
   let asked = 0;
   let hasEnded = false;
   const failure = new SyncError('locked', { code: 'SINK_FAILED', recovery: 'retry' });

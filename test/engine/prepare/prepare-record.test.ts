@@ -220,7 +220,7 @@ describe('prepareRecord', () => {
     expect(three.hash).not.toBe(one.hash);
   });
 
-  it('leaves volatile paths out of the hash in fields that nobody declared, too', () => {
+  it('leaves volatile paths out of the hash in undeclared fields, too', () => {
     const one = stored({ id: 'a', audio: { signed: { url: 'https://x/1', kind: 'k' } } });
     const two = stored({ id: 'a', audio: { signed: { url: 'https://x/2', kind: 'k' } } });
     expect(two.hash).toBe(one.hash);

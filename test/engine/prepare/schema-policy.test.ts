@@ -109,7 +109,7 @@ describe('a change of the schema', () => {
     );
   });
 
-  it('fails with an error that says what came and what to do, and lets other entities go on', () => {
+  it('fails with an error that says what came and what to do, while other entities continue', () => {
     const error = errorOf(() => preparing('fail')({ fresh: [1] }));
     expect(error).toMatchObject({
       code: 'SCHEMA_CHANGED',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { fakeDeletes } from './fake-deletes.ts';
-import { campaigns, fails, lists, members, missingRows, sweep } from './sweeping.ts';
+import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
+import { campaigns, fails, lists, members, missingRows, sweep } from '../../support/sweep/sweeping.ts';
 
 const member = (id: string, more: Readonly<Record<string, JsonValue>> = {}): JsonValue => ({
   id,
@@ -13,7 +13,7 @@ const member = (id: string, more: Readonly<Record<string, JsonValue>> = {}): Jso
 const large = { list_members: 10_000, campaigns: 10_000, lists: 10_000 };
 const needsGet = { needs: 'get' as const };
 
-describe('a row that seems to be gone', () => {
+describe('a row that looks deleted', () => {
   it('is deleted when get does not find it either', async () => {
     const deletes = fakeDeletes(missingRows(members, 3, needsGet), large);
     const { report, asked, events } = await sweep(deletes);
@@ -39,7 +39,7 @@ describe('a row that seems to be gone', () => {
     expect(() => tally.check()).not.toThrow();
   });
 
-  it('withdraws each walk once, however many of its records are there', async () => {
+  it('withdraws each walk once, however many of its records exist', async () => {
     const rows = [
       ...missingRows(members, 5, { ...needsGet, partition: 'a' }),
       ...missingRows(members, 30, { ...needsGet, partition: 'b' }).slice(5),
@@ -62,7 +62,7 @@ describe('a row that seems to be gone', () => {
     expect(tally.isDegraded()).toBe(false);
   });
 
-  it('stays as it is stored where get brings another record or none that can be stored', async () => {
+  it('stays unchanged if get returns another record or one that cannot be stored', async () => {
     const deletes = fakeDeletes(missingRows(members, 2, needsGet), large);
     const { report } = await sweep(deletes, {
       answers: (id) => (id === 'm1' ? member('someone-else') : { status: 'subscribed' }),
@@ -108,7 +108,7 @@ describe('a row that seems to be gone', () => {
     },
   );
 
-  it('costs no more than a few questions where none of an entity is answered', async () => {
+  it('costs only a few calls if none of an entity is answered', async () => {
     const rows = [...missingRows(members, 100, needsGet), ...missingRows(campaigns, 10, needsGet)];
     const { report, asked } = await sweep(fakeDeletes(rows, large), {
       answers: (id) => (id.startsWith('m') ? fails('UPSTREAM', 'retry') : null),

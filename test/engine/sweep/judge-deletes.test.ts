@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { EntityName } from '../../../src/core/names.ts';
-import { judgeDeletes } from '../../../src/engine/sweep/judge-deletes.ts';
+import { judgeDeletes } from '../../../src/engine/sweep/sweep-run.ts';
 import type { DeletedRows, EntityMissing } from '../../../src/sinks/deletes.ts';
 
 const guards = { maxDeleteShare: 0.2, minDeleteRows: 20 };

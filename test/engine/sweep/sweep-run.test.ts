@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { fakeDeletes } from './fake-deletes.ts';
-import { lists, members, missingRows, campaigns, sweep } from './sweeping.ts';
+import { fakeDeletes } from '../../support/sweep/fake-deletes.ts';
+import { lists, members, missingRows, campaigns, sweep } from '../../support/sweep/sweeping.ts';
 
 describe('a sweep', () => {
   it('goes through all batches, then marks what needs nothing more, then what was found below it', async () => {
@@ -100,7 +100,7 @@ describe('a sweep', () => {
     expect(report(members)).toMatchObject({ deleted: 30, withheld: 0, pending: 0 });
   });
 
-  it('goes on with what was allowed in an earlier run while new rows are withheld', async () => {
+  it('completes deletes that an earlier run was allowed while new rows are withheld', async () => {
     const rows = [...missingRows(lists, 50, { isAllowed: true }), ...missingRows(lists, 300)];
     const { report } = await sweep(fakeDeletes(rows, { lists: 400 }));
     expect(report(lists)).toMatchObject({ deleted: 50, withheld: 300, withheldBecause: 'share' });
@@ -160,7 +160,7 @@ describe('a sweep', () => {
     expect(report(members)).toMatchObject({ pending: 3 });
   });
 
-  it('begins nothing once it is told to stop', async () => {
+  it('starts nothing after its signal is aborted', async () => {
     const deletes = fakeDeletes(missingRows(lists, 3), { lists: 100 });
     const { error } = await sweep(deletes, { signal: AbortSignal.abort(new Error('stopped')) });
     expect(String(error)).toBe('Error: stopped');

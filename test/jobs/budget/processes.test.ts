@@ -6,9 +6,10 @@ import { startScript, type RunningCli } from '../../support/run-cli.ts';
 import {
   countBetween,
   mostInASecond,
+  mostWithin,
   startRecordingServer,
   type RecordingServer,
-} from './recording-server.ts';
+} from '../../support/jobs/recording-server.ts';
 
 const script = fileURLToPath(new URL('firing-process.ts', import.meta.url));
 
@@ -37,7 +38,7 @@ describe('processes that share an account', () => {
     const perSecond = 48_000 / (last - first);
     const most = mostInASecond(server.arrivals);
     console.log(`four processes at 10/s: at most ${most} in any second, ${perSecond.toFixed(2)}/s over all`);
-    expect(most).toBeLessThanOrEqual(11);
+    expectRate(server.arrivals);
     expect(perSecond).toBeGreaterThanOrEqual(8);
     expect(new Set(server.arrivals.map(({ from }) => from)).size).toBe(4);
   });
@@ -49,7 +50,7 @@ describe('processes that share an account', () => {
       answer: (response, { at }, index) => {
         if (index === 15) {
           throttledAt = at;
-          response.writeHead(429, { 'retry-after': '1' });
+          response.writeHead(429, { 'retry-after': '2' });
         }
         response.end();
       },
@@ -57,18 +58,18 @@ describe('processes that share an account', () => {
     for (const name of ['a', 'b', 'c', 'd']) {
       fire(server, name, { requestsPerSecond: 10, recoverEveryMs: 2_000 });
     }
-    await server.until((arrivals) => (arrivals.at(-1)?.at ?? 0) > throttledAt + 5_200);
+    await server.until((arrivals) => (arrivals.at(-1)?.at ?? 0) > throttledAt + 6_200);
     const between = (from: number, to: number): number =>
       countBetween(server.arrivals, throttledAt + from, throttledAt + to);
     const figures = {
       // Calls in flight when the service throttled.
-      underWay: between(1, 150),
-      quiet: between(150, 1_000),
-      slower: between(1_000, 3_000) / 2,
-      recovered: between(3_200, 5_200) / 2,
+      underWay: between(1, 700),
+      quiet: between(700, 2_000),
+      slower: between(2_000, 4_000) / 2,
+      recovered: between(4_200, 6_200) / 2,
     };
     console.log(
-      `after a 429 with Retry-After 1: ${figures.underWay} under way, ${figures.quiet} during the pause, ` +
+      `after a 429 with Retry-After 2: ${figures.underWay} under way, ${figures.quiet} during the pause, ` +
         `${figures.slower}/s for 2 s, then ${figures.recovered}/s; at most ${mostInASecond(server.arrivals)} in any second`,
     );
     expect(figures.underWay).toBeLessThanOrEqual(2);
@@ -76,7 +77,7 @@ describe('processes that share an account', () => {
     expect(figures.slower).toBeGreaterThanOrEqual(3.5);
     expect(figures.slower).toBeLessThanOrEqual(6);
     expect(figures.recovered).toBeGreaterThanOrEqual(7.5);
-    expect(mostInASecond(server.arrivals)).toBeLessThanOrEqual(11);
+    expectRate(server.arrivals);
   });
 
   it('share one concurrency limit', async () => {
@@ -120,6 +121,12 @@ describe('processes that share an account', () => {
     expect(freeAfterMs).toBeLessThan(lockMs + 2_000);
   });
 });
+
+/** Ten a second. On a busy machine calls that left in time arrive together: a second may hold some of the one before. */
+function expectRate(arrivals: RecordingServer['arrivals']): void {
+  expect(mostInASecond(arrivals)).toBeLessThanOrEqual(15);
+  expect(mostWithin(4_000, arrivals)).toBeLessThanOrEqual(43);
+}
 
 async function startServer(options: Parameters<typeof startRecordingServer>[0]): Promise<RecordingServer> {
   const server = await startRecordingServer(options);

@@ -11,7 +11,7 @@ import {
   type SharedBudgets,
 } from '../../../src/jobs/budget/open-shared-budgets.ts';
 import { startRedis, type PrivateRedis } from '../../support/redis.ts';
-import { mostInASecond, type Arrival } from './recording-server.ts';
+import { mostInASecond, type Arrival } from '../../support/jobs/recording-server.ts';
 
 const never = new AbortController().signal;
 const password = 'redis-password-of-this-test';

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import { member, members, membersTable, news, record } from '../../contracts/sink/fixture.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import type { SearchTarget } from '../../../src/search/search-target.ts';
-import { IndexWorld, membersTarget, never } from './index-world.ts';
+import { IndexWorld, membersTarget, never } from '../../support/search/index-world.ts';
 
 let world: IndexWorld;
 
@@ -16,7 +16,7 @@ afterEach(async () => {
 });
 
 describe('the search index', () => {
-  it('is not there before it was made, and says so', async () => {
+  it('reports that it does not exist before it was built', async () => {
     await world.store(member('1', 'Ada Lovelace'));
     expect(world.indexedSeq()).toBe(0);
     expect(world.withWord('name', 'ada')).toBeNull();
@@ -111,7 +111,7 @@ describe('the search index', () => {
     expect(world.withWord('tags', 'lorem')).toEqual(['big']);
   });
 
-  it('is made anew for other fields, and read by none that it was not made for', async () => {
+  it('is rebuilt for other fields, and not used for fields that it lacks', async () => {
     await world.store(member('1', 'Ada', { extra: '{"alias":"enchantress"}' }));
     await world.update();
     const wider: SearchTarget = {
@@ -146,7 +146,7 @@ describe('the search index', () => {
     expect(seqs.toSorted((left, right) => left - right)).toEqual([0, 4_100]);
   });
 
-  it('begins anew when the table was dropped and filled again', async () => {
+  it('starts from the beginning when the table was dropped and filled again', async () => {
     await world.store(member('1', 'Ada'), member('2', 'Grace'));
     await world.update();
     const { lease } = world.started;
@@ -188,7 +188,7 @@ describe('the search index', () => {
     expect(() => new Database(nowhere, { fileMustExist: true })).toThrow('unable to open');
   });
 
-  it('ends where the signal says, and goes on from there', async () => {
+  it('ends when its signal is aborted, and resumes there', async () => {
     await world.storeMany(4_100, () => 'Ada');
     const stop = new AbortController();
     const stopped = updateSearchIndex(world.file, membersTarget, {

@@ -3,7 +3,7 @@ import { tellingTrigrams, trigramsOf } from '../../../src/search/index/spelling.
 import { isNear, slipsAllowed, wordsOf } from '../../../src/search/words.ts';
 import { member } from '../../contracts/sink/fixture.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
-import { IndexWorld } from './index-world.ts';
+import { IndexWorld } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
 const trials = repeats('TRIALS', { share: 120, full: 1000 });
@@ -80,7 +80,7 @@ describe('what the search index answers', () => {
     expect(world.withWord('name', 'grace')).toHaveLength(1_200);
   });
 
-  it('leaves a word out that nobody misspells, and narrows by the others', async () => {
+  it('ignores an id in a search for similar words, and narrows by the others', async () => {
     const id = '7c983f2a1cc46b6cc538491b853d3007';
     await world.store(member('1', `Grace ${id}`), member('2', `Ada ${id}`));
     await world.update();

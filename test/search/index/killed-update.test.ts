@@ -9,7 +9,7 @@ import { testProgram } from '../../support/ensure-built.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
 import { trigramsOf } from '../../../src/search/index/spelling.ts';
-import { IndexFile, IndexWorld, membersTarget, never } from './index-world.ts';
+import { IndexFile, IndexWorld, membersTarget, never } from '../../support/search/index-world.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
 
 const kills = repeats('KILLS', { share: 4, full: 30 });
@@ -27,7 +27,7 @@ afterEach(async () => {
 });
 
 describe('an update of the search index', () => {
-  it(`goes on after every kill, and says in the end what a fresh one says (seed ${seed})`, async () => {
+  it(`resumes after every kill, and ends with what a fresh index has (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     await world.storeMany(
       13_000,

@@ -3,8 +3,8 @@ import { systemClock } from '../../../src/core/clock.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import { openSearch, type Search } from '../../../src/search/open-search.ts';
 import { Bench, news } from '../../contracts/sink/fixture.ts';
-import { sqlite } from '../index/index-world.ts';
-import { listMember, listMembers, sinkOfMembers } from './search-world.ts';
+import { sqlite } from '../../support/search/index-world.ts';
+import { listMember, listMembers, sinkOfMembers } from '../../support/search/process-world.ts';
 
 const rows = 20_000;
 /** Of a statement; what it costs to notice and to say so comes on top. Measured as time of the processor: others may use it too. */
@@ -126,7 +126,7 @@ describe('a search that means harm', () => {
     expect(fastest).toBeLessThan(mostMs);
   });
 
-  it('leaves the records and everything else as they were', () => {
+  it('leaves the records and everything else unchanged', () => {
     const { data } = open.search(
       searched,
       { query: { filter: { eq: { id: 'id1' } } }, fields: ['id'] },

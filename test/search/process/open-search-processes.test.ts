@@ -1,7 +1,7 @@
 import { renameSync, rmSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Bench } from '../../contracts/sink/fixture.ts';
-import { never, sqlite } from '../index/index-world.ts';
+import { never, sqlite } from '../../support/search/index-world.ts';
 import {
   callFor,
   listMember,
@@ -9,7 +9,7 @@ import {
   membersPlan,
   openProcesses,
   sinkOfMembers,
-} from './search-world.ts';
+} from '../../support/search/process-world.ts';
 
 describe('search processes', () => {
   let bench: Bench;
@@ -37,7 +37,7 @@ describe('search processes', () => {
     expect(second).toMatchObject({ data: [{ id: '1' }], meta: { has_more: false, cursor: null } });
   });
 
-  it('say what cannot be asked, and where, and go on', async () => {
+  it('reject an invalid query with its place, and serve the next one', async () => {
     await using processes = openProcesses();
     const wrong = processes.search(callFor(file, { query: { filter: { eq: { nobody: 1 } } } }), never);
     await expect(wrong).rejects.toMatchObject({
@@ -88,7 +88,7 @@ describe('search processes', () => {
     await other.close();
   });
 
-  it('see what was written since, without being opened anew', async () => {
+  it('see what was written since, without being reopened', async () => {
     await using processes = openProcesses();
     const count = async (): Promise<number> =>
       (await processes.search(callFor(file, { query: {} }), never)).data.length;

@@ -8,8 +8,8 @@ import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import type { SearchProcesses } from '../../../src/search/process/open-search-processes.ts';
 import { Bench } from '../../contracts/sink/fixture.ts';
 import { testProgram } from '../../support/ensure-built.ts';
-import { never, sqlite } from '../index/index-world.ts';
-import { callFor, listMember, openProcesses, sinkOfMembers } from './search-world.ts';
+import { never, sqlite } from '../../support/search/index-world.ts';
+import { callFor, listMember, openProcesses, sinkOfMembers } from '../../support/search/process-world.ts';
 
 const odd = { entry: pathToFileURL(join(import.meta.dirname, 'odd-process.mjs')) };
 
@@ -54,7 +54,7 @@ describe('search processes', () => {
     expect(await ask(processes, 'answer')).toBeGreaterThan(0);
   });
 
-  it('end a search nobody waits for any more, in the queue and in the middle of a statement', async () => {
+  it('end a search whose caller has left, in the queue and in the middle of a statement', async () => {
     await using processes = openProcesses(odd);
     const first = await ask(processes, 'answer');
     const running = new AbortController();

@@ -6,7 +6,7 @@ import type { Provider, ProviderFile } from '../../../src/service/provider.ts';
 import { noContextStores } from '../../../src/service/store/no-context-stores.ts';
 import type { ContextStores } from '../../../src/service/store/context-stores.ts';
 import { entityNamed } from '../../support/sync-once.ts';
-import { definitionNamed, never, providerOf, sampleOf } from '../store/store-world.ts';
+import { definitionNamed, never, providerOf, sampleOf } from '../../support/service/store-world.ts';
 
 const definition = definitionNamed('workspace-notes');
 const long = 'x'.repeat(300);

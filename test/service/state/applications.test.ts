@@ -1,6 +1,7 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import type { ServiceState } from '../../../src/service/state/service-state.ts';
-import { addApplication, openTestState, temporaryFolder } from './open-test-state.ts';
+import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
 beforeEach(() => {
@@ -11,8 +12,8 @@ afterEach(() => state[Symbol.dispose]());
 const clientId = 'client-of-acme';
 const secret = 'secret-of-acme';
 
-describe('who is let in', () => {
-  it('knows an application by its id and secret, and nobody by anything else', async () => {
+describe('authentication of applications', () => {
+  it('accepts an application by its id and secret only', async () => {
     const acme = addApplication(state, 'acme');
     expect(await state.applications.authenticate(clientId, secret, '127.0.0.1')).toEqual(acme);
     for (const [id, guess] of [
@@ -45,7 +46,7 @@ describe('who is let in', () => {
     expect(state.tokens.find(token)).toBeNull();
   });
 
-  it('lets nobody take the client id of another organization', async () => {
+  it('refuses a client id that belongs to another organization', async () => {
     const acme = addApplication(state, 'acme');
     expect(() =>
       state.applications.put({ organizationName: 'other', clientId, clientSecret: 'mine' }),
@@ -65,18 +66,19 @@ describe('who is let in', () => {
     expect(() => state.tokens.issueApplication(acme)).toThrow(/not there any more/);
   });
 
-  it('does not believe a secret that was changed or taken away while it was being checked', async () => {
-    using folder = temporaryFolder();
+  it('does not believe a secret that was changed or taken away while it was being checked', async ({
+    folder,
+  }) => {
     for (const meanwhile of [
       ({ applications }: ServiceState) =>
         applications.put({ organizationName: 'acme', clientId, clientSecret: 'second' }),
       ({ applications }: ServiceState) => applications.delete(clientId),
     ]) {
-      const first = openTestState({ folder: folder.path });
+      const first = openTestState({ folder });
       addApplication(first, 'acme');
       first[Symbol.dispose]();
       // Opened anew it has proven nothing yet, and must do the work.
-      using second = openTestState({ folder: folder.path });
+      using second = openTestState({ folder });
       const late = second.applications.authenticate(clientId, secret, '127.0.0.1');
       meanwhile(second);
       expect(await late).toBeNull();

@@ -4,7 +4,7 @@ import type {
   ServiceState,
   StoredConnector,
 } from '../../../src/service/state/service-state.ts';
-import { addApplication, manualClock, openTestState } from './open-test-state.ts';
+import { addApplication, manualClock, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
 let clock: ReturnType<typeof manualClock>;

@@ -10,17 +10,17 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { loadServiceKey } from '../../../src/service/state/service-key.ts';
-import { addApplication, openTestState, temporaryFolder } from './open-test-state.ts';
+import { addApplication, openTestState } from '../../support/service/open-test-state.ts';
 
-let temporary: ReturnType<typeof temporaryFolder>;
+let temporary: string;
 let folder: string;
-beforeEach(() => {
-  temporary = temporaryFolder();
-  folder = join(temporary.path, 'deep', 'service');
+it.beforeEach(({ folder: made }) => {
+  temporary = made;
+  folder = join(temporary, 'deep', 'service');
 });
-afterEach(() => temporary[Symbol.dispose]());
 
 const database = (): string => join(folder, 'service.db');
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
@@ -34,7 +34,7 @@ describe('the folder', () => {
       using state = openTestState({ folder });
       addApplication(state, 'acme');
       expect(modeOf(folder)).toBe('700');
-      expect(modeOf(join(temporary.path, 'deep'))).toBe('700');
+      expect(modeOf(join(temporary, 'deep'))).toBe('700');
       const names = readdirSync(folder);
       expect(names).toEqual(
         expect.arrayContaining(['service.db', 'service.db-wal', 'service.key', 'service.lock']),
@@ -75,7 +75,7 @@ describe('the folder', () => {
   });
 });
 
-describe('a file that is something else is refused and stays as it is', () => {
+describe('a file that is something else is refused and stays unchanged', () => {
   const refused = (message: RegExp): void => {
     const before = readFileSync(database());
     expect(() => openTestState({ folder })).toThrow(message);
@@ -109,10 +109,10 @@ describe('a file that is something else is refused and stays as it is', () => {
 
   it('a link, and a folder', () => {
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(temporary.path, 'elsewhere'), '');
-    symlinkSync(join(temporary.path, 'elsewhere'), database());
+    writeFileSync(join(temporary, 'elsewhere'), '');
+    symlinkSync(join(temporary, 'elsewhere'), database());
     expect(() => openTestState({ folder })).toThrow(hasCode('SINK_INCOMPATIBLE'));
-    expect(() => openTestState({ folder: join(temporary.path, 'elsewhere') })).toThrow(
+    expect(() => openTestState({ folder: join(temporary, 'elsewhere') })).toThrow(
       /is a file, expected a folder/,
     );
   });
@@ -141,7 +141,7 @@ describe('the key', () => {
     expect(loadServiceKey(folder, undefined)).toEqual(key);
     expect(loadServiceKey(folder, '')).toEqual(key);
     expect(readdirSync(folder)).toEqual(['service.key']);
-    expect(loadServiceKey(temporary.path, undefined)).not.toEqual(key);
+    expect(loadServiceKey(temporary, undefined)).not.toEqual(key);
   });
 
   it('may be given in hex or base64, and then no file is looked at or made', () => {
@@ -207,11 +207,11 @@ describe('the key', () => {
     writeFileSync(file, '');
     expect(() => loadServiceKey(folder, undefined)).toThrow(/service\.key: expected a key of 32 bytes/);
 
-    const linked = join(temporary.path, 'linked');
+    const linked = join(temporary, 'linked');
     mkdirSync(linked);
     symlinkSync(file, join(linked, 'service.key'));
     expect(() => loadServiceKey(linked, undefined)).toThrow(/is a link/);
-    const nested = join(temporary.path, 'nested');
+    const nested = join(temporary, 'nested');
     mkdirSync(join(nested, 'service.key'), { recursive: true });
     expect(() => loadServiceKey(nested, undefined)).toThrow(/expected to be a file with a key/);
   });

@@ -1,6 +1,7 @@
 import Database from 'better-sqlite3';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { createApplications } from '../../../src/service/state/applications.ts';
 import { openStateFile } from '../../../src/service/state/open-state-file.ts';
 import { inMemoryCost } from '../../../src/service/state/secret-hash.ts';
@@ -11,8 +12,7 @@ import {
   manualClock,
   openTestState,
   principalOf,
-  temporaryFolder,
-} from './open-test-state.ts';
+} from '../../support/service/open-test-state.ts';
 
 const opened: Disposable[] = [];
 const kept = <Thing extends Disposable>(thing: Thing): Thing => {
@@ -53,29 +53,29 @@ describe('application tokens', () => {
     }
   });
 
-  it('are bounded in number for each application, the oldest ones go, and those of others stay', () => {
-    using folder = temporaryFolder();
+  it('are bounded in number for each application, the oldest ones go, and those of others stay', ({
+    folder,
+  }) => {
     const clock = manualClock();
-    const state = openTestState({ folder: folder.path, clock, maxTokens: 3 });
+    const state = openTestState({ folder, clock, maxTokens: 3 });
     const acme = addApplication(state, 'acme');
     const others = state.tokens.issueApplication(addApplication(state, 'other')).token;
     const issued = Array.from({ length: 20 }, () => state.tokens.issueApplication(acme).token);
     expect(issued.filter((token) => state.tokens.find(token) !== null)).toEqual(issued.slice(-3));
     expect(state.tokens.find(others)).not.toBeNull();
-    expect(tokenRows(folder.path)).toBe(4);
+    expect(tokenRows(folder)).toBe(4);
     clock.pass(900_000);
     state.tokens.issueApplication(acme);
-    expect(tokenRows(folder.path)).toBe(1);
+    expect(tokenRows(folder)).toBe(1);
     state[Symbol.dispose]();
   });
 
-  it('outlive a restart on the same folder', () => {
-    using folder = temporaryFolder();
+  it('outlive a restart on the same folder', ({ folder }) => {
     const clock = manualClock();
-    const first = openTestState({ folder: folder.path, clock });
+    const first = openTestState({ folder, clock });
     const { token } = first.tokens.issueApplication(addApplication(first, 'acme'));
     first[Symbol.dispose]();
-    using second = openTestState({ folder: folder.path, clock });
+    using second = openTestState({ folder, clock });
     expect(second.tokens.find(token)).toMatchObject({ clientId: 'client-of-acme' });
   });
 });
@@ -135,10 +135,9 @@ function tokenRows(folder: string): number {
 }
 
 describe('a full disk', () => {
-  const openFullDisk = () => {
-    const folder = kept(temporaryFolder());
+  const openFullDisk = (folder: string) => {
     const clock = manualClock();
-    const file = openStateFile(folder.path, clock);
+    const file = openStateFile(folder, clock);
     kept({ [Symbol.dispose]: () => file.close() });
     const applications = createApplications(file, { clock, cost: inMemoryCost });
     const tokens = createTokens(file, {
@@ -158,8 +157,8 @@ describe('a full disk', () => {
     return { clock, file, applications, tokens, acme };
   };
 
-  it('keeps no client out: tokens that cannot be stored are kept in memory', () => {
-    const { clock, file, tokens, acme } = openFullDisk();
+  it('keeps no client out: tokens that cannot be stored are kept in memory', ({ folder }) => {
+    const { clock, file, tokens, acme } = openFullDisk(folder);
     const issued = Array.from({ length: 300 }, () => tokens.issueApplication(acme).token);
     const stored = file.db.prepare('SELECT count(*) FROM tokens').pluck().get();
     expect(stored).toBeLessThan(300);
@@ -174,8 +173,8 @@ describe('a full disk', () => {
     ).toThrow(/There is no such workspace/);
   });
 
-  it('ends the tokens of an application that is deleted meanwhile', () => {
-    const { file, applications, tokens, acme } = openFullDisk();
+  it('ends the tokens of an application that is deleted meanwhile', ({ folder }) => {
+    const { file, applications, tokens, acme } = openFullDisk(folder);
     const issued = Array.from({ length: 300 }, () => tokens.issueApplication(acme).token);
     file.db.pragma('max_page_count = 1000000');
     expect(applications.delete('acme')).toBe(true);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { ServiceState, WorkspaceQuery } from '../../../src/service/state/service-state.ts';
-import { addApplication, manualClock, openTestState } from './open-test-state.ts';
+import { addApplication, manualClock, openTestState } from '../../support/service/open-test-state.ts';
 
 let state: ServiceState;
 let clock: ReturnType<typeof manualClock>;
@@ -90,7 +90,7 @@ describe('workspaces', () => {
     expect(state.workspaces.update(acme, missing, {})).toBeNull();
   });
 
-  it('do not take the name of another one', () => {
+  it('cannot take the name of another one', () => {
     const { id } = state.workspaces.ensure(acme, 'w');
     state.workspaces.ensure(acme, 'taken');
     expect(() => state.workspaces.update(acme, id, { name: 'taken' })).toThrow(

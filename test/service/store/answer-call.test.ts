@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ApiError } from '../../../src/service/api-error.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import { answerCall, type CallAnswer } from '../../../src/service/store/answer-call.ts';
-import { definitionNamed, never } from './store-world.ts';
+import { definitionNamed, never } from '../../support/service/store-world.ts';
 
 const list = JSON.stringify({ entity: 'users', action: 'list', params: { page_size: 5 } });
 

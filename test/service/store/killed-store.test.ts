@@ -7,7 +7,14 @@ import { instantClock } from '../../support/instant-clock.ts';
 import { sameRow } from '../../support/same-row.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { sqliteRows } from '../../support/stored-rows.ts';
-import { definitionNamed, never, providerOf, sampleOf, storeWorld, syncProcesses } from './store-world.ts';
+import {
+  definitionNamed,
+  never,
+  providerOf,
+  sampleOf,
+  storeWorld,
+  syncProcesses,
+} from '../../support/service/store-world.ts';
 import { repeats } from '../../support/trials.ts';
 
 /** KILLS asks for more. */
@@ -29,7 +36,8 @@ it.each(['workspace-notes', 'email-marketing'])(
         if (callsLeft === 0 && killed.length < kills) {
           callsLeft = 1 + Math.floor(random() * 12);
           const [pid] = syncProcesses();
-          if (pid !== undefined) {
+          // One that was killed goes on asking until the signal has reached it.
+          if (pid !== undefined && !killed.includes(pid)) {
             killed.push(pid);
             // Now, or while it stores what came before.
             setTimeout(() => process.kill(pid, 'SIGKILL'), Math.floor(random() * 5));

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Provider } from '../../../src/service/provider.ts';
 import { textOf } from '../../../src/sample/writing.ts';
-import { execute, never, storeWorld } from './store-world.ts';
+import { execute, never, storeWorld } from '../../support/service/store-world.ts';
 
 const mailing = 'email-marketing';
 const size = 100_000;

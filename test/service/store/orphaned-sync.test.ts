@@ -1,17 +1,16 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
-import { expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { takeLock, type Lock } from '../../../src/sinks/ledger/lock.ts';
 import { testProgram } from '../../support/ensure-built.ts';
 
 const program = testProgram('service/store/syncing-service.mjs');
 
-it('ends the sync of a service that was killed, and frees the store for the next one', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'orphan-'));
+it('ends the sync of a service that was killed, and frees the store for the next one', async ({ folder }) => {
   const service = spawn(process.execPath, [program, folder], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -27,7 +26,6 @@ it('ends the sync of a service that was killed, and frees the store for the next
     lock.release();
   } finally {
     service.kill('SIGKILL');
-    rmSync(folder, { recursive: true, force: true });
   }
 });
 

@@ -4,9 +4,16 @@ import type { Provider } from '../../../src/service/provider.ts';
 import { revisingAccount } from '../../support/revising-account.ts';
 import { textOf } from '../../../src/sample/writing.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
-import { object, objects } from '../served-api.ts';
-import { asTexts, expectedRecords } from './expected-search.ts';
-import { definitionNamed, execute, never, providerOf, searchAll, storeWorld } from './store-world.ts';
+import { object, objects } from '../../support/service/served-api.ts';
+import { asTexts, expectedRecords } from '../../support/service/expected-search.ts';
+import {
+  definitionNamed,
+  execute,
+  never,
+  providerOf,
+  searchAll,
+  storeWorld,
+} from '../../support/service/store-world.ts';
 
 const mailing = 'email-marketing';
 
@@ -71,7 +78,7 @@ describe('a refresh', () => {
     },
   );
 
-  it('takes nothing that was there throughout from a search that goes on meanwhile, nor gives it twice', async () => {
+  it('neither hides from a concurrent search what existed throughout, nor shows it twice', async () => {
     await using world = storeWorld();
     const lists = Array.from({ length: 90 }, (_, number) => listRecord(number * 10));
     const stayed = new Set(lists.filter((_, place) => place % 5 !== 0).map(({ id }) => id));

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { sampleTruth } from '../../support/sample-truth.ts';
-import { asTexts, expectedRecords, pairs } from './expected-search.ts';
+import { asTexts, expectedRecords, pairs } from '../../support/service/expected-search.ts';
 import { searchableEntities } from '../../../src/service/store/store-entities.ts';
 import {
   definitionNamed,
@@ -10,7 +10,7 @@ import {
   sampleOf,
   searchAll,
   storeWorld,
-} from './store-world.ts';
+} from '../../support/service/store-world.ts';
 
 const mailing = 'email-marketing';
 const notes = 'workspace-notes';

@@ -25,7 +25,7 @@ import {
   statusWhen,
   storeWorld,
   syncProcesses,
-} from './store-world.ts';
+} from '../../support/service/store-world.ts';
 
 const notes = 'workspace-notes';
 const mailing = 'email-marketing';
@@ -137,7 +137,7 @@ describe('a store', () => {
     expect(wait?.ms).toBeLessThan(0.8 * hour);
   });
 
-  it('goes on where a restart cut it off', async () => {
+  it('resumes where a restart interrupted it', async () => {
     await using world = storeWorld();
     const held = heldProvider(notesProvider(), (entity) => entity === 'blocks');
     world.keep('one', notes, held);
@@ -304,7 +304,7 @@ describe('a store', () => {
     await expect(world.stores.drop('../one')).rejects.toThrow(/connector id/);
   });
 
-  it('says how long to wait with its signal, and refuses for connectors that nobody keeps', async () => {
+  it('says how long to wait with its signal, and refuses unknown connectors', async () => {
     await using world = storeWorld();
     const held = heldProvider(notesProvider(), () => true);
     world.keep('one', notes, held);

@@ -12,7 +12,7 @@ import {
   sampleOf,
   statusWhen,
   storeWorld,
-} from './store-world.ts';
+} from '../../support/service/store-world.ts';
 
 const notes = 'workspace-notes';
 const mailing = 'email-marketing';

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { EntityName, RunId } from '../../../src/core/names.ts';
 import { noCounts } from '../../../src/core/records.ts';
-import { accountingError, checkCounts } from '../../../src/sinks/decisions/add-up.ts';
+import { accountingError, checkCounts, countPage } from '../../../src/sinks/decisions/add-up.ts';
 
 const [members, opens] = ['members' as EntityName, 'opens' as EntityName];
 const run = 'r1' as RunId;
@@ -12,6 +12,27 @@ it('refuses a page with a record that is not accounted for', () => {
   expect(() => checkCounts(members, { ...three, fetched: 4 })).toThrow(
     'A page of "members" does not add up: fetched/filtered/quarantined/inserted/updated/duplicate/unchanged is 4/0/0/2/0/0/1',
   );
+});
+
+it('counts what became of a page, with exploded rows and refused records', () => {
+  const refused = { entity: members, reason: 'key-missing', detail: '', record: '' } as const;
+  const record = { keyText: '', hash: '', volatileHash: null, values: [], extra: null };
+  const rows = [
+    { entity: members, records: [record] },
+    { entity: opens, records: [record, record] },
+  ];
+  const page = { fetched: 4, filtered: 1, foreign: 1, refused: [refused], rows };
+  const [one, two] = [
+    { ...noCounts, inserted: 1 },
+    { ...noCounts, updated: 1, unchanged: 1 },
+  ].map(({ inserted, updated, duplicate, unchanged }) => ({ inserted, updated, duplicate, unchanged }));
+  expect(countPage(page, members, [one ?? noCounts, two ?? noCounts])).toEqual([
+    {
+      entity: members,
+      counts: { ...noCounts, fetched: 4, filtered: 1, duplicate: 1, quarantined: 1, inserted: 1 },
+    },
+    { entity: opens, counts: { ...noCounts, fetched: 2, updated: 1, unchanged: 1 } },
+  ]);
 });
 
 it('agrees with a report that says of an entity in parts what was stored of it', () => {

@@ -4,7 +4,7 @@ import {
   lookForRow,
   type LookedForRow,
   type OtherPlace,
-} from '../../../src/sinks/decisions/look-for-row.ts';
+} from '../../../src/sinks/decisions/missing-rows.ts';
 
 const chain = {
   origin: 7,

@@ -7,7 +7,6 @@ import {
   isMissing,
   isOrphan,
   isVouchedFor,
-  weighRows,
   type AlikeRows,
   type NotedMissing,
 } from '../../../src/sinks/decisions/missing-rows.ts';
@@ -127,11 +126,5 @@ describe('missing rows', () => {
       orphans: 7,
       firstMissed: '2026-02-01',
     });
-  });
-
-  it('are weighed against the rows of 24 hours ago', () => {
-    const account = { stored: 100, judged: 10, addedInDay: 30, deletedInDay: 5 };
-    expect(weighRows(account)).toEqual({ live: 90, dayAgo: 65, deletedInDay: 5 });
-    expect(weighRows({ ...account, addedInDay: 200 }).dayAgo).toBe(0);
   });
 });

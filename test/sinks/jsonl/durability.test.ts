@@ -1,11 +1,10 @@
 import type * as Fs from 'node:fs';
-import { existsSync, mkdtempSync, readFileSync, rmSync, truncateSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { afterEach, expect, vi } from 'vitest';
+import { it } from '../../support/it.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import type { RunPlan } from '../../../src/sinks/sink.ts';
 import {
   entityReport,
   identity,
@@ -14,11 +13,9 @@ import {
   members,
   membersTable,
   onlyPartition,
-  opensTable,
   page,
-  reading,
   report,
-  rootOf,
+  runPlan,
   type Started,
 } from '../../contracts/sink/fixture.ts';
 
@@ -54,35 +51,13 @@ vi.mock('node:fs', async (importOriginal) => {
 });
 
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'durability-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(() => {
   synced.listener = () => undefined;
   synced.onName = () => undefined;
-  rmSync(folder, { recursive: true });
 });
-
-function plan(run: Started['run']): RunPlan {
-  return {
-    run,
-    kind: 'sync',
-    window: '',
-    backfill: '',
-    startedAt: '2026-03-01T10:00:00.000Z',
-    isFull: false,
-    isBudgeted: false,
-    reading: new Map([[members, reading()]]),
-    keeps: [],
-    keepPartitionsSince: '2026-01-01T00:00:00.000Z',
-    tables: [membersTable, opensTable],
-    entities: [members],
-    roots: [rootOf(members)],
-    choices: '',
-    leaves: [],
-    continueAfter: '2026-01-01T00:00:00.000Z',
-  };
-}
 
 /** Commits two pages and finishes; gives, for every sync, how many files the ledger knew and how long they were. */
 async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly string[]> {
@@ -92,7 +67,7 @@ async function syncsOfARun(durability: 'full' | 'normal'): Promise<readonly stri
     { clock },
   );
   const started = { lease: await sink.acquire(identity()), run: 'r1' as Started['run'] };
-  await sink.startRun(started.lease, plan(started.run));
+  await sink.startRun(started.lease, runPlan(started.run));
   const { id } = await onlyPartition(sink, started.lease);
   const syncs: string[] = [];
   synced.listener = () => {
@@ -127,7 +102,7 @@ async function deletedAndLost(lostLines: number) {
     openSink({ type: 'jsonl', name: 'lake', directory: folder, durability: 'normal' }, { clock });
   const sink = await open();
   const started = { lease: await sink.acquire(identity()), run: 'r1' as Started['run'] };
-  await sink.startRun(started.lease, plan(started.run));
+  await sink.startRun(started.lease, runPlan(started.run));
   const { id } = await onlyPartition(sink, started.lease);
   await sink.commit(started.lease, [page(started, id, [member('1'), member('2'), member('3')])]);
   await sink.repair.tombstoneRecord(started.lease, started.run, members, member('1').keyText);
@@ -160,8 +135,8 @@ it('deletions whose lines are lost stay deletions, and their lines are written a
     (await sink.history.connectors())[0]?.entities.find(({ entity }) => entity === members);
   expect(await status()).toMatchObject({ rows: 1, deleted: 2 });
   const run = 'r2' as Started['run'];
-  await sink.startRun(lease, plan(run));
-  await sink.startRun(lease, plan('r3' as Started['run']));
+  await sink.startRun(lease, runPlan(run));
+  await sink.startRun(lease, runPlan('r3'));
   expect(await status()).toMatchObject({ rows: 1, deleted: 2 });
   expect(linesOf('1-1.jsonl')).toHaveLength(4);
   expect(linesOf('2-1.jsonl.open'), 'once').toMatchObject([
@@ -169,7 +144,7 @@ it('deletions whose lines are lost stay deletions, and their lines are written a
   ]);
 });
 
-it('after lost lines every walk begins anew and in full, whatever was known', async () => {
+it('after lost lines every walk starts from the beginning and in full', async () => {
   await using sink = await deletedAndLost(3);
   const ledger = new Database(join(folder, '_ledger.db'));
   ledger.exec(
@@ -179,7 +154,9 @@ it('after lost lines every walk begins anew and in full, whatever was known', as
   ledger.close();
   const lease = await sink.acquire(identity());
   const run = 'r2' as Started['run'];
-  expect(await sink.startRun(lease, { ...plan(run), leaves: [members] })).toMatchObject({ continues: null });
+  expect(await sink.startRun(lease, { ...runPlan(run), leaves: [members] })).toMatchObject({
+    continues: null,
+  });
   expect(await onlyPartition(sink, lease)).toMatchObject({ mode: 'full', position: null, watermark: null });
 });
 

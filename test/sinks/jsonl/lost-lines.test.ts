@@ -1,20 +1,12 @@
-import {
-  existsSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { PreparedRecord } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
-import type { CommittedPage, RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import type { CommittedPage, Sink } from '../../../src/sinks/sink.ts';
 import {
   counts,
   entityReport,
@@ -22,27 +14,24 @@ import {
   manualClock,
   member,
   members,
-  membersTable,
   onlyPartition,
   opens,
   opensTable,
   page,
-  reading,
   record,
   report,
-  rootOf,
+  runPlan,
   sealed,
   type Started,
 } from '../../contracts/sink/fixture.ts';
 
 let folder = '';
 const sinks: Sink[] = [];
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'lost-lines-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(async () => {
   for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
-  rmSync(folder, { recursive: true });
 });
 
 async function open(): Promise<Sink> {
@@ -52,32 +41,11 @@ async function open(): Promise<Sink> {
   return sink;
 }
 
-function plan(run: string): RunPlan {
-  return {
-    run: run as Started['run'],
-    kind: 'sync',
-    window: '',
-    backfill: '',
-    startedAt: '2026-03-01T10:00:00.000Z',
-    isFull: false,
-    isBudgeted: false,
-    reading: new Map([[members, reading()]]),
-    keeps: [],
-    keepPartitionsSince: '2026-01-01T00:00:00.000Z',
-    tables: [membersTable, opensTable],
-    entities: [members],
-    roots: [rootOf(members)],
-    choices: '',
-    leaves: [],
-    continueAfter: '2026-01-01T00:00:00.000Z',
-  };
-}
-
 const openOf = (id: string): PreparedRecord => record(opensTable, { id, at: '10:00' });
 
 /** One page with these members, and a row made of each of them that is never replaced. */
 async function store(sink: Sink, lease: Lease, run: string, ids: readonly string[]): Promise<CommittedPage> {
-  await sink.startRun(lease, plan(run));
+  await sink.startRun(lease, runPlan(run));
   const { id } = await onlyPartition(sink, lease);
   const records = ids.map((one) => member(one));
   const rows = [

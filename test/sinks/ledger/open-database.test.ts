@@ -1,17 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { openDatabase } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'database-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 
 it.each([
@@ -47,7 +43,7 @@ it.each([
 );
 
 it('several processes may make the same file at the same time', async () => {
-  const script = fileURLToPath(new URL('../support/opening-process.ts', import.meta.url));
+  const script = fileURLToPath(new URL('./opening-process.ts', import.meta.url));
   const startAtMs = String(Date.now() + 4000);
   const processes = Array.from({ length: 4 }, () => startScript([script, folder, '25', startAtMs], folder));
   for (const { result } of processes) expect(await result).toMatchObject({ code: 0, stderr: '' });

@@ -1,17 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 
 /** The version of better-sqlite3 that this Node.js cannot run. */
 const unfit = Number(process.versions.napi) < 10 ? '13.2.0' : '12.11.1';
@@ -24,8 +15,8 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
   let library: string;
 
   /** What opens databases, with a better-sqlite3 that the test may spoil. */
-  beforeEach(() => {
-    folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-sqlite-'));
+  it.beforeEach(({ folder: made }) => {
+    folder = made;
     library = path.join(folder, 'node_modules', 'better-sqlite3');
     mkdirSync(path.join(folder, 'node_modules'));
     for (const name of readdirSync('node_modules').filter((name) => !name.startsWith('.'))) {
@@ -36,10 +27,6 @@ describe('a better-sqlite3 that does not fit the Node.js that runs', () => {
     for (const name of ['package.json', 'src/core', 'src/sinks/ledger/open-sqlite.ts']) {
       cpSync(name, path.join(folder, name), { recursive: true });
     }
-  });
-
-  afterEach(() => {
-    rmSync(folder, { recursive: true, force: true });
   });
 
   const opened = (): { status: number | null; stderr: string } => {

@@ -1,31 +1,21 @@
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, existsSync, mkdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { isSinkThere } from '../../../src/sinks/ledger/open-database.ts';
 import { startScript } from '../../support/run-cli.ts';
 import { createPrivateDirectory } from '../../../src/sinks/ledger/private-file.ts';
 import { openHistory } from '../../../src/sinks/registry.ts';
 
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'private-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(() => {
   chmodSync(folder, 0o700);
-  rmSync(folder, { recursive: true });
 });
 
-it('makes every folder that is missing for its owner alone, and is content with one that is there', () => {
+it('makes every missing folder for its owner alone, and accepts existing ones', () => {
   const deep = join(folder, 'a', 'b', 'c');
   createPrivateDirectory(deep);
   createPrivateDirectory(deep);
@@ -71,7 +61,7 @@ it.each(['file', 'file/a', 'file/a/b'])('says that %s is or lies below a file', 
   expect(() => createPrivateDirectory(join(folder, name))).toThrow(`${file} is a file, expected a folder`);
 });
 
-it('tells a sink that is not there from one that is something else', () => {
+it('tells a missing sink from a path that is something else', () => {
   writeFileSync(join(folder, 'file'), '');
   expect(isSinkThere(join(folder, 'none', 'a.db'))).toBe(false);
   expect(isSinkThere(join(folder, 'file'))).toBe(true);

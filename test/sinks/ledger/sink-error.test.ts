@@ -1,18 +1,10 @@
-import { mkdtempSync, openSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { SyncError } from '../../../src/core/errors.ts';
 import { toSinkError } from '../../../src/sinks/ledger/sink-error.ts';
-
-let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'sink-error-'));
-});
-afterEach(() => {
-  rmSync(folder, { recursive: true });
-});
 
 function failureOf(act: () => unknown): unknown {
   try {
@@ -23,7 +15,9 @@ function failureOf(act: () => unknown): unknown {
   }
 }
 
-it('a database that another writer keeps locked is SINK_FAILED for now, and the message says who to look for', () => {
+it('a database that another writer keeps locked is SINK_FAILED for now, and the message says who to look for', ({
+  folder,
+}) => {
   const first = new Database(join(folder, 'a.db'));
   const second = new Database(join(folder, 'a.db'), { timeout: 0 });
   first.exec('BEGIN IMMEDIATE');
@@ -38,7 +32,7 @@ it('a database that another writer keeps locked is SINK_FAILED for now, and the 
   expect(String(failure)).toContain('another program holds its write lock');
 });
 
-it('a database that may not grow is SINK_FULL for now', () => {
+it('a database that may not grow is SINK_FULL for now', ({ folder }) => {
   const db = new Database(join(folder, 'a.db'));
   db.pragma('max_page_count = 2');
   const failure = failureOf(() => db.exec('CREATE TABLE a (x); CREATE TABLE b (x)'));
@@ -46,7 +40,7 @@ it('a database that may not grow is SINK_FULL for now', () => {
   expect(failure).toMatchObject({ code: 'SINK_FULL', recovery: 'retry' });
 });
 
-it('a failed system call is SINK_FAILED and keeps its cause', () => {
+it('a failed system call is SINK_FAILED and keeps its cause', ({ folder }) => {
   const failure = failureOf(() => openSync(join(folder, 'none', 'a'), 'r'));
   expect(failure).toMatchObject({ code: 'SINK_FAILED', recovery: 'stop', cause: { code: 'ENOENT' } });
   expect(String(failure).match(/ENOENT/g)).toHaveLength(1);

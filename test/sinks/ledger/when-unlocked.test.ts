@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, describe, expect } from 'vitest';
+import { it } from '../../support/it.ts';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
@@ -14,12 +14,11 @@ import { useBench } from '../../contracts/sink/use-bench.ts';
 
 const cleanups: (() => void)[] = [];
 let folder = '';
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'locked-'));
+it.beforeEach(({ folder: made }) => {
+  folder = made;
 });
 afterEach(() => {
   for (const cleanup of cleanups.splice(0).reverse()) cleanup();
-  rmSync(folder, { recursive: true });
 });
 
 const kinds = {

@@ -10,7 +10,7 @@ import type { Tx } from '../../../src/sinks/postgres/session.ts';
 import { sharedPostgres } from '../../support/postgres.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
-import { hostileText } from '../support/hostile-texts.ts';
+import { hostileText } from '../../support/sinks/hostile-texts.ts';
 
 const types = [
   'text',

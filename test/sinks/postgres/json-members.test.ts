@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { jsonMembers, jsonObject } from '../../../src/sinks/postgres/records/json-members.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
-import { hostileText } from '../support/hostile-texts.ts';
+import { hostileText } from '../../support/sinks/hostile-texts.ts';
 
 const seed = startSeed();
 const trials = repeats('TRIALS', { share: 1_000, full: 50_000 });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { readText, textHash, writeText } from '../../../src/sinks/postgres/text.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { repeats, startSeed } from '../../support/trials.ts';
-import { hostileText } from '../support/hostile-texts.ts';
+import { hostileText } from '../../support/sinks/hostile-texts.ts';
 
 const seed = startSeed();
 const trials = repeats('TRIALS', { share: 2_000, full: 200_000 });

@@ -1,8 +1,7 @@
-import { afterEach, describe, expect, it } from 'vitest';
-import { CallFailure } from '../../../src/source/api/call-failure.ts';
-import { catalogFacts } from '../../../src/source/api/read-answer.ts';
+import { describe, expect, it } from 'vitest';
+import { CallFailure, onceOnly } from '../../../src/source/api/call-failure.ts';
+import { catalogFacts } from '../../../src/source/api/catalog-calls.ts';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
-import { onceOnly } from '../../../src/source/api/once-only.ts';
 import { openAdministration, type Administration } from '../../../src/source/api/open-administration.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, text, throttled } from '../../support/hostile/replies.ts';
@@ -14,19 +13,13 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
-
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+} from '../../support/source/open-test-source.ts';
 
 const start = async (
   options: TestSourceOptions,
 ): Promise<{ readonly administration: Administration; readonly server: TestSource['server'] }> => {
-  open = await openTestSource(options);
-  return { administration: openAdministration(open.client, open.server.baseUrl), server: open.server };
+  const { client, server } = await openTestSource(options);
+  return { administration: openAdministration(client, server.baseUrl), server };
 };
 
 const everything = { nameContains: null, status: null } as const;

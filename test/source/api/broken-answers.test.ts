@@ -1,13 +1,12 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, success } from '../../support/hostile/replies.ts';
-import { failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { failureOf, never, openTestSource, type TestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 const partitions = Array.from({ length: 13 }, (_, index) => `list-${index}`);
 
 let open: TestSource;
-afterEach(() => open[Symbol.asyncDispose]());
 
 const list = (id: string, entity = 'tags') =>
   open.source.list({ entity: entityName(entity), params: { list_id: id }, isRoot: false }, never);
@@ -53,7 +52,7 @@ describe('an entity whose answers are none', () => {
     expect(open.server.calls).toHaveLength(22);
   });
 
-  it('is waited for by all who asked at once, when it comes back', async () => {
+  it('answers all concurrent callers when it recovers', async () => {
     open = await openTestSource({ respond: ({ index }) => (index < 15 ? html(200) : success([])) });
     await Promise.all(partitions.map((id) => list(id)));
     expect(open.server.calls.length).toBeGreaterThan(15);

@@ -1,28 +1,12 @@
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { RunEvent } from '../../../src/core/events.ts';
 import { drip, resetBeforeHeaders } from '../../support/hostile/broken-replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, json, success, throttled } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import {
-  connectorId,
-  never,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { connectorId, never, openTestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 
 type CallEnded = Extract<RunEvent, { readonly kind: 'call-ended' }>;
@@ -42,7 +26,7 @@ it.each<[string, readonly Reply[], readonly string[]]>([
   ['a page that is too large', [apiError(504, 'slow')], ['smaller-page']],
   ['an account without a plan', [apiError(402, 'no plan')], ['stop']],
 ])('tells one end for each attempt on the wire: %s', async (_title, replies, answers) => {
-  const { source, events, server } = await start({
+  const { source, events, server } = await openTestSource({
     respond: ({ index }) => replies[index] ?? success([]),
   });
   await source.list(request, never).catch(() => undefined);
@@ -51,7 +35,7 @@ it.each<[string, readonly Reply[], readonly string[]]>([
 });
 
 it('tells a refused token from refused credentials', async () => {
-  const { source, events, server } = await start({});
+  const { source, events, server } = await openTestSource({});
   await source.list(request, never);
   server.expireTokens();
   await source.list(request, never);
@@ -62,7 +46,7 @@ it('tells a refused token from refused credentials', async () => {
 });
 
 it('tells calls about tokens and the catalog without an entity', async () => {
-  const { source, client, events } = await start({
+  const { source, client, events } = await openTestSource({
     respondToken: (index) => (index === 0 ? json(503, {}) : null),
   });
   await source.list(request, never);
@@ -73,7 +57,7 @@ it('tells calls about tokens and the catalog without an entity', async () => {
 
 it('says how long a call waited for its turn, apart from how long it took', async () => {
   const clock = instantClock();
-  const { source, events } = await start({
+  const { source, events } = await openTestSource({
     clock,
     requestsPerSecond: 0.5,
     respond: () => async (exchange) => {
@@ -90,8 +74,8 @@ it('says how long a call waited for its turn, apart from how long it took', asyn
   ]);
 });
 
-it('says nothing of a call that its caller broke off', async () => {
-  const { source, events, server } = await start({ respond: () => drip(20) });
+it('reports no end of a call that its caller aborted', async () => {
+  const { source, events, server } = await openTestSource({ respond: () => drip(20) });
   const controller = new AbortController();
   const stuck = source.list(request, controller.signal);
   await server.arrived(1);

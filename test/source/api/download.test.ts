@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ErrorCode, Recovery } from '../../../src/core/errors.ts';
 import type { EntityName } from '../../../src/core/names.ts';
 import type { DownloadRequest, IncomingFile } from '../../../src/source/source.ts';
@@ -30,18 +30,10 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
+} from '../../support/source/open-test-source.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource({ definition: library, ...options });
-  return open;
-};
+const start = (options: TestSourceOptions): Promise<TestSource> =>
+  openTestSource({ definition: library, ...options });
 
 const request: DownloadRequest = {
   entity: 'attachments' as EntityName,
@@ -159,7 +151,7 @@ describe('a download', () => {
     expect(server.calls).toHaveLength(attempts);
   });
 
-  it('is received anew by each attempt, and whole by the last one', async () => {
+  it('is received from the start by each attempt, and whole by the last one', async () => {
     const { source, events } = await start({
       respond: ({ index }) => (index < 2 ? cutByLength : fileReply(Buffer.from('whole'), 'x')),
     });
@@ -195,7 +187,7 @@ describe('a download', () => {
     expect((await source.download(request, read, never)).text).toBe('x'.repeat(10));
   });
 
-  it('is given up when hardly anything comes, however long it goes on', async () => {
+  it('is given up when hardly anything arrives, however long it lasts', async () => {
     const { source, server } = await start({
       respond:
         () =>

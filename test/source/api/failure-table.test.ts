@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ErrorCode, Recovery } from '../../../src/core/errors.ts';
 import type { ErrorPattern } from '../../../src/definitions/definition.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
@@ -9,14 +9,10 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+let open: TestSource;
 
 const start = async (reply: Reply, options: TestSourceOptions = {}): Promise<TestSource> => {
   open = await openTestSource({ respond: () => reply, ...options });
@@ -24,7 +20,6 @@ const start = async (reply: Reply, options: TestSourceOptions = {}): Promise<Tes
 };
 
 const list = (entity: string, isRoot = false, params = {}) => {
-  if (open === null) throw new Error('no source');
   return failureOf(open.source.list({ entity: entityName(entity), params, isRoot }, never));
 };
 

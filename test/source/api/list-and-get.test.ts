@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
 import { drip } from '../../support/hostile/broken-replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
@@ -9,17 +9,13 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
+} from '../../support/source/open-test-source.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import { entityName } from '../test-definition.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 const members = entityName('members');
 const notes = entityName('notes');
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+let open: TestSource;
 
 async function sourceWith(reply: Reply, options: TestSourceOptions = {}): Promise<TestSource> {
   open = await openTestSource({ respond: () => reply, ...options });
@@ -27,7 +23,6 @@ async function sourceWith(reply: Reply, options: TestSourceOptions = {}): Promis
 }
 
 const list = (entity = members, params = {}) => {
-  if (open === null) throw new Error('no source');
   return open.source.list({ entity, params, isRoot: false }, never);
 };
 
@@ -229,7 +224,6 @@ describe('a list', () => {
 
 describe('a get', () => {
   const get = (params = { member_id: 'm' }) => {
-    if (open === null) throw new Error('no source');
     return open.source.get({ entity: members, params }, never);
   };
 

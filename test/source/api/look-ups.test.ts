@@ -4,7 +4,7 @@ import { apiError, held, json } from '../../support/hostile/replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { startHostileServer, type HostileServer } from '../../support/hostile-server.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import { openTestClient } from '../open-test-source.ts';
+import { openTestClient } from '../../support/source/open-test-source.ts';
 
 const { signal: never } = new AbortController();
 const id = 'c1' as ConnectorId;
@@ -49,7 +49,7 @@ describe('a look-up of a connector', () => {
     expect(await client.connector(id, never)).toMatchObject({ id: 'c1' });
   });
 
-  it('goes on for the others when the one that asked first leaves', async () => {
+  it('continues for the other callers when the first one aborts', async () => {
     const answer = deferred();
     const { client, asked } = await serve(() => held(answer.promise, found));
     const leaving = new AbortController();

@@ -1,32 +1,16 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, success, throttled } from '../../support/hostile/replies.ts';
-import {
-  failureOf,
-  never,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
+import { failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import { entityName } from '../test-definition.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 const spent = { code: 'BUDGET_SPENT', recovery: 'stop' };
 
 describe('a limit of calls', () => {
   it('lets exactly so many go on the wire, however many ask at a time', async () => {
-    const { source, server } = await start({ maxCalls: 7 });
+    const { source, server } = await openTestSource({ maxCalls: 7 });
     const outcomes = await Promise.allSettled(Array.from({ length: 25 }, () => source.list(request, never)));
     expect(server.calls).toHaveLength(7);
     expect(source.stats().calls).toBe(7);
@@ -37,7 +21,10 @@ describe('a limit of calls', () => {
   });
 
   it('counts repeated calls, and does not wait for one that may not be made', async () => {
-    const { source, server, events } = await start({ maxCalls: 3, respond: () => apiError(503, 'down') });
+    const { source, server, events } = await openTestSource({
+      maxCalls: 3,
+      respond: () => apiError(503, 'down'),
+    });
     expect(await failureOf(source.list(request, never))).toMatchObject(spent);
     expect(server.calls).toHaveLength(3);
     expect(source.stats()).toMatchObject({ calls: 3, retries: 2 });
@@ -46,15 +33,19 @@ describe('a limit of calls', () => {
 
   it('tells of a throttle and does not wait for it, because nothing may follow', async () => {
     const clock = instantClock();
-    const { source, events } = await start({ maxCalls: 1, respond: () => throttled({ seconds: 20 }), clock });
+    const { source, events } = await openTestSource({
+      maxCalls: 1,
+      respond: () => throttled({ seconds: 20 }),
+      clock,
+    });
     const startedAt = clock.now();
     expect(await failureOf(source.list(request, never))).toMatchObject(spent);
     expect(events.filter(({ kind }) => kind === 'throttled')).toHaveLength(1);
     expect(clock.now()).toBe(startedAt);
   });
 
-  it('does not count tokens and the catalog, and goes on refusing', async () => {
-    const { source, server, client } = await start({ maxCalls: 1, respond: () => success([]) });
+  it('does not count tokens and the catalog, and refuses every later call', async () => {
+    const { source, server, client } = await openTestSource({ maxCalls: 1, respond: () => success([]) });
     await source.connect(never);
     await client.connector(source.connectorId, never);
     await source.list(request, never);
@@ -68,7 +59,7 @@ describe('a limit of calls', () => {
   });
 
   it('is no limit where none is set', async () => {
-    const { source, server } = await start({});
+    const { source, server } = await openTestSource({});
     await Promise.all(Array.from({ length: 30 }, () => source.list(request, never)));
     expect(server.calls).toHaveLength(30);
   });
@@ -83,7 +74,7 @@ describe("the service's time", () => {
     };
 
   it('is known once the connector has answered, and is that of the newest answer', async () => {
-    const { source } = await start({ respond: () => dated('Wed, 21 Oct 2015 07:28:00 GMT') });
+    const { source } = await openTestSource({ respond: () => dated('Wed, 21 Oct 2015 07:28:00 GMT') });
     await source.connect(never);
     expect(Date.parse(source.stats().serverTime ?? '')).toBeGreaterThan(Date.parse('2020-01-01'));
     await source.list(request, never);
@@ -92,7 +83,7 @@ describe("the service's time", () => {
 
   it('is that of a refusal too', async () => {
     const date = 'Wed, 21 Oct 2015 07:28:00 GMT';
-    const { source } = await start({ respond: () => apiError(504, 'slow', { date }) });
+    const { source } = await openTestSource({ respond: () => apiError(504, 'slow', { date }) });
     expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'TIMEOUT' });
     expect(source.stats().serverTime).toBe('2015-10-21T07:28:00.000Z');
   });
@@ -100,7 +91,7 @@ describe("the service's time", () => {
   it.each(['-5', 'soon', '2015-10-21T07:28:00Z'])(
     'stays what it was where an answer says %s',
     async (date) => {
-      const { source } = await start({ respond: () => dated(date) });
+      const { source } = await openTestSource({ respond: () => dated(date) });
       await source.connect(never);
       const before = source.stats().serverTime;
       await source.list(request, never);

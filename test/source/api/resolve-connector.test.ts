@@ -1,18 +1,19 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { openApiSource } from '../../../src/source/api/open-api-source.ts';
 import { apiError, json, success } from '../../support/hostile/replies.ts';
-import { connectorId, failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+import {
+  connectorId,
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+let open: TestSource;
 
 const definition = testDefinition();
 const inWorkspace = () => {
-  if (open === null) throw new Error('no source');
   return openApiSource(open.client, {
     definition,
     address: { kind: 'workspace', workspace: 'my space & more' },

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { instantClock } from '../../support/instant-clock.ts';
 import {
   failureOf,
@@ -6,19 +6,11 @@ import {
   openTestSource,
   type TestSource,
   type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions = {}): Promise<TestSource> => {
-  open = await openTestSource({ scopedToWorkspace: 'acme & sons', ...options });
-  return open;
-};
+const start = (options: TestSourceOptions = {}): Promise<TestSource> =>
+  openTestSource({ scopedToWorkspace: 'acme & sons', ...options });
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 const minutes = 60_000;
 

@@ -1,14 +1,16 @@
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { searchCall } from '../../../src/source/api/search-call.ts';
 import { success } from '../../support/hostile/replies.ts';
-import { connectorId, failureOf, never, openTestSource, type TestSource } from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+import {
+  connectorId,
+  failureOf,
+  never,
+  openTestSource,
+  type TestSource,
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
+let open: TestSource;
 
 const definition = testDefinition();
 const search = async (result: unknown) => {
@@ -45,7 +47,7 @@ it.each<[string, unknown, object]>([
   ['data and a null meta', { data: [], meta: null }, { records: [], hasMore: false }],
 ])('reads %s', async (_title, result, expected) => {
   expect(await search(result)).toMatchObject(expected);
-  expect(open?.server.calls[0]?.body).toMatchObject({
+  expect(open.server.calls[0]?.body).toMatchObject({
     action: 'context_store_search',
     skip_truncation: true,
   });

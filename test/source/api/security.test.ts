@@ -14,14 +14,12 @@ import {
   openTestClient,
   openTestSource,
   type TestSource,
-} from '../open-test-source.ts';
-import { entityName, testDefinition } from '../test-definition.ts';
+} from '../../support/source/open-test-source.ts';
+import { entityName, testDefinition } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
+let open: TestSource;
+afterEach(() => {
   vi.unstubAllEnvs();
-  await open?.[Symbol.asyncDispose]();
-  open = null;
 });
 const request = { entity: entityName('members'), params: {}, isRoot: true };
 

@@ -1,36 +1,19 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import type { SharedBudget } from '../../../src/core/shared-budget.ts';
 import { apiError, held, json, success, throttled } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import {
-  connectorId,
-  failureOf,
-  never,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { connectorId, failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 
 describe('a budget shared with other processes', () => {
   it('is entered for each attempt and left when that ends, however it ends', async () => {
     const budget = budgetInProcess();
     const replies = [apiError(503, 'down'), throttled({ seconds: 1 }), apiError(404, 'gone')];
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       budget,
       respond: ({ index }) => replies[index] ?? success([]),
     });
@@ -46,7 +29,7 @@ describe('a budget shared with other processes', () => {
     let most = 0;
     let answer = (): void => undefined;
     const answered = new Promise<void>((resolve) => (answer = resolve));
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       budget,
       respond: () => async (exchange) => {
         most = Math.max(most, ++running);
@@ -62,10 +45,10 @@ describe('a budget shared with other processes', () => {
     expect(most).toBe(2);
   });
 
-  it('is told of a throttle, and keeps this process quiet too', async () => {
+  it('passes a throttle on, and pauses this process too', async () => {
     const clock = instantClock();
     const budget = budgetInProcess();
-    const { source } = await start({
+    const { source } = await openTestSource({
       budget,
       clock,
       respond: ({ index }) => (index === 0 ? throttled({ seconds: 7 }) : success([])),
@@ -76,10 +59,10 @@ describe('a budget shared with other processes', () => {
     expect(clock.now() - startedAt).toBeGreaterThanOrEqual(7_000);
   });
 
-  it('counts as waiting, beside the wait for this process', async () => {
+  it('counts as waiting, in addition to the wait for this process', async () => {
     const clock = instantClock();
     const budget = budgetInProcess({ wait: (signal) => clock.sleep(5_000, signal) });
-    const { source, events } = await start({ budget, clock, requestsPerSecond: 0.1 });
+    const { source, events } = await openTestSource({ budget, clock, requestsPerSecond: 0.1 });
     await source.list(request, never);
     await source.list(request, never);
     expect(source.stats().waitedMs).toBe(15_000);
@@ -91,7 +74,7 @@ describe('a budget shared with other processes', () => {
 
   it('hands a long pause of another process to the caller: nothing goes on the wire', async () => {
     const budget = budgetInProcess({ wait: () => Promise.reject(new ThrottledError('paused', 90_000)) });
-    const { source, server } = await start({ budget });
+    const { source, server } = await openTestSource({ budget });
     expect(await failureOf(source.list(request, never))).toMatchObject({
       code: 'THROTTLED',
       recovery: 'throttle',
@@ -108,14 +91,14 @@ describe('a budget shared with other processes', () => {
       return systemClock.sleep(ms, signal);
     };
     const budget = budgetInProcess({ wait: (signal) => waiting(3_600_000, signal) });
-    const { source, server } = await start({ budget });
+    const { source, server } = await openTestSource({ budget });
     await expect(source.list(request, controller.signal)).rejects.toBe(reason);
     expect(server.calls).toEqual([]);
   });
 
   it('fails no call by failing itself', async () => {
     const failing = (): Promise<never> => Promise.reject(new Error('Redis is gone'));
-    const { source } = await start({
+    const { source } = await openTestSource({
       budget: {
         enter: () => Promise.resolve({ release: failing }),
         slowDown: failing,
@@ -128,7 +111,7 @@ describe('a budget shared with other processes', () => {
 
   it('is not entered for the catalog and for tokens', async () => {
     const budget = budgetInProcess();
-    const { client } = await start({ budget });
+    const { client } = await openTestSource({ budget });
     await client.connector(connectorId('c1'), never);
     expect(budget.seen.entered).toBe(0);
   });
@@ -139,7 +122,7 @@ describe('a budget shared with other processes', () => {
     const asked = new Promise<void>((resolve) => (hasAsked = resolve));
     let answer = (): void => undefined;
     const answered = new Promise<void>((resolve) => (answer = resolve));
-    const { source } = await start({
+    const { source } = await openTestSource({
       budget,
       respondToken: () => {
         hasAsked();

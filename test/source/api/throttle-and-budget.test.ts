@@ -1,28 +1,12 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { systemClock, type Clock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, html, success, throttled } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import {
-  failureOf,
-  never,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { failureOf, never, openTestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 const firstly =
   (reply: Reply) =>
@@ -39,7 +23,7 @@ describe('a throttle', () => {
     ['403 without JSON', html(403), 500, 1_000],
   ])('is waited for: %s', async (_title, reply, least, most) => {
     const clock = instantClock();
-    const { source, events } = await start({ respond: firstly(reply), clock });
+    const { source, events } = await openTestSource({ respond: firstly(reply), clock });
     const startedAt = clock.now();
     await source.list(request, never);
     expect(clock.now() - startedAt).toBeGreaterThanOrEqual(least);
@@ -55,9 +39,9 @@ describe('a throttle', () => {
     expect(source.stats().waitedMs).toBeGreaterThanOrEqual(least);
   });
 
-  it('asked for longer than 30 s is handed to the caller, who is told how long', async () => {
+  it('longer than 30 s is passed to the caller, with its length', async () => {
     const clock = instantClock();
-    const { source, server } = await start({ respond: firstly(throttled({ seconds: 90 })), clock });
+    const { source, server } = await openTestSource({ respond: firstly(throttled({ seconds: 90 })), clock });
     const error = await failureOf(source.list(request, never));
     expect(error).toBeInstanceOf(ThrottledError);
     expect(error).toMatchObject({ code: 'THROTTLED', recovery: 'throttle', retryAfterMs: 90_000 });
@@ -73,13 +57,13 @@ describe('a throttle', () => {
   });
 
   it('is believed for at most an hour', async () => {
-    const { source } = await start({ respond: firstly(throttled({ seconds: 999_999 })) });
+    const { source } = await openTestSource({ respond: firstly(throttled({ seconds: 999_999 })) });
     expect(await failureOf(source.list(request, never))).toMatchObject({ retryAfterMs: 3_600_000 });
   });
 
   it('slows the whole budget and lets it recover by steps', async () => {
     const clock = instantClock();
-    const { source } = await start({
+    const { source } = await openTestSource({
       respond: firstly(throttled({ seconds: 1 })),
       clock,
       requestsPerSecond: 2,
@@ -117,7 +101,7 @@ describe('Retry-After of a service that is down', () => {
     [503, 'Thu, 01 Jan 1970 00:00:00 GMT', 0, 1_000],
   ])('is waited for as that of a 429: %i with %s', async (status, after, least, most) => {
     const clock = instantClock();
-    const { source } = await start({ respond: firstly(down(status, after)), clock });
+    const { source } = await openTestSource({ respond: firstly(down(status, after)), clock });
     const startedAt = clock.now();
     await source.list({ ...request, entity: entityName('tags') }, never);
     expect(clock.now() - startedAt).toBeGreaterThanOrEqual(least);
@@ -127,7 +111,7 @@ describe('Retry-After of a service that is down', () => {
 
   it('keeps every call quiet, and one longer than 30 s is handed to the caller, an hour at most', async () => {
     const clock = instantClock();
-    const { source, server } = await start({ respond: firstly(down(503, '99999')), clock });
+    const { source, server } = await openTestSource({ respond: firstly(down(503, '99999')), clock });
     expect(await failureOf(source.list(request, never))).toMatchObject({
       code: 'THROTTLED',
       recovery: 'throttle',
@@ -139,7 +123,7 @@ describe('Retry-After of a service that is down', () => {
   });
 
   it('does not keep a walk that always gets it from being set aside', async () => {
-    const { source, server } = await start({ respond: () => down(503, '5') });
+    const { source, server } = await openTestSource({ respond: () => down(503, '5') });
     expect(await failureOf(source.list(request, never))).toMatchObject({
       code: 'UPSTREAM',
       recovery: 'retry',
@@ -149,7 +133,7 @@ describe('Retry-After of a service that is down', () => {
 
   it('is kept before a smaller page is asked for', async () => {
     const clock = instantClock();
-    const { source, server } = await start({ respond: firstly(down(504, '9')), clock });
+    const { source, server } = await openTestSource({ respond: firstly(down(504, '9')), clock });
     const startedAt = clock.now();
     const paged = { ...request, params: { list_id: 'l', count: 10 } };
     expect(await failureOf(source.list(paged, never))).toMatchObject({ recovery: 'smaller-page' });
@@ -162,7 +146,7 @@ describe('Retry-After of a service that is down', () => {
     const clock = instantClock();
     const startedAt = clock.now();
     let connectorRequests = 0;
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       clock,
       respondToken: (index) => (index === 0 ? down(503, '7') : null),
       respondGet: () => (connectorRequests++ === 0 ? down(502, '11') : null),
@@ -176,21 +160,21 @@ describe('Retry-After of a service that is down', () => {
 describe('the budget', () => {
   it('spaces calls by the rate', async () => {
     const clock = instantClock();
-    const { source, server } = await start({ clock, requestsPerSecond: 4 });
+    const { source, server } = await openTestSource({ clock, requestsPerSecond: 4 });
     const startedAt = clock.now();
     await Promise.all(Array.from({ length: 9 }, () => source.list(request, never)));
     expect(server.calls).toHaveLength(9);
     expect(clock.now() - startedAt).toBe(2_000);
   });
 
-  it('never has more calls on their way than its concurrency', async () => {
+  it('never has more calls in flight than its concurrency', async () => {
     let running = 0;
     let most = 0;
     let release = (): void => undefined;
     const gate = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       concurrency: 3,
       respond: () => async (exchange) => {
         running += 1;
@@ -218,7 +202,7 @@ describe('the budget', () => {
         return systemClock.sleep(3_600_000, signal);
       },
     };
-    const { source } = await start({ respond: () => apiError(503, 'down'), clock });
+    const { source } = await openTestSource({ respond: () => apiError(503, 'down'), clock });
     await expect(source.list(request, controller.signal)).rejects.toBe(reason);
   });
 
@@ -232,12 +216,12 @@ describe('the budget', () => {
         return systemClock.sleep(3_600_000, signal);
       },
     };
-    const { source } = await start({ respond: () => throttled({ seconds: 20 }), clock });
+    const { source } = await openTestSource({ respond: () => throttled({ seconds: 20 }), clock });
     await expect(source.list(request, controller.signal)).rejects.toBe(reason);
   });
 
   it('stops retrying when the call as a whole has taken too long', async () => {
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       respond: () => throttled({ seconds: 20 }),
       limits: { maxCallMs: 50_000 },
     });

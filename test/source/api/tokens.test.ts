@@ -1,26 +1,10 @@
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, held, html, json, success } from '../../support/hostile/replies.ts';
 import { instantClock } from '../../support/instant-clock.ts';
-import {
-  failureOf,
-  never,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
+import { failureOf, never, openTestSource, type TestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
 const request = { entity: entityName('members'), params: {}, isRoot: false };
 const twenty = (source: TestSource['source']) =>
   Array.from({ length: 20 }, () => source.list(request, never));
@@ -31,7 +15,7 @@ describe('the application token', () => {
     const slow = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const { source, server } = await start({
+    const { source, server } = await openTestSource({
       respondToken: () => held(slow, json(200, { access_token: 'slow-token', expires_in: 900 })),
       respond: () => success([]),
     });
@@ -43,7 +27,7 @@ describe('the application token', () => {
   });
 
   it('serves many calls', async () => {
-    const { source, server } = await start({});
+    const { source, server } = await openTestSource({});
     await Promise.all(twenty(source));
     await Promise.all(twenty(source));
     expect(server.tokensIssued()).toBe(1);
@@ -52,7 +36,7 @@ describe('the application token', () => {
 
   it('is renewed 60 s before it ends', async () => {
     const clock = instantClock();
-    const { source, server } = await start({ clock, tokenLifetime: 900 });
+    const { source, server } = await openTestSource({ clock, tokenLifetime: 900 });
     await source.list(request, never);
     clock.advance(839_000);
     await source.list(request, never);
@@ -63,13 +47,13 @@ describe('the application token', () => {
   });
 
   it('is used even when it lives shorter than the margin', async () => {
-    const { source, server } = await start({ tokenLifetime: 30 });
+    const { source, server } = await openTestSource({ tokenLifetime: 30 });
     await Promise.all(twenty(source));
     expect(server.tokensIssued()).toBe(1);
   });
 
   it('is renewed once for all callers when it expires under them', async () => {
-    const { source, server } = await start({});
+    const { source, server } = await openTestSource({});
     await source.list(request, never);
     server.expireTokens();
     const pages = await Promise.all(twenty(source));
@@ -82,7 +66,7 @@ describe('the application token', () => {
   });
 
   it('ends in AUTH_FAILED when every token is refused, after one renewal for all', async () => {
-    const { source, server } = await start({});
+    const { source, server } = await openTestSource({});
     await source.list(request, never);
     server.refuseAllTokens();
     const errors = await Promise.all(twenty(source).map((call) => failureOf(call)));
@@ -92,7 +76,7 @@ describe('the application token', () => {
   });
 
   it('is not asked for again and again by later calls once it was refused for good', async () => {
-    const { source, server } = await start({});
+    const { source, server } = await openTestSource({});
     server.refuseAllTokens();
     for (let call = 0; call < 5; call += 1) await failureOf(source.list(request, never));
     expect(server.tokensIssued()).toBe(2);
@@ -106,20 +90,20 @@ describe('the application token', () => {
     ['403 in HTML', html(403), 'AUTH_FAILED', 3],
     ['404', json(404, { detail: 'Not Found' }), 'CONFIG_INVALID', 1],
   ])('stops everything when its endpoint answers %s', async (_title, reply, code, requests) => {
-    const { source, server } = await start({ respondToken: () => reply });
+    const { source, server } = await openTestSource({ respondToken: () => reply });
     expect(await failureOf(source.list(request, never))).toMatchObject({ code, recovery: 'stop' });
     expect(server.requests).toHaveLength(requests);
   });
 
   it('is retried on its own, not once more by each caller', async () => {
-    const { source, server } = await start({ respondToken: () => apiError(503, 'down') });
+    const { source, server } = await openTestSource({ respondToken: () => apiError(503, 'down') });
     const errors = await Promise.all(twenty(source).map((call) => failureOf(call)));
     for (const error of errors) expect(error).toMatchObject({ code: 'UPSTREAM', recovery: 'retry' });
     expect(server.requests).toHaveLength(6);
   });
 
-  it('is got after a failure that passes', async () => {
-    const { source } = await start({
+  it('is fetched after a temporary failure', async () => {
+    const { source } = await openTestSource({
       respondToken: (index) => (index < 2 ? apiError(500, 'oops') : null),
     });
     expect((await source.list(request, never)).fetched).toBe(0);
@@ -131,7 +115,10 @@ describe('the application token', () => {
     ['nothing in it', { access_token: '', expires_in: 900 }],
     ['another name', { token: 'abc' }],
   ])('is refused when it has %s', async (_title, body) => {
-    const { source, server } = await start({ respondToken: () => json(200, body), limits: { retries: 1 } });
+    const { source, server } = await openTestSource({
+      respondToken: () => json(200, body),
+      limits: { retries: 1 },
+    });
     expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'BODY_INVALID' });
     expect(server.calls).toHaveLength(0);
   });
@@ -141,7 +128,7 @@ describe('the application token', () => {
     const slow = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const { source } = await start({
+    const { source } = await openTestSource({
       respondToken: (index) => (index === 0 ? held(slow, apiError(500, 'oops')) : null),
     });
     const controller = new AbortController();

@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { ErrorCode, Recovery } from '../../../src/core/errors.ts';
 import {
   closeBeforeHeaders,
@@ -19,26 +19,8 @@ import {
 } from '../../support/hostile/broken-replies.ts';
 import type { Reply } from '../../support/hostile/exchange.ts';
 import { apiError, gzipBomb, success, text } from '../../support/hostile/replies.ts';
-import {
-  failureOf,
-  never,
-  openTestClient,
-  openTestSource,
-  type TestSource,
-  type TestSourceOptions,
-} from '../open-test-source.ts';
-import { entityName } from '../test-definition.ts';
-
-let open: TestSource | null = null;
-afterEach(async () => {
-  await open?.[Symbol.asyncDispose]();
-  open = null;
-});
-
-const start = async (options: TestSourceOptions): Promise<TestSource> => {
-  open = await openTestSource(options);
-  return open;
-};
+import { failureOf, never, openTestClient, openTestSource } from '../../support/source/open-test-source.ts';
+import { entityName } from '../../support/source/test-definition.ts';
 
 const request = { entity: entityName('members'), params: { count: 10 }, isRoot: false };
 const smallLimits = {
@@ -68,7 +50,7 @@ describe('a broken answer', () => {
     ['headers over the limit', hugeHeaders(6_000), 'BODY_TOO_LARGE', 'smaller-page', 1],
   ])('%s: typed, bounded, and the next call works', async (_title, reply, code, recovery, requests) => {
     let isBroken = true;
-    const { server, source } = await start({
+    const { server, source } = await openTestSource({
       respond: () => (isBroken ? reply : success([{ id: 'a' }])),
       limits: smallLimits,
     });
@@ -82,14 +64,14 @@ describe('a broken answer', () => {
     ['headersTimeoutMs', stallBeforeHeaders],
     ['bodyTimeoutMs', stallInBody],
   ])('trips %s on its own', async (limit, reply) => {
-    const { source } = await start({ respond: () => reply, limits: { [limit]: 100, retries: 0 } });
+    const { source } = await openTestSource({ respond: () => reply, limits: { [limit]: 100, retries: 0 } });
     const error = await failureOf(source.list(request, never));
     expect(error).toMatchObject({ code: 'TIMEOUT', recovery: 'retry' });
     expect(error.context['cause']).toMatch(/^UND_ERR_(HEADERS|BODY)_TIMEOUT$/);
   });
 
   it('that fails is read only as far as its message can be', async () => {
-    const { source } = await start({
+    const { source } = await openTestSource({
       respond: () => stallAfter(404, 100_000),
       limits: { attemptTimeoutMs: 1_000, retries: 0 },
     });
@@ -98,7 +80,7 @@ describe('a broken answer', () => {
 
   it('is survived when the next attempt is whole', async () => {
     const faults = [resetBeforeHeaders, cutByLength, stallInBody];
-    const { source, events } = await start({
+    const { source, events } = await openTestSource({
       respond: ({ index }) => faults[index] ?? success([{ id: 'a' }]),
       limits: { ...smallLimits, retries: 5 },
     });
@@ -110,7 +92,7 @@ describe('a broken answer', () => {
   });
 
   it('leaves no connection taken: after many failures a good call has one', async () => {
-    const { server, source } = await start({
+    const { server, source } = await openTestSource({
       respond: ({ index }) => (index < 15 ? apiError(500, 'x'.repeat(200_000)) : success([{ id: 'a' }])),
       limits: { retries: 0 },
     });
@@ -137,7 +119,7 @@ describe('a service that cannot be reached', () => {
   });
 
   it('stops when TLS does not come about', async () => {
-    const { server } = await start({});
+    const { server } = await openTestSource({});
     await using client = openTestClient(server.baseUrl.replace('http:', 'https:'));
     expect(await failureOf(client.definitions(null, never))).toMatchObject({
       code: 'NETWORK',
@@ -146,7 +128,7 @@ describe('a service that cannot be reached', () => {
   });
 
   it('says so when the client is closed under a call', async () => {
-    const { source, client, server } = await start({ respond: () => stallBeforeHeaders });
+    const { source, client, server } = await openTestSource({ respond: () => stallBeforeHeaders });
     const call = failureOf(source.list(request, never));
     await server.arrived(1);
     await client[Symbol.asyncDispose]();

@@ -222,7 +222,7 @@ export class History {
         for (const { entity, rows } of batch) sums.set(entity, (sums.get(entity) ?? 0) + rows);
         return batch.length === 0;
       });
-      return [...sums].filter(([, rows]) => rows > 0).toSorted();
+      return Object.fromEntries([...sums].filter(([, rows]) => rows > 0));
     });
     await this.#sides.same(
       'ended below',

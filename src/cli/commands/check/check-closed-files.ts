@@ -8,7 +8,7 @@ import {
   type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
-import { accessSink } from '../../../sinks/registry.ts';
+import { openClosedFiles } from '../../../app/check-sink.ts';
 import { openCheckProgress, failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes } from '../../output/exit-codes.ts';
@@ -23,7 +23,7 @@ export async function checkClosedFiles(
   sink: SinkSettings,
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
-  await using closed = await accessSink(sink).openClosedFiles();
+  await using closed = await openClosedFiles(sink);
   if (closed === null) {
     return isDeep ? [skipped(`files of ${sink.name}`, 'this sink closes none, so there are no hashes')] : [];
   }

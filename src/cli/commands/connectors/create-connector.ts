@@ -1,5 +1,4 @@
 import { resolve } from 'node:path';
-import { openApp } from '../../../app/open-app.ts';
 import type { ConnectorId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { LocalSettings } from '../../../settings/settings.ts';
@@ -8,8 +7,8 @@ import { printable } from '../../../telemetry/printable.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { loadConfig } from '../../load-config.ts';
-import { tellWaits } from '../../output/tell-waits.ts';
-import { definitionNamed } from './definition-id.ts';
+import { openPatientApp } from '../../output/tell-waits.ts';
+import { suggestName } from '../../../definitions/suggest-name.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import { Secret } from '../../../core/secret.ts';
 import { credentialProblems, shapeText } from '../../../definitions/credential-problems.ts';
@@ -37,11 +36,7 @@ export async function runCreate(context: CommandContext, flags: CreateFlags): Pr
   const named = definitionNamed(settings, flags.definition);
   const known = named.kind === 'known' ? named.definition : null;
   const credentials = await readCredentials(context, flags.credentialsFile ?? null, known);
-  await using app = await openApp({
-    settings,
-    clock: tellWaits(context),
-    command: 'connector-sync connectors create',
-  });
+  await using app = await openPatientApp(context, settings, 'connectors create');
   const administration = openAdministration(app.client, settings.api.baseUrl);
   // Of a type that only the service knows, it says at least whether there is one.
   if (known === null) await administration.definition(named.id, signal);
@@ -145,4 +140,24 @@ function parse(text: string, from: string): JsonObject {
 function textsIn(value: JsonValue): readonly string[] {
   if (typeof value === 'string') return [value];
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : [];
+}
+
+/** What `--definition` names: one of ours, or the id of a type that only the service knows. */
+type NamedDefinition =
+  | { readonly kind: 'known'; readonly id: string; readonly definition: Definition }
+  | { readonly kind: 'foreign'; readonly id: string };
+
+const uuid = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** By name or by id. Throws USAGE, naming what there is, for what is neither. */
+export function definitionNamed({ definitions }: LocalSettings, text: string): NamedDefinition {
+  const known = [...definitions.values()];
+  const found = known.find(({ name, id }) => name === text || id.toLowerCase() === text.toLowerCase());
+  if (found !== undefined) return { kind: 'known', id: found.id, definition: found };
+  if (uuid.test(text)) return { kind: 'foreign', id: text.toLowerCase() };
+  const names = known.map(({ name }) => name);
+  const suggestion = suggestName(text, names);
+  throw usage(
+    `--definition: expected ${names.join(', ')} or the id of another connector type, got "${text}"${suggestion}`,
+  );
 }

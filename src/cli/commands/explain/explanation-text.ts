@@ -5,7 +5,7 @@ import type { MissingRow, PartitionHistory, RunSummary } from '../../../sinks/le
 import { printable } from '../../../telemetry/printable.ts';
 import { counted } from '../../../telemetry/progress-text.ts';
 import { jsonText } from '../../output/json-text.ts';
-import type { Explanation } from './explain-row.ts';
+import type { Explanation } from '../../../app/explain-row.ts';
 
 /** The explanation for a person, a fact per line. */
 export function explanationText(

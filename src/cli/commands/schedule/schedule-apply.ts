@@ -1,13 +1,13 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { Queues } from '../../../jobs/open-queues.ts';
-import type { ServedSink } from '../../../jobs/served-sink.ts';
+import type { ServedSink } from '../../../jobs/worker-context.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings } from '../../../settings/settings.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { loadConfig } from '../../load-config.ts';
 import { locateSink, servedSink } from '../../../app/locate-sink.ts';
-import { openQueuesOf } from '../../reach-queues.ts';
+import { openQueuesOf } from '../../../app/reach-queues.ts';
 import { overviewOf, readOverviews } from '../../../app/connector-states.ts';
 
 /** Writes the schedules of every sink whose files are here; those of a sink elsewhere are its own machine's. */

@@ -1,7 +1,6 @@
 import { hasCode } from '../../../core/errors.ts';
-import type { Backlog } from '../../../jobs/backlog.ts';
-import type { FailedJob } from '../../../jobs/newest-failures.ts';
-import type { Queues } from '../../../jobs/open-queues.ts';
+import type { Backlog } from '../../../jobs/worker-state.ts';
+import type { FailedJob, Queues } from '../../../jobs/open-queues.ts';
 import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings } from '../../../settings/settings.ts';
 import { toTheSecond } from '../../output/about-time.ts';
@@ -9,7 +8,7 @@ import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { pageOf, pageRemarks, type ListFlags } from '../../list-page.ts';
 import { loadConfig } from '../../load-config.ts';
-import { reachQueues } from '../../reach-queues.ts';
+import { reachQueues } from '../../../app/reach-queues.ts';
 import { overviewOf, readOverviews, type SinkOverview } from '../../../app/connector-states.ts';
 import {
   backlogLines,

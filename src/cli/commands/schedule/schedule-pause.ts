@@ -1,15 +1,13 @@
-import { instant, type Instant } from '../../../core/clock.ts';
-import type { RunId } from '../../../core/names.ts';
+import { checkHere, pauseConnector, resumeConnector } from '../../../app/pause-connector.ts';
+import { instant } from '../../../core/clock.ts';
 import { usage } from '../../../core/usage-error.ts';
-import type { Queues } from '../../../jobs/open-queues.ts';
 import { chosenConnectors, sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
-import { openSink } from '../../../sinks/registry.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
 import { loadConfig } from '../../load-config.ts';
-import { locateSink, servedSink, sinkId, sinkIsElsewhere } from '../../../app/locate-sink.ts';
-import { reachQueues } from '../../reach-queues.ts';
+import { servedSink } from '../../../app/locate-sink.ts';
+import { reachQueues } from '../../../app/reach-queues.ts';
 import { applySchedules } from './schedule-apply.ts';
 
 /** Into the ledger first: what counts is there, and a worker asks it before every run. Redis then forgets the schedule. */
@@ -27,8 +25,8 @@ export async function runPause(
   const since = instant(clock.now());
   for (const connector of connectors) await checkHere(connector, queues);
   for (const connector of connectors) {
-    const running = await pause(connector, { since, reason: why }, context);
-    await queues?.removeSchedule(await sinkId(connector.sink, clock), connector.name);
+    const { sinkId, running } = await pauseConnector(connector, { since, reason: why }, context);
+    await queues?.removeSchedule(sinkId, connector.name);
     terminal.printJson({ connector: connector.name, paused: { since, reason: why }, running });
     terminal.print(`${connector.name}: paused, no more scheduled runs start`);
     if (running !== null) {
@@ -49,8 +47,7 @@ export async function runResume(context: CommandContext, names: readonly string[
   const { queues, problem } = reached;
   for (const connector of connectors) await checkHere(connector, queues);
   for (const connector of connectors) {
-    await using sink = await openSink(connector.sink, context);
-    const wasPaused = await sink.resume(connector.name);
+    const wasPaused = await resumeConnector(connector, context);
     terminal.printJson({ connector: connector.name, wasPaused });
     terminal.print(`${connector.name}: ${resumedText(connector, wasPaused)}`);
   }
@@ -61,28 +58,6 @@ export async function runResume(context: CommandContext, names: readonly string[
   }
   if (problem !== null) terminal.note(unreached(problem));
   return exitCodes.ok;
-}
-
-/** Returns the run that goes on meanwhile, as the ledger has it. */
-async function pause(
-  { name, sink: settings }: ConnectorSettings,
-  why: { readonly since: Instant; readonly reason: string },
-  context: CommandContext,
-): Promise<RunId | null> {
-  await using sink = await openSink(settings, context);
-  await sink.pause(name, why);
-  const [last] = await sink.history.runs({ connector: name, limit: 1 });
-  return last?.state === 'running' ? last.run : null;
-}
-
-/** A pause written beside a sink that is somewhere else would pause nothing. */
-async function checkHere({ sink }: ConnectorSettings, queues: Queues | null): Promise<void> {
-  const located = await locateSink(sink, queues);
-  if (located.kind === 'elsewhere') throw sinkIsElsewhere(sink, located);
-  if (located.kind === 'here' || queues !== null) return;
-  throw usage(
-    `Sink ${sink.name} is not on this machine, and Redis, which knows where it is, does not answer. Run the command on the sink's machine.`,
-  );
 }
 
 function checkReason(text: string): string {

@@ -1,4 +1,3 @@
-import { openApp } from '../../../app/open-app.ts';
 import { SyncError } from '../../../core/errors.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { EntityTarget } from '../../../settings/entity-target.ts';
@@ -6,7 +5,7 @@ import type { SettingsWith } from '../../../settings/settings.ts';
 import { resolveConnector } from '../../../source/api/resolve-connector.ts';
 import { searchCall } from '../../../source/api/search-call.ts';
 import type { CommandContext } from '../../command-context.ts';
-import { tellWaits } from '../../output/tell-waits.ts';
+import { openPatientApp } from '../../output/tell-waits.ts';
 import type { Searcher } from './searcher.ts';
 
 /** Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws. */
@@ -26,7 +25,7 @@ export async function openRemoteSearcher(
     );
   }
   const { signal } = context;
-  const app = await openApp({ settings, clock: tellWaits(context), command: 'connector-sync search' });
+  const app = await openPatientApp(context, settings, 'search');
   try {
     const id = await resolveConnector(app.client, definition, address, signal);
     const budget = app.client.openBudget(1, connector.requestsPerSecond);

@@ -6,6 +6,7 @@ import type { Entity } from '../../../definitions/definition.ts';
 import { parseJsonText } from '../../../source/api/read-body.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { readInput } from '../../read-input.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 export interface QueryFlags {
   readonly filter?: string;
@@ -35,7 +36,7 @@ export async function readQuery(
       ...(sort === undefined ? {} : { sort: readSort(sort) }),
     },
     // Always sent: services disagree about what it is when it is left out.
-    limit: limit === undefined ? defaultLimit : readLimit(limit),
+    limit: limit === undefined ? defaultLimit : wholeNumber('--limit', limit, mostRecords, 1),
     ...(cursor === undefined ? {} : { cursor }),
     ...(fields === undefined
       ? {}
@@ -83,12 +84,6 @@ function readSort(text: string): JsonValue {
     key[name] = direction;
     return key;
   });
-}
-
-function readLimit(text: string): number {
-  const limit = Number(text);
-  if (/^\d+$/.test(text) && limit >= 1 && limit <= mostRecords) return limit;
-  throw usage(`--limit: expected a whole number from 1 to ${mostRecords}, got "${text}".`);
 }
 
 /** As an array of names, in which a dot is no separator any more. */

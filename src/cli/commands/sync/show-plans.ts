@@ -5,7 +5,7 @@ import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
-import { textTable } from '../../output/text-table.ts';
+import { textTable, leftColumns, rightColumns } from '../../output/text-table.ts';
 
 /** A connector, and which of its entities a person named. */
 export interface ChosenConnector {
@@ -54,8 +54,4 @@ function callsText(estimates: readonly CallEstimate[]): string {
   return `about ${counted(sum, 'call')}${known.length < estimates.length ? ', plus an unknown number' : ''}`;
 }
 
-const planColumns = [
-  { title: 'entity', align: 'left' },
-  { title: 'calls', align: 'right' },
-  { title: 'basis', align: 'left' },
-] as const;
+const planColumns = [...leftColumns('entity'), ...rightColumns('calls'), ...leftColumns('basis')];

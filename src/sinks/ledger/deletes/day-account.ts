@@ -1,20 +1,14 @@
 import type Database from 'better-sqlite3';
-import { instant, type Instant } from '../../../core/clock.ts';
+import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { firstHourOfDay, hourOf } from '../../decisions/last-day.ts';
 
 export interface DayChanges {
   readonly added: number;
   readonly deleted: number;
 }
 
-const dayMs = 24 * 60 * 60 * 1_000;
-/** `2026-03-01T10` */
-const hourLength = 13;
-
-/**
- * `_sync_hours`: what came and went of an entity's rows in the last 24 hours, to the hour, so that its rows of 24 hours ago can be told from
- * those of now without looking at them. The window begins with a whole hour and is up to 25 hours long: a limit for it holds for every 24 hours.
- */
+/** `_sync_hours`: rows that came and went in the last 24 hours, to the hour (up to 25 of them: a limit holds for every 24), so that the rows of a day ago need no look at them. */
 export function prepareDayAccount(db: Database.Database) {
   const begin = db.prepare<[number, string, string]>(
     'UPDATE _sync_tables SET first_origin = ? WHERE connector = ? AND entity = ? AND first_origin IS NULL',
@@ -34,10 +28,7 @@ export function prepareDayAccount(db: Database.Database) {
   );
   const prune = db.prepare<[string, string]>('DELETE FROM _sync_hours WHERE connector = ? AND hour < ?');
   return {
-    /**
-     * Rows that were inserted or revived by the chain `origin`. Those of the chain that stores the entity's first rows are left out:
-     * the entity began with them, and on its first day they stand for its rows of 24 hours ago.
-     */
+    /** Rows inserted or revived by the chain `origin`, save that of the entity's first rows: on its first day they stand for its rows of a day ago. */
     add: (
       connector: ConnectorName,
       entity: EntityName,
@@ -53,16 +44,8 @@ export function prepareDayAccount(db: Database.Database) {
       if (rows > 0) remove.run(connector, entity, hourOf(now), rows);
     },
     within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
-      within.get(connector, entity, windowStart(now)) ?? { added: 0, deleted: 0 },
+      within.get(connector, entity, firstHourOfDay(now)) ?? { added: 0, deleted: 0 },
     /** Drops what is older than the window. */
-    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, windowStart(now)),
+    prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, firstHourOfDay(now)),
   };
-}
-
-function hourOf(at: Instant): string {
-  return at.slice(0, hourLength);
-}
-
-function windowStart(now: Instant): string {
-  return hourOf(instant(Date.parse(now) - dayMs));
 }

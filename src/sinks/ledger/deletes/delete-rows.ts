@@ -5,10 +5,7 @@ import { openRows } from '../open-rows.ts';
 import type { EndedPartitionRow } from '../partitions/read-for-deletes.ts';
 import type { KeyedRow, RecordTable } from '../record-store.ts';
 
-/**
- * On whose word a row is deleted. `judged`: the guards were asked about it together with what goes along. `allowed`: a person was.
- * `along`: it lies below a record that has passed, and was judged or allowed with it.
- */
+/** On whose word a row is deleted: the guards' (`judged`), a person's (`allowed`), or that for the record above (`along`). */
 export type Permission = 'judged' | 'allowed' | 'along';
 
 /**
@@ -74,10 +71,7 @@ export function deleteMissing(
   }
 }
 
-/**
- * Up to `limit` steps (a row or a partition each) of deleting what lies below deleted records, at any depth, which was judged with them. A batch
- * that only found new homes, or rows to ask for, says so with 0 rows: empty means that none is left.
- */
+/** Up to `limit` steps (rows, partitions) of deleting what lies below deleted records. Empty: none is left; 0 rows: only new homes, or rows to ask for. */
 export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRows[] {
   const { ledger, held, current } = commit;
   const { connector } = held;
@@ -151,10 +145,7 @@ function endRow(commit: Commit, { entity, table, row, partition }: OrphanedRow):
   return stored !== undefined;
 }
 
-/**
- * Rows that go when this record does, by entity, at any depth: what is at home in the partitions that it led to. Without those that this
- * chain has met elsewhere, and without entities that keep their rows. Also of entities that the run does not read.
- */
+/** Rows that go with this record, by entity, at any depth. Not those that the chain has met elsewhere, nor of entities that keep their rows. */
 export function rowsBelow(
   commit: Commit,
   entity: EntityName,

@@ -1,16 +1,17 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../core/records.ts';
-import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
+import { weighRows } from '../../decisions/last-day.ts';
+import { countMissing } from '../../decisions/missing-rows.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
-import { parseParams } from '../ledger-json.ts';
+import { parseParams } from '../../stored-json.ts';
 import type { Commit, Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
-import { storeRecords } from '../store-rows.ts';
+import { storeRows } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
 import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-statements.ts';
-import { sweepRows } from './sweep-rows.ts';
+import { suspectParents, sweepRows } from './sweep-rows.ts';
 
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */
 export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
@@ -35,26 +36,9 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
   };
 }
 
-function suspectParents(
-  { ledger, held: { connector }, current, stamp }: Commit,
-  confirmable: readonly EntityName[],
-): void {
-  const { origin, run, tables, seen } = current;
-  for (const { parentEntity: entity, parentKey } of ledger.partitions.notFoundBelow.all(connector, run)) {
-    const parent = tables.get(entity)?.table.rowOf(parentKey);
-    if (parent === undefined || parent.deletedAt !== null || parent.home === null) continue;
-    if (!confirmable.includes(entity) || seen.has(entity, parent.row)) continue;
-    const { row, home: partition } = parent;
-    ledger.missing.suspect.run({ connector, entity, row, partition, origin, since: stamp.now });
-  }
-}
-
 const rowsAtOnce = 1_000;
 
-/**
- * What the deletes of the missing rows would come to, for every entity of the plan that has some and for every entity of which rows would
- * go along. What lies below records that are already deleted is neither missing nor live: it has been judged.
- */
+/** What the deletes of missing rows would come to, of each entity with some or with rows that would go along. What is below deleted records was judged before. */
 function weighMissing(commit: Commit): readonly EntityMissing[] {
   const { ledger, held, current } = commit;
   const alike = ledger.missing.alike(held.connector).filter(({ entity }) => current.entities.has(entity));
@@ -145,10 +129,7 @@ function candidates(
   });
 }
 
-/**
- * Stores what `get` said of missing rows; counts of the records that were stored. What it did not find is noted, for the guards to
- * judge. A row that is not missing (any more) is passed over, so that judgements may be repeated.
- */
+/** Stores what `get` said of missing rows; counts of stored records. Rows that are not missing (any more) are passed over: judgements may repeat. */
 function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judgement[]): PageCounts {
   const { ledger, held, current } = commit;
   let counts = noCounts;
@@ -166,10 +147,7 @@ function judgeRows(commit: Commit, entity: EntityName, judgements: readonly Judg
   return counts;
 }
 
-/**
- * The row stays noted, as vouched for: the next full walk that misses it asks again and is not withdrawn. A walk that missed a record which
- * is there, and which listings are not known to leave out, has proved nothing.
- */
+/** Stays noted, as vouched for: the next miss asks again. A walk that missed a record which is there, and which listings should show, proved nothing. */
 function keepRow(
   commit: Commit,
   entity: EntityName,
@@ -191,6 +169,6 @@ function keepRow(
   // A record of another key would land in another row than the one that was asked for.
   if (record === null || record.keyText !== keyText) return noCounts;
   // Leaves the seen rows alone: no walk has met the record.
-  const showing = { isInsertOnly: false, home: null, markSeen: () => false };
-  return { ...noCounts, fetched: 1, ...storeRecords(commit, { entity, records: [record] }, showing) };
+  const showing = { isInsertOnly: false, home: null, countsAsSeen: false };
+  return { ...noCounts, fetched: 1, ...storeRows(commit, { entity, records: [record] }, showing) };
 }

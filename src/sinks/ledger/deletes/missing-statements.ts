@@ -1,8 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import type { Needs } from '../../decisions/look-for-row.ts';
-import type { AlikeRows } from '../../decisions/missing-rows.ts';
+import type { Needs, AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { standing } from '../partitions/states.ts';
 

@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Instant } from '../../../core/clock.ts';
-import type { OtherPlace } from '../../decisions/look-for-row.ts';
+import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import type { Absence } from '../../partition.ts';
 import { standing } from '../partitions/states.ts';
 

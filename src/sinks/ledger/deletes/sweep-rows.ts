@@ -1,13 +1,11 @@
+import type { EntityName } from '../../../core/names.ts';
 import { believedUntil } from '../../decisions/becoming-due.ts';
-import { isLedTo, lookForRow } from '../../decisions/look-for-row.ts';
+import { isLedTo, lookForRow } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { UnsweptPartition } from '../partitions/read-for-deletes.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
 
-/**
- * Looks for the rows that this chain's full walks did not meet, up to `limit` steps (a row or a partition each); true when every partition of
- * the chain is through.
- */
+/** Looks for rows that this chain's full walks did not meet, up to `limit` steps (rows, partitions); true when every partition is through. */
 export function sweepRows(commit: Commit, limit: number): boolean {
   const { ledger, held, current } = commit;
   const { connector } = held;
@@ -92,4 +90,19 @@ function sweepGuests(
     transitions.sweepTo.run({ id, sweptTo: -1 - last.row });
   }
   return rows.length;
+}
+
+/** Records whose children this run was told not to exist: listings that show only what changed would not tell for days that they are gone. */
+export function suspectParents(
+  { ledger, held: { connector }, current, stamp }: Commit,
+  confirmable: readonly EntityName[],
+): void {
+  const { origin, run, tables, seen } = current;
+  for (const { parentEntity: entity, parentKey } of ledger.partitions.notFoundBelow.all(connector, run)) {
+    const parent = tables.get(entity)?.table.rowOf(parentKey);
+    if (parent === undefined || parent.deletedAt !== null || parent.home === null) continue;
+    if (!confirmable.includes(entity) || seen.has(entity, parent.row)) continue;
+    const { row, home: partition } = parent;
+    ledger.missing.suspect.run({ connector, entity, row, partition, origin, since: stamp.now });
+  }
 }

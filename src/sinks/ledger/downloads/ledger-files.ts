@@ -1,8 +1,8 @@
 import type Database from 'better-sqlite3';
 import type { EntityName, RunId } from '../../../core/names.ts';
 import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
-import { writeJson } from '../json-text.ts';
-import { parseParams } from '../ledger-json.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import { parseParams } from '../../stored-json.ts';
 import type { Ledger } from '../ledger.ts';
 import type { InLease } from '../transact.ts';
 

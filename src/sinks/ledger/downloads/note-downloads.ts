@@ -1,7 +1,10 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
-import { writeJson } from '../json-text.ts';
+import type { FailedFile, FileStatus } from '../../ledger-reader.ts';
+import { parseFileFailure, parseParams } from '../../stored-json.ts';
+import { has } from '../read-operations.ts';
+import { writeJson } from '../../../core/json-text.ts';
 
 interface Noted {
   readonly params: string;
@@ -73,4 +76,49 @@ export function prepareDownloadNotes(db: Database.Database) {
 function isSame(before: Noted, told: Omit<Noted, 'gone'>): boolean {
   const names = ['version', 'params', 'name', 'contentType', 'size'] as const;
   return names.every((name) => before[name] === told[name]);
+}
+
+export interface EntityFiles extends FileStatus {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+}
+
+/** Of all connectors, or of one. */
+export function readFileStatus(
+  db: Database.Database,
+  connector: ConnectorName | null,
+): readonly EntityFiles[] {
+  if (!has(db, 'files')) return [];
+  return db
+    .prepare<Readonly<Record<'connector', ConnectorName | null>>, EntityFiles>(
+      `SELECT connector, entity, count(file) AS stored, coalesce(sum(bytes), 0) AS bytes,
+         sum(is_wanted) AS wanted, sum(is_wanted = 1 AND failure IS NOT NULL) AS failed
+       FROM _sync_downloads ${connector === null ? 'WHERE :connector IS NULL' : 'WHERE connector = :connector'} GROUP BY connector, entity`,
+    )
+    .all({ connector });
+}
+
+export function readFileFailures(
+  db: Database.Database,
+  connector: ConnectorName,
+  limit: number,
+): readonly FailedFile[] {
+  if (!has(db, 'files')) return [];
+  return db
+    .prepare<[ConnectorName, number], FailedRow>(
+      `SELECT entity, params, failure FROM _sync_downloads
+       WHERE connector = ? AND is_wanted = 1 AND failure IS NOT NULL ORDER BY failed_at DESC, id LIMIT ?`,
+    )
+    .all(connector, limit)
+    .map(({ entity, params, failure }) => ({
+      entity,
+      params: parseParams(params),
+      failure: parseFileFailure(failure),
+    }));
+}
+
+interface FailedRow {
+  readonly entity: EntityName;
+  readonly params: string;
+  readonly failure: string;
 }

@@ -1,21 +1,20 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { chooseColumns, summarizeDrift } from '../../decisions/choose-columns.ts';
+import { chooseColumns, knownDrift, widerTable } from '../../decisions/drift-columns.ts';
+import { withAdded } from '../../decisions/stored-table.ts';
 import type { Drift, KnownDrift } from '../../drift.ts';
 import type { Ledger } from '../ledger.ts';
 import { toSinkError } from '../sink-error.ts';
-import { columnsMissingIn } from '../tables.ts';
 import type { InLease } from '../transact.ts';
 
 /** What a file sink knows of undeclared fields, and the columns that it gives them. */
 export function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
   return {
     known: async (connector, entities) => {
+      const read = ledger.db.transaction(
+        () => new Map(entities.map((entity) => [entity, knownOf(ledger, connector, entity)])),
+      );
       try {
-        return ledger.db
-          .transaction(
-            () => new Map(entities.map((entity) => [entity, knownDrift(ledger, connector, entity)])),
-          )
-          .deferred();
+        return read.deferred();
       } catch (error) {
         throw toSinkError(error, ledger.file);
       }
@@ -29,10 +28,9 @@ export function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
       return inLease(lease, run, ({ stamp }) => {
         const columns = ledger.store.fitting(connector, entity, wanted);
         if (columns.length === 0) return [];
-        ledger.tables.addEvolved(connector, entity, columns);
-        const { key, stored, declared, evolved } = table;
-        const before = columnsMissingIn(declared, evolved);
-        const wider = { entity, key, columns: [...before, ...evolved, ...columns] };
+        ledger.tables.save(connector, entity, withAdded(table, columns));
+        const wider = widerTable(entity, table, columns);
+        const { stored } = table;
         ledger.store.evolve({ connector, epoch, table: wider, stored, filled: columns, stamp });
         return columns;
       });
@@ -40,6 +38,7 @@ export function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
   };
 }
 
-function knownDrift(ledger: Ledger, connector: ConnectorName, entity: EntityName): KnownDrift {
-  return summarizeDrift(ledger.drift.of(connector, entity), ledger.tables.known(connector, entity));
+function knownOf({ tables, drift }: Ledger, connector: ConnectorName, entity: EntityName): KnownDrift {
+  const { evolved = [], asOf = null } = tables.known(connector, entity) ?? {};
+  return knownDrift(drift.of(connector, entity), evolved, asOf !== null);
 }

@@ -1,16 +1,13 @@
-import * as z from 'zod';
 import type { EntityName } from '../../../core/names.ts';
 import { concludeWalk, weakestAbsence } from '../../decisions/conclude-walk.ts';
-import { proofKinds, type PageLength, type Seal, type WalkFailure } from '../../partition.ts';
+import type { PageLength, Seal, WalkFailure } from '../../partition.ts';
 import type { UnsealedWalk } from '../../sink.ts';
-import { readJson, writeJson } from '../json-text.ts';
+import { parseProof } from '../../stored-json.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { Commit } from '../ledger.ts';
 import type { PartitionRow } from './read-partitions.ts';
 
-/**
- * Ends a walk. A listing with inner listings counts as sealed only when all of them are read too; they are ledger rows
- * until then, and go in the same transaction. A partition without inner listings is a tree of one.
- */
+/** A listing with inner listings is sealed only when all of them are read; they are ledger rows until then. Without any it is a tree of one. */
 export function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, seal: Seal): void {
   const { transitions, partitions } = ledger;
   const { run, chainStartedAt } = current;
@@ -40,10 +37,7 @@ export function setWalkAside({ ledger, held, current }: Commit, partition: numbe
   transitions.setAside.run({ id, run: current.run, failure: writeJson(why), at: why.at, ...drop });
 }
 
-/**
- * Walks that a short page ended, although more comes after pages of that length: makes those that this chain has sealed due again, as
- * if they had never been read: in full, and neither a watermark nor what they did not meet counts. Gives how many they are, and those of this run.
- */
+/** Walks of this chain that a short page ended, although more follows pages of that length, are due again in full. Gives how many, and those of this run. */
 export function unsealEarlyEnds(
   { ledger: { transitions, partitions }, held: { connector }, current, stamp: { now } }: Commit,
   entity: EntityName,
@@ -55,8 +49,6 @@ export function unsealEarlyEnds(
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return {
     due: early.length,
-    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: storedProof.parse(readJson(proof)) })),
+    ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })),
   };
 }
-
-const storedProof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });

@@ -9,7 +9,7 @@ import {
   type ParentStanding,
 } from '../../decisions/becoming-due.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
-import { writeJson } from '../json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { inRun } from '../transact.ts';
 import type { Leftover } from './read-partitions.ts';
@@ -97,10 +97,7 @@ function foundValues(
   };
 }
 
-/**
- * Makes ready what is due below parents that this chain did not have to read; gives how many. What lies below a parent that
- * seems to be gone waits, and what nothing leads to any more is due no longer.
- */
+/** Makes ready what is due below parents that did not have to be read; gives how many. Below a parent that seems deleted it waits; else it is dropped. */
 export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
   const { run } = held;
   if (run === null) return 0;

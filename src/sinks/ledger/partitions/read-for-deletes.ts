@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { EntityName } from '../../../core/names.ts';
-import type { Needs } from '../../decisions/look-for-row.ts';
+import type { Needs } from '../../decisions/missing-rows.ts';
 import { standing } from './states.ts';
 
 /** A partition whose full walk of this chain is to be swept. */

@@ -1,12 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
-import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import type { EndedWalk } from '../../decisions/conclude-walk.ts';
 import type { Absence, Partition, WalkMode } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
-import { parseDifferences, parseParams, parsePosition } from '../ledger-json.ts';
+import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import { prepareDeleteReads } from './read-for-deletes.ts';
 import { standing } from './states.ts';
 
@@ -31,7 +31,6 @@ export function boundScope({ connector, window, entities }: WorkScope): BoundSco
 export const inScope =
   'connector = :connector AND backfill = :window AND entity IN (SELECT value FROM json_each(:entities))';
 
-/** A partition as a commit needs it. */
 export interface PartitionRow {
   readonly id: number;
   readonly entity: EntityName;
@@ -55,7 +54,6 @@ export interface Leftover extends KnownWalks {
   readonly foundOrigin: number;
 }
 
-/** A walk that a short page ended. */
 export interface EarlyEnd {
   readonly id: number;
   readonly mode: WalkMode;
@@ -104,11 +102,8 @@ export function preparePartitionReads(db: Database.Database) {
     /** Throws `SyncError` FENCED when the connector has no such partition (any more). */
     get: (connector: ConnectorName, id: number): PartitionRow => {
       const row = get.get(id, connector);
-      if (row !== undefined) return row;
-      throw new SyncError(
-        `Partition ${id} of connector "${connector}" is not in the ledger (any more). End this run; a newer one goes on.`,
-        { code: 'FENCED', recovery: 'stop', context: { connector, partition: id } },
-      );
+      if (row === undefined) throw noPartitionError(connector, id);
+      return row;
     },
     /** What a chain still has to walk, deepest first, then in the order found; costs `limit` rows, however many are due. */
     deepest: (connector: ConnectorName, window: string, limit: number): readonly ReadyPartition[] =>
@@ -145,7 +140,6 @@ export function preparePartitionReads(db: Database.Database) {
        WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
        ORDER BY id LIMIT 1000`,
     ),
-    /** The chain that last walked a partition in full. */
     fullOrigin: db
       .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
       .pluck(),
@@ -154,7 +148,6 @@ export function preparePartitionReads(db: Database.Database) {
         `SELECT 1 FROM _sync_partitions WHERE tree = ? AND due_since >= '' LIMIT 1`,
       )
       .pluck(),
-    /** Of the listings inside a tree. */
     innerAbsences: db
       .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
       .pluck(),
@@ -180,7 +173,6 @@ export function preparePartitionReads(db: Database.Database) {
   };
 }
 
-/** As far as the ledger's own tables know it. */
 export type ReadyPartition = Omit<Partition, 'storedRows'>;
 
 interface ReadyRow extends Omit<

@@ -36,10 +36,7 @@ export function stateSql(row: string): string {
     WHEN ${row}.set_aside_run IS NOT NULL THEN 'set-aside' ELSE 'waiting' END`;
 }
 
-/**
- * One statement that writes `_sync_partitions`. `from`, `to`: states before and after; without `to` the state stays. `by`: the only
- * files that may run it, without their ending. All of them are printed in docs/partitions.md.
- */
+/** One statement that writes `_sync_partitions`, as printed in docs/partitions.md. `from`, `to`: states (no `to`: it stays). `by`: the only files that run it. */
 export interface Transition<Values extends object = object, Row = unknown> {
   readonly what: string;
   readonly from: readonly PartitionState[];

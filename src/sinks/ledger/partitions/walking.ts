@@ -5,7 +5,6 @@ import type { Absence, WalkMode } from '../../partition.ts';
 import type { BoundScope } from './read-partitions.ts';
 import { anyLive, standing, transition } from './states.ts';
 
-/** From being found to being read. */
 export const walking = {
   find: transition<FoundValues>({
     what: 'found for the first time; idle where only a backfill needs it as the home of its rows',

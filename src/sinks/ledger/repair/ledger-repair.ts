@@ -9,7 +9,6 @@ import type { InLease } from '../transact.ts';
 import { adopt } from '../acquire.ts';
 import { reset } from './reset.ts';
 
-/** `Repair` over the ledger. */
 export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
   return {
     reset: async (connector, what) => reset(ledger, connector, what),
@@ -55,7 +54,11 @@ function giveBackBelow({ ledger, held, current, stamp }: Commit, entity: EntityN
 function storeOne(commit: Commit, entity: EntityName, record: PreparedRecord): PageCounts {
   const { ledger, current } = commit;
   const before = current.tables.get(entity)?.table.find(record);
-  const stored = storeRows(commit, { entity, records: [record] }, false, null);
+  const stored = storeRows(
+    commit,
+    { entity, records: [record] },
+    { isInsertOnly: false, home: null, countsAsSeen: true },
+  );
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
   ledger.counts.add(current.run, entity, counts);

@@ -1,14 +1,11 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
+import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { lockConnector, noRun, readAllAgain } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import { inTransaction } from '../transact.ts';
 
-/**
- * Forgets how far an entity or a whole connector has been read, with `withData` its records too. The connector's lock alone
- * is taken: its epoch and identity stay as they are.
- */
+/** Forgets how far an entity or a connector has been read, with `withData` its records too. Takes the lock alone: epoch and identity stay. */
 export async function reset(
   ledger: Ledger,
   connector: ConnectorName,
@@ -18,61 +15,25 @@ export async function reset(
   try {
     const mend = what.withData
       ? () => ({ hasLostRows: false })
-      : await ledger.store.findDamage(connector, entitiesOf(what), ledger.signal);
+      : await ledger.store.findDamage(connector, resetEntities(what), ledger.signal);
     return await inTransaction(ledger, noRun, () => {
-      checkTables(connector, what);
+      const all = knownEntities(ledger, connector);
+      const isKnown = ledger.connectors.identity.get(connector) !== undefined;
+      checkReset(connector, what, what.entity !== null || isKnown ? all : null);
       if (mend().hasLostRows) readAllAgain(ledger, connector);
-      return what.entity === null
-        ? resetConnector(ledger, connector, what)
-        : resetEntity(ledger, connector, what.entity, what);
+      const entities = resetEntities(what) ?? all;
+      const partitions = readAgain(ledger, connector, entities, what);
+      if (what.entity === null) {
+        deleteOf(ledger, ['_sync_windows'], { connector });
+        ledger.runs.forbidContinuing.run(connector);
+      }
+      const rows = what.withData ? dropRecords(ledger, connector, entities) : 0;
+      if (what.withData && what.entity === null) dropConnector(ledger, connector);
+      return { partitions, rows };
     });
   } finally {
     lock.release();
   }
-}
-
-function entitiesOf({ entity, tables }: Pick<ResetScope, 'entity' | 'tables'>): readonly EntityName[] | null {
-  return entity === null ? null : [...new Set([entity, ...tables.map((table) => table.entity)])];
-}
-
-function checkTables(connector: ConnectorName, { entity, tables }: ResetScope): void {
-  const [walked] = tables;
-  if (entity === null || walked === undefined || walked.entity === entity) return;
-  throw usage(
-    `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
-  );
-}
-
-function resetEntity(
-  ledger: Ledger,
-  connector: ConnectorName,
-  entity: EntityName,
-  what: ResetScope,
-): ResetCounts {
-  if (!knownEntities(ledger, connector).includes(entity)) {
-    throw usage(
-      `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
-    );
-  }
-  const entities = entitiesOf(what) ?? [];
-  const partitions = readAgain(ledger, connector, entities, what);
-  return { partitions, rows: what.withData ? dropRecords(ledger, connector, entities) : 0 };
-}
-
-function resetConnector(ledger: Ledger, connector: ConnectorName, what: ResetScope): ResetCounts {
-  if (ledger.connectors.identity(connector) === undefined) {
-    throw usage(
-      `The sink holds nothing of connector "${connector}": it has never been read. Check the name; \`status\` lists what is there.`,
-    );
-  }
-  const entities = knownEntities(ledger, connector);
-  const partitions = readAgain(ledger, connector, entities, what);
-  deleteOf(ledger, ['_sync_windows'], { connector });
-  ledger.runs.forbidContinuing(connector);
-  if (!what.withData) return { partitions, rows: 0 };
-  const rows = dropRecords(ledger, connector, entities);
-  dropConnector(ledger, connector);
-  return { partitions, rows };
 }
 
 /** Every entity of which there is anything, tables made from others' records included. */
@@ -86,10 +47,7 @@ function knownEntities({ db }: Ledger, connector: ConnectorName): readonly Entit
     .all({ connector });
 }
 
-/**
- * Makes the living partitions of the entities due from their start, and gives how many; what stood for their progress goes. They are ready
- * where an unfinished chain reads the entity, so that a run that resumes it walks them too.
- */
+/** Makes the entities' living partitions due from their start; gives how many. Ready where an unfinished chain reads the entity, for a run that resumes it. */
 function readAgain(
   ledger: Ledger,
   connector: ConnectorName,

@@ -1,6 +1,6 @@
 import type { EntityName } from '../../../core/names.ts';
 import { standing } from '../../ledger/partitions/states.ts';
-import type { OtherPlace } from '../../decisions/look-for-row.ts';
+import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';

@@ -1,7 +1,7 @@
 import type { EntityName } from '../../../core/names.ts';
 import { noCounts, type PageCounts } from '../../../core/records.ts';
 import type { Candidate, Judgement } from '../../deletes.ts';
-import { parseParams } from '../../ledger/ledger-json.ts';
+import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';

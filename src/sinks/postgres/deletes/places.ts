@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { OtherPlace } from '../../decisions/look-for-row.ts';
+import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import type { Tx } from '../session.ts';
 

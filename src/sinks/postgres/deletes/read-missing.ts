@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import type { Needs } from '../../decisions/look-for-row.ts';
+import type { Needs } from '../../decisions/missing-rows.ts';
 import type { AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { standing } from '../../ledger/partitions/states.ts';

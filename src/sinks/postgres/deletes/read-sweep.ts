@@ -1,5 +1,5 @@
 import type { EntityName } from '../../../core/names.ts';
-import type { Needs, OtherPlace } from '../../decisions/look-for-row.ts';
+import type { Needs, OtherPlace } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow } from '../records/record-table.ts';
 import { otherPlaces, placesById, readGuests, type Guest } from './places.ts';

@@ -1,6 +1,6 @@
 import type { EntityName } from '../../../core/names.ts';
 import { believedUntil } from '../../decisions/becoming-due.ts';
-import { isLedTo, lookForRow, type OtherPlace } from '../../decisions/look-for-row.ts';
+import { isLedTo, lookForRow, type OtherPlace } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow } from '../records/record-table.ts';
 import type { Guest, RowAt } from './places.ts';

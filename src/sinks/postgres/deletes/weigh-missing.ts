@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
+import { weighRows } from '../../decisions/last-day.ts';
+import { countMissing } from '../../decisions/missing-rows.ts';
 import type { DeletedRows, EntityMissing } from '../../deletes.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import { dayChanges } from '../day-account.ts';

@@ -1,5 +1,5 @@
 import type { RecordFile } from '../../../core/records.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { OfEntity } from '../deletes/places.ts';
 import type { Tx } from '../session.ts';
 import { textHash } from '../text.ts';

@@ -1,6 +1,6 @@
 import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
-import { writeJson } from '../../ledger/json-text.ts';
-import { parseParams } from '../../ledger/ledger-json.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import { parseParams } from '../../stored-json.ts';
 import type { Ledger } from '../ledger.ts';
 import type { InLease } from '../transact.ts';
 

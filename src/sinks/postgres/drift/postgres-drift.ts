@@ -1,6 +1,6 @@
-import { chooseColumns, summarizeDrift } from '../../decisions/choose-columns.ts';
+import { chooseColumns, knownDrift } from '../../decisions/drift-columns.ts';
 import type { Drift } from '../../drift.ts';
-import { columnsMissingIn } from '../../ledger/tables.ts';
+import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { Ledger } from '../ledger.ts';
 import { addColumns } from '../records/ensure-tables.ts';
 import { fillFromExtra, fittingColumns } from '../records/fill-from-extra.ts';
@@ -17,7 +17,10 @@ export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
         const drift = await driftOf(tx, at, connector, entities);
         const tables = await knownTables(tx, at, connector, entities);
         return new Map(
-          entities.map((entity) => [entity, summarizeDrift(drift.get(entity) ?? [], tables.get(entity))]),
+          entities.map((entity) => {
+            const { evolved = [], asOf = null } = tables.get(entity) ?? {};
+            return [entity, knownDrift(drift.get(entity) ?? [], evolved, asOf !== null)];
+          }),
         );
       }),
     evolve: async (lease, run, entity) =>

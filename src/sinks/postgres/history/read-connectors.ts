@@ -1,5 +1,5 @@
 import type { ConnectorName } from '../../../core/names.ts';
-import { parseHolder, parseReport } from '../../ledger/ledger-json.ts';
+import { parseHolder, parseReport } from '../../stored-json.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
 import type { Tx, Values } from '../session.ts';

@@ -1,5 +1,5 @@
 import type { ConnectorName } from '../../../core/names.ts';
-import { parseReport } from '../../ledger/ledger-json.ts';
+import { parseReport } from '../../stored-json.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../../ledger-reader.ts';
 import type { Tx } from '../session.ts';
 import { readPauses } from './read-runs.ts';

@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
-import { parseFailure, parseFileFailure, parseParams, parseReport } from '../../ledger/ledger-json.ts';
+import { parseFailure, parseFileFailure, parseParams, parseReport } from '../../stored-json.ts';
 import type {
   EntityFreshness,
   FailedFile,

@@ -1,6 +1,6 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import type { ConnectorIdentity } from '../../lease.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { Tx } from '../session.ts';
 
 export interface StoredIdentity {

@@ -1,6 +1,6 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
-import { parseHolder } from '../../ledger/ledger-json.ts';
+import { parseHolder } from '../../stored-json.ts';
 import type { WriteTx } from '../server.ts';
 import type { Tx } from '../session.ts';
 

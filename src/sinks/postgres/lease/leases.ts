@@ -3,7 +3,7 @@ import type { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName } from '../../../core/names.ts';
 import { ConnectorBusyError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { toSinkError } from '../postgres-error.ts';
 import type { WriteTx } from '../server.ts';

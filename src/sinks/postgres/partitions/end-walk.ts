@@ -7,7 +7,7 @@ import {
   type Conclusion,
   type EndedWalk,
 } from '../../decisions/conclude-walk.ts';
-import { readJson, writeJson } from '../../ledger/json-text.ts';
+import { readJson, writeJson } from '../../../core/json-text.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import {
   proofKinds,

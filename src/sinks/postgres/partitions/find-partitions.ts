@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { decideMode, isUnchanged, neverWalked, type ChainReading } from '../../decisions/becoming-due.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
 import type { Tx } from '../session.ts';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
-import { parseParams, parsePosition } from '../../ledger/ledger-json.ts';
-import { readJson } from '../../ledger/json-text.ts';
+import { parseParams, parsePosition } from '../../stored-json.ts';
+import { readJson } from '../../../core/json-text.ts';
 import type { Partition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';

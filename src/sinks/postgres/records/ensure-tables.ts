@@ -1,6 +1,6 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { Column, EntityTable } from '../../../core/records.ts';
-import { columnsMissingIn, type TableChange } from '../../ledger/tables.ts';
+import { columnsMissingIn, type DeclaredTable } from '../../decisions/stored-table.ts';
 import type { PlannedTable } from '../ledger.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
@@ -40,7 +40,10 @@ export async function ensureTables(
   const changes = await declareTables(tx, at, connector, tables);
   const planned = new Map<EntityName, PlannedTable>();
   for (const [index, table] of tables.entries()) {
-    const { stored, filled }: TableChange = changes[index] ?? { stored: [], filled: [] };
+    const { stored, filled }: Pick<DeclaredTable, 'stored' | 'filled'> = changes[index] ?? {
+      stored: [],
+      filled: [],
+    };
     const name = tableAt(at, connector, table.entity);
     if (stored.length === 0) await createTable(tx, at, connector, table);
     else await addColumns(tx, name, columnsMissingIn(table.columns, stored));

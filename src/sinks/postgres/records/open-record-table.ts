@@ -1,6 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { PreparedRecord } from '../../../core/records.ts';
-import { columnsMissingIn } from '../../ledger/tables.ts';
+import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
 import { textHash } from '../text.ts';

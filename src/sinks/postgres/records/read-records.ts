@@ -1,7 +1,7 @@
 import { keyTextOf, type EntityTable } from '../../../core/records.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
-import { checkKey } from '../../decisions/check-key.ts';
+import { otherKeyError } from '../../decisions/stored-table.ts';
 import type { KeyReader, RecordReader, StoredRecord } from '../../record-reader.ts';
 import { ledgerReader } from '../history/history.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
@@ -53,7 +53,7 @@ export async function openPostgresKeys(place: PostgresPlace): Promise<KeyReader>
     keys: async function* (connector, table) {
       const stored = await storedTable(snapshot, connector, table.entity);
       if (stored === null) return;
-      checkKey(connector, table, stored);
+      if (stored.key.join() !== table.key.join()) throw otherKeyError(connector, table, stored);
       const columns = ['_hash', ...table.key.map(quoted)].join(', ');
       const sql = `SELECT ${columns} FROM ${tableAt(snapshot.at, connector, table.entity)} WHERE _deleted_at IS NULL`;
       for await (const rows of inBatches(snapshot, sql, {})) {

@@ -5,7 +5,7 @@ import {
   type EntityTable,
   type FieldType,
 } from '../../../core/records.ts';
-import { keyPartsOf } from '../../ledger/key-text.ts';
+import { keyPartsOf } from '../../../core/json-text.ts';
 import type { BinaryType } from './encode-binary.ts';
 
 /** Texts are compared byte by byte, whatever the server's locale. `json` keeps what came to the digit, where `jsonb` would not. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
-import { readJson } from '../../ledger/json-text.ts';
+import { readJson } from '../../../core/json-text.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { holdingMeanwhile } from '../lease/acquire.ts';
 import { storedIdentity } from '../lease/connectors.ts';

@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { EntityName, RunId } from '../../../core/names.ts';
 import { accountingError } from '../../decisions/add-up.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { RunReport } from '../../run-report.ts';
 import { pruneDay } from '../day-account.ts';
 import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';

@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { believedUntil, type ChainReading } from '../../decisions/becoming-due.ts';
-import { writeJson } from '../../ledger/json-text.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions } from '../partitions/find-partitions.ts';

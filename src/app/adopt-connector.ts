@@ -1,0 +1,114 @@
+import { instant, type Clock } from '../core/clock.ts';
+import type { OnRunEvent } from '../core/events.ts';
+import type { EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import {
+  identityDifferences,
+  IdentityChangedError,
+  type IdentityDifference,
+} from '../sinks/acquire-errors.ts';
+import { openSink, storedStatus } from '../sinks/registry.ts';
+import type { AdoptedIdentity } from '../sinks/repair.ts';
+import type { RunReport } from '../sinks/run-report.ts';
+import type { App } from './app.ts';
+import { compareAside } from './audit-entity.ts';
+
+export interface ChangedIdentity {
+  readonly identity: AdoptedIdentity;
+  /** From what the sink holds; empty where there is nothing to adopt. */
+  readonly differences: readonly IdentityDifference[];
+  /** Rows that are stored. */
+  readonly rows: number;
+}
+
+/** How what the config names now differs from what is stored. Throws USAGE where nothing is stored, IdentityChangedError for another type. */
+export async function changedIdentity(
+  app: App,
+  connector: ConnectorSettings,
+  signal: AbortSignal,
+): Promise<ChangedIdentity> {
+  const { name, sink, definition } = connector;
+  const stored = await storedStatus({ name, sink });
+  if (stored === null) {
+    throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
+  }
+  await using source = await app.openSource(connector, signal);
+  await source.connect(signal);
+  const { baseUrl } = app.settings.api;
+  const identity = { connector: name, baseUrl, connectorId: source.connectorId, definition: definition.name };
+  const differences = identityDifferences(stored, identity);
+  if (differences.some(({ what }) => what === 'definition')) {
+    throw new IdentityChangedError(name, differences);
+  }
+  return { identity, differences, rows: stored.entities.reduce((sum, entity) => sum + entity.rows, 0) };
+}
+
+/** From now on the sink's records are those of this address and connector id. Throws what `Repair.adopt` throws. */
+export async function adoptIdentity(
+  connector: ConnectorSettings,
+  identity: AdoptedIdentity,
+  clock: Clock,
+): Promise<void> {
+  await using sink = await openSink(connector.sink, { clock });
+  await sink.repair.adopt(identity, instant(clock.now()));
+}
+
+/** Calls for records: enough for some pages of most entities. */
+const sampleCalls = 60;
+/** Of what was compared. The same account has most rows as they are stored; another one shares hardly a key. */
+const leastEqualShare = 0.5;
+/** An entity of so many compared rows without an equal one is another one, however well others fit. */
+const tellingRows = 20;
+
+export interface Sample {
+  /** Of the reading; it is in no sink's history. */
+  readonly report: RunReport;
+  readonly entities: readonly SampledEntity[];
+  /** True where what the address serves is what is stored, as far as the sample goes. */
+  readonly agrees: boolean;
+}
+
+export interface SampledEntity {
+  readonly entity: EntityName;
+  /** Records that the address served. */
+  readonly read: number;
+  /** Of them: stored with the same content, volatile fields aside. */
+  readonly equal: number;
+  /** Of them: stored with other content. */
+  readonly changed: number;
+  /** Of them: not stored. */
+  readonly added: number;
+  /** Stored, and not served. Null where the sample ended before the account did. */
+  readonly missing: number | null;
+}
+
+/** Reads a part of a connector and compares it with what the connector's sink holds. Throws what `compareAside` throws. */
+export async function sampleConnector(
+  app: App,
+  connector: ConnectorSettings,
+  { onEvent, signal }: { readonly onEvent: OnRunEvent; readonly signal: AbortSignal },
+): Promise<Sample> {
+  const run = { isFull: true, maxCalls: sampleCalls };
+  const asked = { globs: { select: [], exclude: [] }, run, onEvent, signal };
+  return await compareAside(app, connector, asked, async (report, compare) => {
+    const entities: SampledEntity[] = [];
+    for (const name of connector.entities.keys()) {
+      const table = connector.definition.entities.get(name)?.table;
+      if (table === undefined) continue;
+      const found = await compare(table, 0);
+      const [equal, changed, added] = [found.same, found.changed.count, found.missing.count];
+      const missing = report.outcome === 'ok' ? found.extra.count : null;
+      entities.push({ entity: name, read: equal + changed + added, equal, changed, added, missing });
+    }
+    const compared = entities.filter(({ read, missing }) => read + (missing ?? 0) > 0);
+    return { report, entities: compared, agrees: isSame(compared) };
+  });
+}
+
+function isSame(entities: readonly SampledEntity[]): boolean {
+  const all = entities.reduce((sum, { read, missing }) => sum + read + (missing ?? 0), 0);
+  const equal = entities.reduce((sum, one) => sum + one.equal, 0);
+  const isOther = entities.some((one) => one.equal === 0 && one.read + (one.missing ?? 0) >= tellingRows);
+  return equal > 0 && equal >= all * leastEqualShare && !isOther;
+}

@@ -1,0 +1,105 @@
+import type { Instant } from '../core/clock.ts';
+import type { EntityName } from '../core/names.ts';
+import { compileChangeSpan } from '../engine/prepare/change-span.ts';
+import type { EntityTarget } from '../settings/entity-target.ts';
+import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../sinks/ledger-reader.ts';
+import { openExistingRecords } from '../sinks/registry.ts';
+import { storedFields } from './stored-fields.ts';
+
+/** Why the newest sync met the record, or did not. */
+export type Reason =
+  | { readonly kind: 'no-sync' }
+  /** It was stored outside a walk, or by a version that did not note in which. */
+  | { readonly kind: 'no-partition' }
+  | { readonly kind: 'parent-gone' }
+  | { readonly kind: 'set-aside' }
+  /** Its listing waits to be read. */
+  | { readonly kind: 'due' }
+  | { readonly kind: 'not-selected' }
+  /** All of its listing was read; `isMet`: it was in it. */
+  | { readonly kind: 'full'; readonly isMet: boolean }
+  /** Of its listing only what had changed was asked for. `isMet` null: that cannot be said, it carries no readable change value. */
+  | { readonly kind: 'incremental'; readonly isMet: boolean | null }
+  /** Its listing was not read, because the record that leads to it has the change value that it had at the last reading. */
+  | { readonly kind: 'marker' }
+  /** Its listing was not read, because nothing led to it: the listing of its parents was read for changes only. */
+  | { readonly kind: 'not-led-to' };
+
+export interface Explanation {
+  readonly row: RowHistory;
+  /** The run that wrote it last; null where it is past its retention. */
+  readonly changedBy: RunSummary | null;
+  readonly lastSync: RunSummary | null;
+  /** The record's own change value, where the entity has one. */
+  readonly changeValue: Instant | null;
+  readonly reason: Reason;
+}
+
+/** Null where the key is not stored. Reads one state of the sink. */
+export async function explainRow(
+  { connector, entity, table }: EntityTarget,
+  keyText: string,
+): Promise<Explanation | null> {
+  await using reader = await openExistingRecords(connector.sink);
+  if (reader === null) return null;
+  const { history } = reader;
+  const row = await history.explain(connector.name, table, keyText);
+  if (row === null) return null;
+  const fields = await storedFields(reader, connector.name, table.entity, keyText);
+  const path = entity.incremental?.field ?? null;
+  const span = path === null || fields === null ? null : compileChangeSpan(path)(Object.fromEntries(fields));
+  const changeValue = span === null ? null : new Date(span.highestMs).toISOString();
+  const [lastSync = null] = await history.runs({ connector: connector.name, kind: 'sync', limit: 1 });
+  const changedBy = row.changedByRun === null ? null : await history.run(row.changedByRun);
+  const reason = await reasonOf(row, { history, lastSync, changedBy, walked: entity.name, changeValue });
+  return { row, changedBy, lastSync, changeValue, reason };
+}
+
+interface Known {
+  readonly history: LedgerReader;
+  readonly lastSync: RunSummary | null;
+  readonly changedBy: RunSummary | null;
+  readonly walked: EntityName;
+  readonly changeValue: Instant | null;
+}
+
+async function reasonOf(row: RowHistory, known: Known): Promise<Reason> {
+  const { partition, changedByRun } = row;
+  const { lastSync, walked, changeValue } = known;
+  if (lastSync === null) return { kind: 'no-sync' };
+  if (partition === null) return { kind: 'no-partition' };
+  if (partition.isGone) return { kind: 'parent-gone' };
+  if (partition.dueSince !== null) return { kind: partition.failure === null ? 'due' : 'set-aside' };
+  if (await wasSealedBy(partition, lastSync, known.history)) {
+    if (partition.mode !== 'incremental') return { kind: 'full', isMet: wasMet(row, partition, known) };
+    const { watermark } = partition;
+    if (changedByRun === partition.sealedRun) return { kind: 'incremental', isMet: true };
+    const isMet = changeValue === null || watermark === null ? null : changeValue >= watermark;
+    return { kind: 'incremental', isMet };
+  }
+  const wasRead =
+    lastSync.report === null || lastSync.report.entities.some(({ entity }) => entity === walked);
+  if (!wasRead) return { kind: 'not-selected' };
+  return partition.marker !== null && partition.foundAt >= lastSync.startedAt
+    ? { kind: 'marker' }
+    : { kind: 'not-led-to' };
+}
+
+/** What a person has taken back since the walk was not in it: that is why it had been deleted. */
+function wasMet(row: RowHistory, { sealedAt }: PartitionHistory, { changedBy }: Known): boolean {
+  const wasUndeleted = changedBy?.kind === 'undelete' && row.changedAt > (sealedAt ?? '');
+  return row.missing === null && row.deletedAt === null && !wasUndeleted;
+}
+
+/** By the run, or by one that it went on with. */
+async function wasSealedBy(
+  { sealedRun }: PartitionHistory,
+  run: RunSummary,
+  history: LedgerReader,
+): Promise<boolean> {
+  for (let one: RunSummary | null = run; one !== null;) {
+    if (one.run === sealedRun) return true;
+    one = one.continues === null ? null : await history.run(one.continues);
+  }
+  return false;
+}

@@ -1,0 +1,54 @@
+import { hasCode } from '../core/errors.ts';
+import { ProblemsError } from '../core/problems.ts';
+import type { Queues } from '../jobs/open-queues.ts';
+import { withParts } from '../settings/load-settings.ts';
+import type { LocalSettings, SettingsWith, ConnectorSettings, SinkSettings } from '../settings/settings.ts';
+import { usage } from '../core/usage-error.ts';
+import { openExistingHistory } from '../sinks/registry.ts';
+import { printable } from '../telemetry/printable.ts';
+import { locateSink } from './locate-sink.ts';
+
+/** The caller disposes them. Throws QUEUE_UNAVAILABLE within two seconds. */
+export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Queues> {
+  // Loaded only here: the queue's code would double the start of every other command.
+  const { openQueues } = await import('../jobs/open-queues.ts');
+  return await openQueues(settings);
+}
+
+export interface ReachedQueues extends AsyncDisposable {
+  /** Null: Redis cannot be reached. */
+  readonly queues: Queues | null;
+  /** Why; null where it can. */
+  readonly problem: string | null;
+}
+
+/** For what is right without Redis too, also where the config cannot say here where it is. Answers within two seconds either way. */
+export async function reachQueues(settings: LocalSettings): Promise<ReachedQueues> {
+  try {
+    const queues = await openQueuesOf(withParts(settings, 'redis'));
+    return { queues, problem: null, [Symbol.asyncDispose]: () => queues[Symbol.asyncDispose]() };
+  } catch (error) {
+    if (!hasCode(error, 'QUEUE_UNAVAILABLE') && !(error instanceof ProblemsError)) throw error;
+    return { queues: null, problem: error.message, [Symbol.asyncDispose]: () => Promise.resolve() };
+  }
+}
+
+/** Throws USAGE for a paused connector: no worker would run it. */
+export async function checkNotPaused(connector: ConnectorSettings, program: string): Promise<void> {
+  const { name } = connector;
+  await using history = await openExistingHistory(connector.sink);
+  const paused = (await history?.pause(name)) ?? null;
+  if (paused === null) return;
+  throw usage(
+    `${name} has been paused since ${paused.since} (${printable(paused.reason)}), so no worker would run it. Resume it with "${program} schedule resume ${name}", or run it here with "${program} sync ${name}".`,
+  );
+}
+
+/** Whose queue takes the jobs of a sink. Throws USAGE where nobody would take them. */
+export async function sinkIdOf(sink: SinkSettings, queues: Queues, program: string): Promise<string> {
+  const located = await locateSink(sink, queues);
+  if (located.kind !== 'nowhere') return located.id;
+  throw usage(
+    `No worker has ever used sink ${sink.name}, and it is not on this machine, so no worker would take the job. Start one with "${program} worker", or run the connector here with "${program} sync".`,
+  );
+}

@@ -1,0 +1,74 @@
+import type { JsonValue } from './json.ts';
+import type { ColumnValue } from './records.ts';
+
+/**
+ * Canonical JSON text: object keys sorted, no spaces, bigints as digits. Two values are equal when their texts are.
+ * Members that are `undefined` are left out.
+ */
+export function writeJson(value: unknown): string {
+  if (typeof value === 'bigint') return value.toString();
+  if (Array.isArray(value)) return `[${value.map(writeJson).join(',')}]`;
+  if (typeof value === 'object' && value !== null) {
+    const members = Object.entries(value)
+      .filter(([, member]) => member !== undefined)
+      .sort(([left], [right]) => (left < right ? -1 : 1))
+      .map(([name, member]) => `${JSON.stringify(name)}:${writeJson(member)}`);
+    return `{${members.join(',')}}`;
+  }
+  return typeof value === 'number' ? writeNumber(value) : (JSON.stringify(value) ?? 'null');
+}
+
+/**
+ * A JSON number that reads back as the same double. Whole numbers below 10^21 are written to the last digit, where
+ * `String` would round them (2^60 to 1152921504606847000).
+ */
+export function writeNumber(value: number): string {
+  const isLongInteger = Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21;
+  return isLongInteger ? BigInt(value).toString() : JSON.stringify(value);
+}
+
+const longDigits = /\d{16}/;
+// Digits behind a point or an exponent are no integer.
+const textOrLongInteger = /"(?:[^"\\]+|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
+
+/** Reads what `writeJson` wrote; an integer that a double cannot hold exactly comes back as the bigint it was. */
+export function readJson(text: string): JsonValue {
+  if (!longDigits.test(text)) return parse(text);
+  const mark = markAbsentFrom(text);
+  const marked = text.replace(textOrLongInteger, (token) =>
+    token.startsWith('"') || BigInt(Number(token)) === BigInt(token) ? token : `"${mark}${token}"`,
+  );
+  return parse(marked, (_name, value) =>
+    typeof value === 'string' && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value,
+  );
+}
+
+function parse(text: string, revive?: (name: string, value: unknown) => unknown): JsonValue {
+  return JSON.parse(text, revive) as JsonValue;
+}
+
+function markAbsentFrom(text: string): string {
+  let mark = '#';
+  while (text.includes(mark)) {
+    mark += mark;
+  }
+  return mark;
+}
+
+/** The parts of a key's text (`keyTextOf`) as columns hold them; null for a text that is no key of `length` parts. */
+export function keyPartsOf(keyText: string, length: number): readonly ColumnValue[] | null {
+  let parts: unknown;
+  try {
+    parts = readJson(keyText);
+  } catch {
+    // Keys come from the command line too: a text that is no JSON is no key.
+    return null;
+  }
+  return Array.isArray(parts) && parts.length === length && parts.every(isColumnValue) ? parts : null;
+}
+
+function isColumnValue(value: unknown): value is ColumnValue {
+  return (
+    value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+  );
+}

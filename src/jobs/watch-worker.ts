@@ -1,0 +1,106 @@
+import type { Queue } from 'bullmq';
+import type { Redis } from 'ioredis';
+import { type Clock, slept } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { JobLog, ServedSink, WorkerLedger } from './worker-context.ts';
+
+export interface WatchedQueue {
+  readonly queue: Queue;
+  /** True if this process could take another job of it. */
+  isFree(): boolean;
+  /** Jobs that this process has taken since it started. */
+  taken(): number;
+}
+
+/**
+ * Checks every `everyMs` whether jobs wait that this process could take but does not: a connection that breaks without an
+ * error leaves a worker waiting forever. Resolves when the signal is aborted. Throws `SyncError` WORKER_STUCK: the process
+ * should exit, so that its supervisor restarts it.
+ */
+export async function watchProgress(options: {
+  readonly redis: Redis;
+  readonly queues: readonly WatchedQueue[];
+  readonly everyMs: number;
+  readonly isBackingOff: () => boolean;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  const { redis, queues, everyMs, isBackingOff, clock, signal } = options;
+  /** By queue: the count of taken jobs when waiting jobs were first seen. */
+  const takenBefore = new Map<WatchedQueue, number>();
+  while (await slept(clock, everyMs, signal)) {
+    for (const watched of queues) {
+      const overdue = isBackingOff() || !watched.isFree() ? 0 : await overdueJobs(redis, watched.queue);
+      const taken = watched.taken();
+      if (overdue > 0 && takenBefore.get(watched) === taken && !signal.aborted) throw stuck(overdue, everyMs);
+      if (overdue > 0) takenBefore.set(watched, taken);
+      else takenBefore.delete(watched);
+    }
+  }
+}
+
+/** Jobs that a worker could take now; 0 if Redis does not answer, because then the worker is not stuck. */
+async function overdueJobs(redis: Redis, queue: Queue): Promise<number> {
+  try {
+    const counts = await queue.getJobCounts('waiting', 'prioritized');
+    // Delayed jobs stay in a separate set until a worker promotes them. Its scores are milliseconds times 4096.
+    const delayed = await redis.zcount(queue.toKey('delayed'), '-inf', Date.now() * 4096);
+    return (counts['waiting'] ?? 0) + (counts['prioritized'] ?? 0) + delayed;
+  } catch {
+    return 0; // The queue's connection reports its errors itself.
+  }
+}
+
+function stuck(jobs: number, everyMs: number): SyncError {
+  return new SyncError(
+    `The worker is stuck: Redis answers and jobs wait (${jobs}), but it took none for ${everyMs / 1000} s. ` +
+      'The process exits so that its supervisor restarts it.',
+    { code: 'WORKER_STUCK', recovery: 'retry', context: { jobs, everyMs } },
+  );
+}
+
+/**
+ * Checks every `everyMs` whether the file of each sink is still in place, and logs once when it disappears and when it is
+ * back. Calls `holdQueues` after every check. Resolves when the signal is aborted.
+ */
+export async function watchSinks(options: {
+  readonly sinks: readonly ServedSink[];
+  readonly ledger: WorkerLedger;
+  readonly holdQueues: () => Promise<void>;
+  readonly everyMs: number;
+  readonly log: JobLog;
+  readonly clock: Clock;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  const { sinks, ledger, holdQueues, everyMs, log, clock, signal } = options;
+  const logged = new Set<string>();
+  while (await slept(clock, everyMs, signal)) {
+    for (const { name: sink } of sinks) {
+      const found = await ledger.lost(sink);
+      if (found === null && logged.delete(sink)) {
+        log.info({ sink }, 'the file of this sink is back in place');
+      }
+      if (found === null || logged.has(sink)) continue;
+      logged.add(sink);
+      log.error(
+        { sink, found },
+        'the file of this sink was moved or replaced: its jobs wait. Put the file back, or restart the worker to use the new file',
+      );
+    }
+    await holdQueues();
+  }
+}
+
+/** For people, without paths: a problem for each sink that is not served because its file is missing. */
+export async function lostSinks(
+  sinks: readonly ServedSink[],
+  ledger: WorkerLedger,
+): Promise<readonly string[]> {
+  const found = await Promise.all(sinks.map(({ name }) => ledger.lost(name)));
+  return sinks
+    .filter((_, index) => found[index] !== null)
+    .map(
+      ({ name }) =>
+        `the file of sink ${name} was moved or replaced; its jobs wait. Put the file back, or restart the worker`,
+    );
+}

@@ -1,0 +1,130 @@
+import type { Instant } from '../../core/clock.ts';
+import { isDeclaredName, type ConnectorName, type EntityName, type RunId } from '../../core/names.ts';
+import type { Column, EntityTable, FieldDrift, FieldType, JsonType } from '../../core/records.ts';
+import type { DriftRow, KnownDrift } from '../drift.ts';
+import { columnsMissingIn, isSameInStore, type TableColumns } from './stored-table.ts';
+
+/** What is noted of an entity's field: by name, kind and type, never a value. */
+export interface NotedDrift {
+  readonly field: string;
+  readonly kind: FieldDrift['kind'];
+  readonly type: JsonType;
+  /** Only in quarantined records so far. */
+  readonly isRefused: boolean;
+}
+
+/** Fields of an entity that are noted by name; what is beyond goes by `otherFields`, so that a hostile service fills no ledger. */
+const maxFields = 200;
+export const otherFields = '*';
+
+/** What is noted of one entity; `isRefusedByKey`: text of field, kind and type -> whether it was only refused so far. */
+export interface DriftMemory {
+  readonly isRefusedByKey: Map<string, boolean>;
+  readonly fields: Set<string>;
+}
+
+export function rememberDrift(stored: readonly NotedDrift[]): DriftMemory {
+  return {
+    isRefusedByKey: new Map(stored.map((one) => [keyOf(one), one.isRefused])),
+    fields: new Set(stored.map(({ field }) => field)),
+  };
+}
+
+/** What is to be noted of a field that was met, which is remembered; null where it is noted already. Accepted once, it is never a refused one again. */
+export function newsOf({ isRefusedByKey, fields }: DriftMemory, met: FieldDrift): NotedDrift | null {
+  const isNamed = fields.has(met.field) || fields.size < maxFields;
+  const { kind, type, isRefused = false } = met;
+  const named: NotedDrift = { field: isNamed ? met.field : otherFields, kind, type, isRefused };
+  const key = keyOf(named);
+  const wasRefused = isRefusedByKey.get(key);
+  if (wasRefused === false || (wasRefused === true && isRefused)) return null;
+  isRefusedByKey.set(key, isRefused);
+  fields.add(named.field);
+  return named;
+}
+
+function keyOf({ field, kind, type }: Pick<NotedDrift, 'field' | 'kind' | 'type'>): string {
+  return `${kind} ${type} ${field}`;
+}
+
+/** What a run is told of an entity. `isEstablished`: it was read whole at least once. */
+export function knownDrift(
+  drift: readonly NotedDrift[],
+  evolved: readonly Column[],
+  isEstablished: boolean,
+): KnownDrift {
+  const accepted = drift.filter(({ isRefused }) => !isRefused);
+  const misfits = new Map<string, Set<JsonType>>();
+  for (const { field, type } of accepted.filter(({ kind }) => kind === 'misfit')) {
+    misfits.set(field, (misfits.get(field) ?? new Set<JsonType>()).add(type));
+  }
+  const fields = accepted.filter(({ kind }) => kind === 'undeclared').map(({ field }) => field);
+  return { evolved, fields: new Set(fields), misfits, isEstablished };
+}
+
+/** Columns for undeclared fields: those with a declarable name that no column has (without case), and values of one type. All numbers are one type. */
+export function chooseColumns(drift: readonly NotedDrift[], table: TableColumns): readonly Column[] {
+  const declared = new Set(table.declared.map(({ name }) => name.toLowerCase()));
+  const storedType = new Map(table.stored.map(({ name, type }) => [name, type]));
+  const accepted = drift.filter(({ isRefused }) => !isRefused);
+  const fields = new Set(accepted.map(({ field }) => field));
+  return [...fields].flatMap((field): readonly Column[] => {
+    const met = accepted.filter((one) => one.field === field);
+    // A field that was declared while some of its values did not fit has a column already.
+    const isUndeclared = met.every(({ kind }) => kind === 'undeclared');
+    const type = columnTypeOf(met.map((one) => one.type));
+    if (!isDeclaredName(field) || !isUndeclared || type === null || declared.has(field)) return [];
+    // A column that an earlier definition declared is still there, empty or not.
+    const before = storedType.get(field) ?? type;
+    return isSameInStore(before, type) ? [{ name: field, type: before, isEvolved: true }] : [];
+  });
+}
+
+/** Null says nothing of a type; null where nothing else was met, or where no column holds all of it. */
+function columnTypeOf(types: readonly JsonType[]): FieldType | null {
+  const [first, ...others] = new Set(types.filter((type) => type !== 'null'));
+  if (first === undefined) return null;
+  if (others.length === 0) return first;
+  const areNumbers = [first, ...others].every((type) => type === 'integer' || type === 'number');
+  return areNumbers ? 'number' : null;
+}
+
+/** The table with the columns that are added: as its plan declared it, then all that were ever added. */
+export function widerTable(
+  entity: EntityName,
+  { key, declared, evolved }: TableColumns,
+  added: readonly Column[],
+): EntityTable {
+  return { entity, key, columns: [...columnsMissingIn(declared, evolved), ...evolved, ...added] };
+}
+
+/** One row of what is noted, for people. `isEvolved`: the field has an added column. */
+export interface SeenDrift extends NotedDrift {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  readonly firstSeenAt: Instant;
+  readonly firstRun: RunId;
+  readonly isEvolved: boolean;
+}
+
+/** One row per field and kind: the first of them says when, all of them which types. */
+export function mergeDrift(seen: readonly SeenDrift[]): readonly DriftRow[] {
+  const rows = new Map<string, SeenDrift[]>();
+  for (const one of seen) {
+    const key = JSON.stringify([one.entity, one.field, one.kind]);
+    rows.set(key, [...(rows.get(key) ?? []), one]);
+  }
+  return [...rows.values()].flatMap((all) => {
+    const [first] = all;
+    if (first === undefined) return [];
+    const { connector, entity, field, kind, firstSeenAt, firstRun } = first;
+    const types = all.map(({ type }) => type);
+    return [{ connector, entity, field, types, kind, firstSeenAt, firstRun, place: placeOf(all) }];
+  });
+}
+
+/** A value that does not fit its column lies beside it, whoever added the column. */
+function placeOf(all: readonly SeenDrift[]): DriftRow['place'] {
+  if (all.every(({ isRefused }) => isRefused)) return 'quarantine';
+  return all.some(({ kind, isEvolved }) => kind === 'undeclared' && isEvolved) ? 'column' : 'extra';
+}

@@ -1,0 +1,82 @@
+import { instant, type Instant } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { PreparedRecord } from '../../core/records.ts';
+
+/** In place of the hash of a row that the store has lost: it is written again when a walk meets it. */
+export const lostHash = '';
+/** The same for one that no walk had met when that was reported. */
+export const givenUpHash = '-';
+
+export function isHash(hash: string): boolean {
+  return hash !== lostHash && hash !== givenUpHash;
+}
+
+/** What is stored under a record's key, tombstoned rows included. */
+export interface StoredRow {
+  readonly row: number;
+  /** Not `isHash` where the store has lost the record. */
+  readonly hash: string;
+  readonly volatileHash: string | null;
+  /** When the row was last written. */
+  readonly changedAt: Instant;
+  readonly deletedAt: Instant | null;
+  /** Null: stored by a version that did not note it, or outside a walk. */
+  readonly home: number | null;
+}
+
+/** Where a stored record is met: in its `home` (or outside a walk), in what becomes its `new-home`, or as a `guest`, whose home stays while that is live. */
+export type MeetingPlace = 'home' | 'new-home' | 'guest';
+
+/** `partition` shows the record; null outside a walk. A `guest` alone does not count as met in its home. */
+export function meetingPlace(
+  { home, deletedAt }: Pick<StoredRow, 'home' | 'deletedAt'>,
+  partition: number | null,
+): MeetingPlace {
+  if (partition === null || home === partition) return 'home';
+  return home === null || deletedAt !== null ? 'new-home' : 'guest';
+}
+
+export interface MetRecord {
+  readonly kind: 'updated' | 'duplicate' | 'unchanged';
+  /** Whether the row is written, which also revives a tombstoned one. */
+  readonly isWritten: boolean;
+}
+
+/**
+ * What a record with a stored key is: updated (another hash, or it was tombstoned), duplicate (`wasSeen`: already met by this chain), unchanged;
+ * in this order. The last two are written only for stale volatile fields (`staleBefore`).
+ * `isInsertOnly`: an exploded row; what is stored is never replaced, unless the store has lost it.
+ */
+export function classifyMet(
+  { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'home'>,
+  record: Pick<PreparedRecord, 'hash' | 'volatileHash'>,
+  {
+    isInsertOnly,
+    wasSeen,
+    staleBefore,
+  }: { readonly isInsertOnly: boolean; readonly wasSeen: boolean; readonly staleBefore: Instant },
+): MetRecord {
+  const isDifferent = hash !== record.hash && !(isInsertOnly && isHash(hash));
+  if (isDifferent || deletedAt !== null) return { kind: 'updated', isWritten: true };
+  const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
+  return {
+    kind: wasSeen ? 'duplicate' : 'unchanged',
+    isWritten: hasVolatileChange && changedAt <= staleBefore,
+  };
+}
+
+const volatileAfterMs = 24 * 60 * 60 * 1_000;
+
+/** A row that differs only in volatile fields is written again when it was last written at or before this. */
+export function staleBefore(nowMs: number): Instant {
+  return instant(nowMs - volatileAfterMs);
+}
+
+/** Records that were prepared for another plan than the run's. */
+export function misfitError(entity: EntityName, why: string): SyncError {
+  return new SyncError(
+    `Records of "${entity}" were not prepared for this run's plan: ${why}. This is a defect: report it with the run's log.`,
+    { code: 'INTERNAL', recovery: 'stop', context: { entity } },
+  );
+}

@@ -1,0 +1,115 @@
+import { SyncError } from '../../core/errors.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import type { Column, EntityTable, FieldType } from '../../core/records.ts';
+
+/** `<connector>__<entity>` with `-` as `_`: unique, because neither name may hold two underscores in a row. */
+export function tableName(connector: ConnectorName, entity: EntityName): string {
+  return `${connector.replaceAll('-', '_')}__${entity}`;
+}
+
+/** The columns of a table that was declared, as the ledger has them. */
+export interface TableColumns {
+  readonly key: readonly string[];
+  /** Of the newest plan, added ones among them. */
+  readonly declared: readonly Column[];
+  /** Every column that it has had so far, in the order they were added. */
+  readonly stored: readonly Column[];
+  /** Added for fields that no definition declares. */
+  readonly evolved: readonly Column[];
+}
+
+export interface DeclaredTable {
+  /** To be noted. */
+  readonly columns: TableColumns;
+  /** What the table has already; empty for a new one. */
+  readonly stored: readonly Column[];
+  /** Declared now but not before: values kept in `_extra` of existing rows belong into them. */
+  readonly filled: readonly Column[];
+}
+
+/** Throws `SyncError` SINK_INCOMPATIBLE for another key or a column of another type. */
+export function declareTable(
+  connector: ConnectorName,
+  table: EntityTable,
+  before: TableColumns | undefined,
+): DeclaredTable {
+  if (before !== undefined) checkFits(connector, table, before);
+  const stored = before?.stored ?? [];
+  // What the definition declares by now is no added column any more.
+  const declaredNow = table.columns.filter(({ isEvolved }) => isEvolved !== true);
+  return {
+    columns: {
+      key: table.key,
+      stored: [...stored, ...columnsMissingIn(table.columns, stored)],
+      declared: table.columns,
+      evolved: columnsMissingIn(before?.evolved ?? [], declaredNow),
+    },
+    stored,
+    filled: columnsMissingIn(table.columns, before?.declared ?? table.columns),
+  };
+}
+
+/** With columns that were added for undeclared fields; they are declared from now on. */
+export function withAdded(before: TableColumns, added: readonly Column[]): TableColumns {
+  const grow = (columns: readonly Column[]): readonly Column[] => [
+    ...columns,
+    ...columnsMissingIn(added, columns),
+  ];
+  return {
+    key: before.key,
+    stored: grow(before.stored),
+    declared: grow(before.declared),
+    evolved: grow(before.evolved),
+  };
+}
+
+export function columnsMissingIn(columns: readonly Column[], others: readonly Column[]): readonly Column[] {
+  const names = new Set(others.map(({ name }) => name));
+  return columns.filter(({ name }) => !names.has(name));
+}
+
+/** Columns of these types hold JSON text alike, so that one may become another. */
+export function isJsonColumn(type: FieldType): boolean {
+  return type === 'object' || type === 'array' || type === 'any';
+}
+
+/** Whether values of a type may be kept in a column of another one as they are. */
+export function isSameInStore(held: FieldType, type: FieldType): boolean {
+  return held === type || (isJsonColumn(held) && isJsonColumn(type));
+}
+
+function checkFits(connector: ConnectorName, table: EntityTable, before: TableColumns): void {
+  const [key, declared] = [before.key.join(', '), table.key.join(', ')];
+  if (key !== declared) {
+    const found = `its rows are keyed by (${key}) and the definition now says (${declared})`;
+    throw incompatible(connector, table, found);
+  }
+  const storedType = new Map(before.stored.map(({ name, type }) => [name, type]));
+  for (const { name, type } of table.columns) {
+    const held = storedType.get(name) ?? type;
+    if (isSameInStore(held, type)) continue;
+    const found = `column "${name}" holds ${held} values and the definition now says ${type}`;
+    throw incompatible(connector, table, found);
+  }
+}
+
+function incompatible(connector: ConnectorName, table: EntityTable, found: string): SyncError {
+  return new SyncError(
+    `The stored table of ${connector}/${table.entity} does not fit its definition: ${found}. ` +
+      'Use another connector name for the new shape, go back to the old definition, or drop what is stored: ' +
+      `connector-sync reset ${connector}/${table.entity} --data --yes`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity: table.entity } },
+  );
+}
+
+/** Stored rows cannot be compared with those of a definition that says another key. */
+export function otherKeyError(
+  connector: ConnectorName,
+  { entity, key }: EntityTable,
+  stored: EntityTable,
+): SyncError {
+  return new SyncError(
+    `The rows of ${connector}/${entity} are keyed by (${stored.key.join(', ')}) and the definition says (${key.join(', ')}): they cannot be compared. Sync first, which says what to do.`,
+    { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, entity } },
+  );
+}

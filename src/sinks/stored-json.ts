@@ -1,0 +1,156 @@
+import * as z from 'zod';
+import type { Column, Params } from '../core/records.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { SyncError } from '../core/errors.ts';
+import type { FileFailure } from './files.ts';
+import { proofKinds, type Position, type Proof, type WalkFailure } from './partition.ts';
+import type { RunReport } from './run-report.ts';
+import type { Holder } from './lease.ts';
+import { readJson, writeJson } from '../core/json-text.ts';
+
+/* JSON columns of a ledger, written and read back. Readers throw `SyncError` SINK_FAILED when the text is not what was written. */
+
+export function parseHolder(text: string): Holder {
+  return check(holder, text, 'who held a connector');
+}
+
+/** A report stored by an earlier version too: what it did not say yet reads as the least that it can have meant. */
+export function parseReport(text: string): RunReport {
+  const stored = check(report, text, 'a run report');
+  const entities = stored.entities.map((entity) => ({
+    isWhole: stored.outcome === 'ok',
+    ...nothingDeleted,
+    ...entity,
+    proofs: { keyset: 0, ...entity.proofs },
+  }));
+  return { ...stored, entities } as unknown as RunReport;
+}
+
+const nothingDeleted = {
+  incremental: 0,
+  deleted: 0,
+  withheld: 0,
+  pending: 0,
+  withdrawn: 0,
+  withheldBecause: null,
+  withholding: null,
+};
+
+export function parseFailure(text: string): WalkFailure {
+  return check(failure, text, 'why a walk failed') as WalkFailure;
+}
+
+export function parseFileFailure(text: string): FileFailure {
+  return check(fileFailure, text, 'why a file did not come') as FileFailure;
+}
+
+export function parseParams(text: string): Params {
+  return readObject(text, 'an object of parameters');
+}
+
+export function parsePosition(text: string): Position {
+  const value = readObject(text, 'a position');
+  if (typeof value['kind'] !== 'string') throw damaged('a position with a kind');
+  return value as Position;
+}
+
+const maxPositionBytes = 64 * 1024;
+
+/** Throws `SyncError` INTERNAL for a position that is too long to be written with every page. */
+export function writePosition(position: Position): string {
+  const text = writeJson(position);
+  const bytes = Buffer.byteLength(text);
+  if (bytes > maxPositionBytes) {
+    throw new SyncError(
+      `A position may take ${maxPositionBytes} bytes, but a "${position.kind}" one takes ${bytes}. Shorten what it keeps.`,
+      { code: 'INTERNAL', recovery: 'stop', context: { bytes } },
+    );
+  }
+  return text;
+}
+
+export function parseProof(text: string): Proof {
+  return check(proof, text, 'the proof of a walk');
+}
+
+export function parseDifferences(text: string): readonly number[] {
+  return check(z.array(z.number()), text, 'how far a clock is behind');
+}
+
+export function writeColumns(columns: readonly Column[]): string {
+  return JSON.stringify(columns.map(({ name, type }) => ({ name, type })));
+}
+
+export function parseColumns(text: string): readonly Column[] {
+  return check(columnList, text, 'the columns of a table');
+}
+
+export function parseNames(text: string): readonly string[] {
+  return check(z.array(z.string()), text, 'a list of names');
+}
+
+const proof = z.object({ kind: z.enum(proofKinds), isOrdered: z.boolean() });
+const columnList = z.array(
+  z.object({
+    name: z.string(),
+    type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']),
+  }),
+);
+const holder = z.object({
+  pid: z.number(),
+  host: z.string(),
+  command: z.string(),
+  since: z.string(),
+  work: z.object({ id: z.string(), asked: z.string() }).exactOptional(),
+});
+const report = z.looseObject({
+  run: z.string(),
+  kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']).default('sync'),
+  connector: z.string(),
+  outcome: z.enum(['ok', 'partial', 'degraded', 'failed', 'interrupted']),
+  startedAt: z.string(),
+  finishedAt: z.string(),
+  entities: z.array(
+    z.looseObject({ entity: z.string(), proofs: z.record(z.string(), z.number()).default({}) }),
+  ),
+  failures: z.array(z.looseObject({ entity: z.string() })),
+  error: z
+    .looseObject({ code: z.string(), recovery: z.string().default('stop'), message: z.string() })
+    .nullable()
+    .default(null),
+  resumeAt: z.string().nullable().default(null),
+  left: z.array(z.looseObject({ entity: z.string(), partitions: z.number() })).default([]),
+  files: z.array(z.looseObject({ entity: z.string() })).default([]),
+});
+const failure = z.object({
+  code: z.string(),
+  recovery: z.string(),
+  message: z.string(),
+  at: z.string(),
+  dropPosition: z.boolean(),
+  dropWatermark: z.boolean().default(false),
+});
+const fileFailure = failure.pick({ code: true, recovery: true, message: true, at: true });
+
+function check<Value>(schema: z.ZodType<Value>, text: string, expected: string): Value {
+  const checked = schema.safeParse(readJson(text));
+  if (!checked.success) throw damaged(expected, checked.error);
+  return checked.data;
+}
+
+function readObject(text: string, expected: string): JsonObject {
+  const value: JsonValue = readJson(text);
+  if (!isJsonObject(value)) throw damaged(expected);
+  return value;
+}
+
+function damaged(expected: string, cause?: unknown): SyncError {
+  return new SyncError(
+    `The ledger should hold ${expected} but holds something else. Restore it from a backup.`,
+    {
+      code: 'SINK_FAILED',
+      recovery: 'stop',
+      cause,
+    },
+  );
+}

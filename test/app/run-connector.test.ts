@@ -1,0 +1,71 @@
+import { expect, it } from 'vitest';
+import type { RunEnd } from '../../src/app/app.ts';
+import { auditEntity } from '../../src/app/audit-entity.ts';
+import { openApp } from '../../src/app/open-app.ts';
+import { tellEnd } from '../../src/app/run-connector.ts';
+import { sampleConnector } from '../../src/app/adopt-connector.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import { readSettings, withParts } from '../../src/settings/load-settings.ts';
+import { entityTarget } from '../../src/settings/entity-target.ts';
+import type { ConnectorSettings } from '../../src/settings/settings.ts';
+import type { RunReport } from '../../src/sinks/run-report.ts';
+import { openCliWorld } from '../support/cli-world.ts';
+
+const connector = { name: 'newsletter' } as unknown as ConnectorSettings;
+const report = { outcome: 'ok' } as RunReport;
+
+async function endsOf(run: () => Promise<RunReport | null>): Promise<readonly RunEnd[]> {
+  const ends: RunEnd[] = [];
+  await tellEnd({ onRunEnd: (end) => ends.push(end) }, connector, {}, run).catch(() => undefined);
+  return ends;
+}
+
+it('reports the end of a run once, with its report or with the error that its caller gets', async () => {
+  const error = new Error('busy');
+  expect(await endsOf(() => Promise.resolve(report))).toEqual([
+    { kind: 'ended', connector, asked: {}, report },
+  ]);
+  expect(await endsOf(() => Promise.reject(error))).toEqual([
+    { kind: 'failed', connector, asked: {}, error },
+  ]);
+  await expect(tellEnd({}, connector, {}, () => Promise.reject(error))).rejects.toBe(error);
+});
+
+it('reports nothing where there was nothing to do', async () => {
+  expect(await endsOf(() => Promise.resolve(null))).toEqual([]);
+});
+
+it('reports no end of what is read into a temporary sink', async () => {
+  await using world = await openCliWorld({ settings: '    include: [lists]\n' });
+  const settings = withParts(readSettings({ file: world.config, env: world.env }), 'api');
+  const { connector: newsletter, table } = entityTarget(settings, 'newsletter/lists');
+  const ends: string[] = [];
+  await using app = await openApp({
+    settings,
+    clock: systemClock,
+    command: 'a test',
+    onRunEnd: ({ kind, connector: { sink } }) => ends.push(`${kind} ${sink.name}`),
+  });
+  const asked = { onEvent: () => undefined, signal: new AbortController().signal };
+  await app.sync(newsletter, { globs: { select: [], exclude: [] }, ...asked });
+  expect(ends).toEqual(['ended main']);
+  const audit = await auditEntity(app, {
+    connector: newsletter,
+    entity: table.entity,
+    table,
+    limit: 0,
+    ...asked,
+  });
+  expect(audit.differences).toMatchObject({ missing: { count: 0 }, extra: { count: 0 } });
+  expect(await sampleConnector(app, newsletter, asked)).toMatchObject({ agrees: true });
+  await expect(
+    app.readAside(
+      { ...newsletter, address: { kind: 'workspace', workspace: 'nowhere' } },
+      {
+        globs: { select: [], exclude: [] },
+        ...asked,
+      },
+    ),
+  ).rejects.toThrow();
+  expect(ends).toEqual(['ended main']);
+});

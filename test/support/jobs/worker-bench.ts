@@ -1,0 +1,235 @@
+import { Queue } from 'bullmq';
+import { Redis } from 'ioredis';
+import { isConnectorName, type ConnectorName, type RunId } from '../../../src/core/names.ts';
+import { Secret } from '../../../src/core/secret.ts';
+import { openQueues, type Queues } from '../../../src/jobs/open-queues.ts';
+import type {
+  JobLog,
+  LastRun,
+  RunConnector,
+  RunResult,
+  ServedSink,
+  WorkerEvent,
+} from '../../../src/jobs/worker-context.ts';
+import { startWorker, type RunningWorker, type WorkerOptions } from '../../../src/jobs/start-worker.ts';
+import type { Schedule, Settings } from '../../../src/settings/settings.ts';
+import { startRedis, type PrivateRedis, type RedisOptions } from '../redis.ts';
+
+export const password = 'pw-for-this-test-only';
+export const prefix = 'connector-sync';
+export const warehouse: ServedSink = { name: 'warehouse', id: 'w1', place: '/data/warehouse.db' };
+export const newsletter = nameOf('newsletter');
+export const wiki = nameOf('wiki');
+
+type ScheduleOptions = Partial<Pick<Schedule, 'jitterMs' | 'missed'>>;
+type CronSchedule = Extract<Schedule, { kind: 'cron' }>;
+
+/** A schedule that never fires, for connectors whose jobs the test adds. */
+export const yearly = cron('0 0 1 1 *');
+export const everySecond = cron('* * * * * *');
+
+export function cron(pattern: string, more: ScheduleOptions = {}): CronSchedule {
+  return { kind: 'cron', pattern, timezone: 'UTC', jitterMs: 0, missed: 'once', ...more };
+}
+
+export function every(everyMs: number, more: ScheduleOptions = {}): Schedule {
+  return { kind: 'every', everyMs, jitterMs: 0, missed: 'once', ...more };
+}
+
+export function nameOf(text: string): ConnectorName {
+  if (!isConnectorName(text)) throw new Error(`${text} should be a connector name`);
+  return text;
+}
+
+export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
+export const interrupted: RunResult = { ...ok, outcome: 'interrupted' };
+export const someRun = '01-run' as RunId;
+
+/** A line of a worker's log. */
+export interface BenchLine {
+  readonly level: 'info' | 'warn' | 'error';
+  readonly facts: Readonly<Record<string, unknown>>;
+  readonly message: string;
+}
+
+/** A private Redis with workers whose runs the test defines. */
+export interface WorkerBench extends AsyncDisposable {
+  readonly redis: PrivateRedis;
+  /** A separate client for the test. */
+  readonly client: Redis;
+  readonly syncs: Queue;
+  readonly ticks: Queue;
+  readonly queues: Queues;
+  readonly lines: readonly BenchLine[];
+  readonly events: readonly WorkerEvent[];
+  settings(schedules: Schedules): Pick<Settings, 'redis' | 'connectors'>;
+  start(
+    schedules: Schedules,
+    runConnector: RunConnector,
+    more?: Partial<WorkerOptions>,
+  ): Promise<RunningWorker>;
+  /** Resolves when that many matching events, past or future, have been observed. */
+  untilEvents(matches: (event: WorkerEvent) => boolean, count?: number): Promise<readonly WorkerEvent[]>;
+}
+
+export type Schedules = Readonly<Record<string, Schedule | null>>;
+
+/** A lock of 2 s, so that crash tests are shorter than with the default timings. */
+export const shortTimings = {
+  lockMs: 2000,
+  stalledMs: 500,
+  busyDelayMs: 100,
+  retryDelayMs: 100,
+  drainDelayS: 1,
+};
+
+export async function openWorkerBench(options: RedisOptions = {}): Promise<WorkerBench> {
+  const redis = await startRedis({ password, ...options });
+  const client = new Redis(redis.url, { maxRetriesPerRequest: null, retryStrategy: () => 100 });
+  client.on('error', () => undefined);
+  const syncs = new Queue(`syncs-${warehouse.id}`, { connection: client, prefix });
+  const ticks = new Queue('ticks', { connection: client, prefix });
+  for (const queue of [syncs, ticks]) queue.on('error', () => undefined);
+  const lines: BenchLine[] = [];
+  const events: WorkerEvent[] = [];
+  const watchers = new Set<() => void>();
+  const workers: RunningWorker[] = [];
+  const log = logInto(lines);
+  const settings = (schedules: Schedules): Pick<Settings, 'redis' | 'connectors'> => ({
+    redis: { url: new Secret(redis.url), isConfigured: true, prefix },
+    connectors: connectorsOf(schedules),
+  });
+  const queues = await openQueues(settings({}));
+  return {
+    redis,
+    client,
+    syncs,
+    ticks,
+    queues,
+    lines,
+    events,
+    settings,
+    async start(schedules, runConnector, more = {}) {
+      const worker = await startWorker({
+        settings: settings(schedules),
+        serves: () => true,
+        sinks: [warehouse],
+        ledger: emptyLedger,
+        runConnector,
+        log,
+        observe: (event) => {
+          events.push(event);
+          for (const watch of watchers) watch();
+        },
+        ...more,
+        timings: { ...shortTimings, ...more.timings },
+      });
+      workers.push(worker);
+      return worker;
+    },
+    untilEvents(matches, count = 1) {
+      return new Promise((resolve) => {
+        const watch = (): void => {
+          const found = events.filter(matches);
+          if (found.length < count) return;
+          watchers.delete(watch);
+          resolve(found);
+        };
+        watchers.add(watch);
+        watch();
+      });
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(workers.map((worker) => worker.stop()));
+      await queues[Symbol.asyncDispose]();
+      client.disconnect();
+      await redis.stop();
+    },
+  };
+}
+
+export function connectorsOf(schedules: Schedules): Settings['connectors'] {
+  const entries = Object.entries(schedules).map(([text, schedule]) => {
+    const name = nameOf(text);
+    return [name, { name, schedule, sink: { name: warehouse.name } }] as const;
+  });
+  return new Map(entries) as unknown as Settings['connectors'];
+}
+
+export const emptyLedger = {
+  pause: () => Promise.resolve(null),
+  paused: () => Promise.resolve(new Set<ConnectorName>()),
+  lastRun: () => Promise.resolve(null),
+  freshUntil: () => Promise.resolve(null),
+  lost: () => Promise.resolve(null),
+};
+
+/** A ledger with one last run. */
+export function ledgerWith(last: () => LastRun | null): WorkerOptions['ledger'] {
+  return { ...emptyLedger, lastRun: () => Promise.resolve(last()) };
+}
+
+export function logInto(lines: BenchLine[]): JobLog {
+  const add =
+    (level: BenchLine['level']) =>
+    (facts: object, message: string): void => {
+      lines.push({ level, facts: { ...facts }, message });
+    };
+  return { info: add('info'), warn: add('warn'), error: add('error') };
+}
+
+export function isEnd(
+  end: Extract<WorkerEvent, { kind: 'job-ended' }>['end'],
+): (event: WorkerEvent) => boolean {
+  return (event) => event.kind === 'job-ended' && event.end === end;
+}
+
+/** A long run, which ends when it is aborted. */
+export function untilAborted(begun: () => void = () => undefined): RunConnector {
+  return (_, { signal }) =>
+    new Promise((resolve) => {
+      signal.addEventListener('abort', () => resolve(interrupted), { once: true });
+      begun();
+    });
+}
+
+export interface Collected<Value> {
+  readonly values: readonly Value[];
+  readonly add: (value: Value) => void;
+  /** Resolves with all values when there are that many. */
+  until(count: number): Promise<readonly Value[]>;
+}
+
+/** Collects values, and lets tests wait for a number of them. */
+export function collect<Value>(): Collected<Value> {
+  const values: Value[] = [];
+  const waiting = new Set<() => void>();
+  return {
+    values,
+    add: (value) => {
+      values.push(value);
+      for (const look of waiting) look();
+    },
+    until: (count) =>
+      new Promise((resolve) => {
+        const look = (): void => {
+          if (values.length < count) return;
+          waiting.delete(look);
+          resolve([...values]);
+        };
+        waiting.add(look);
+        look();
+      }),
+  };
+}
+
+/** Polls every few milliseconds until the condition is true, for changes in Redis that emit no event. */
+export async function eventually(isTrue: () => Promise<boolean>): Promise<void> {
+  while (!(await isTrue())) await pause(20);
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

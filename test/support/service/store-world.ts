@@ -1,0 +1,200 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { systemClock } from '../../../src/core/clock.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { Definition } from '../../../src/definitions/definition.ts';
+import { executeAction } from '../../../src/service/execute/execute-action.ts';
+import type { ExecuteBody } from '../../../src/service/execute/execute-body.ts';
+import type { Provider } from '../../../src/service/provider.ts';
+import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
+import { sampleProviders } from '../../../src/sample/sample-providers.ts';
+import type { ContextStores, StoreStatus } from '../../../src/service/store/context-stores.ts';
+import {
+  openContextStores,
+  type ContextStoresOptions,
+} from '../../../src/service/store/open-context-stores.ts';
+import { definitions } from './served-api.ts';
+
+export function definitionNamed(name: string): Definition {
+  const definition = definitions.get(name);
+  if (definition === undefined) throw new Error(`no definition ${name}`);
+  return definition;
+}
+
+/** Stores in a folder of their own, removed with them. */
+export interface StoreWorld extends AsyncDisposable {
+  readonly folder: string;
+  readonly stores: ContextStores;
+  /** Closes the stores and opens them again, as a restart of the service does. */
+  restart(options?: Partial<ContextStoresOptions>): Promise<ContextStores>;
+  keep(connectorId: string, definition: string, provider: Provider): void;
+  file(connectorId: string): string;
+}
+
+export function storeWorld(options: Partial<ContextStoresOptions> = {}): StoreWorld {
+  const folder = mkdtempSync(path.join(tmpdir(), 'stores-'));
+  const cursorKey = randomBytes(32);
+  const open = (more: Partial<ContextStoresOptions>): ContextStores =>
+    openContextStores({
+      folder,
+      clock: systemClock,
+      refreshEveryMs: null,
+      search: { deadlineMs: 10_000, processes: 1 },
+      cursorKey,
+      ...options,
+      ...more,
+    });
+  let stores = open({});
+  return {
+    folder,
+    get stores() {
+      return stores;
+    },
+    async restart(more = {}) {
+      await stores[Symbol.asyncDispose]();
+      stores = open(more);
+      return stores;
+    },
+    keep: (connectorId, definition, provider) =>
+      stores.keep({ connectorId, definition: definitionNamed(definition), provider }),
+    file: (connectorId) => path.join(folder, 'stores', `${connectorId}.db`),
+    async [Symbol.asyncDispose]() {
+      await stores[Symbol.asyncDispose]();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export function sampleOf(definitionName: string, size: SampleSize = 'tiny', seed = 7): SampleAccount {
+  return createSampleAccount({ definitionName, seed, size });
+}
+
+/** The provider of an account, as the service makes it. */
+export function providerOf(definitionName: string, account: SampleAccount): Provider {
+  const providers = sampleProviders({
+    accounts: new Map([['one', account]]),
+    otherwise: { size: 'tiny', seed: 7, revision: 0 },
+  });
+  return providers.open({
+    connectorId: 'one',
+    definition: definitionNamed(definitionName),
+    credentials: null,
+  });
+}
+
+export const never = new AbortController().signal;
+
+/** Runs an action of a connector that is kept in the world. */
+export async function execute(
+  stores: ContextStores,
+  connector: { readonly connectorId: string; readonly definition: string; readonly provider: Provider },
+  body: ExecuteBody,
+): Promise<JsonObject | readonly JsonObject[]> {
+  const answer = await executeAction({
+    ...connector,
+    definition: definitionNamed(connector.definition),
+    stores,
+    body,
+    signal: never,
+  });
+  if (answer.kind === 'file') throw new Error('expected an envelope, got a file');
+  return answer.result;
+}
+
+/** Every record that a search finds, page after page. */
+export async function searchAll(
+  stores: ContextStores,
+  connectorId: string,
+  entity: string,
+  params: JsonObject = {},
+): Promise<readonly JsonObject[]> {
+  const found: JsonObject[] = [];
+  for (let cursor: string | null = null; ;) {
+    const more: JsonObject = cursor === null ? {} : { cursor };
+    const page = await stores.search(connectorId, entity, { query: {}, ...params, ...more }, never);
+    found.push(...page.data);
+    if (!page.meta.has_more) return found;
+    ({ cursor } = page.meta);
+  }
+}
+
+/** Resolves when the status is as wanted, looking after everything else that is ready to run has run. */
+export async function statusWhen(
+  stores: ContextStores,
+  connectorId: string,
+  isWanted: (status: StoreStatus) => boolean,
+): Promise<StoreStatus> {
+  for (;;) {
+    const status = stores.status(connectorId);
+    if (isWanted(status)) return status;
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+/** Process numbers of this process's children that run the sync of a store. */
+export function syncProcesses(): readonly number[] {
+  return childrenNamed('store-process');
+}
+
+/** Process numbers of this process's children with this in their command line. */
+export function childrenNamed(name: string): readonly number[] {
+  return readdirSync('/proc')
+    .filter((entry) => /^\d+$/.test(entry))
+    .filter((pid) => isChild(pid) && fileOf(pid, 'cmdline').includes(name))
+    .map(Number);
+}
+
+function isChild(pid: string): boolean {
+  const [, parent] = fileOf(pid, 'stat').split(') ').at(-1)?.split(' ') ?? [];
+  return Number(parent) === process.pid;
+}
+
+/** '' for a process that has gone meanwhile. */
+function fileOf(pid: string, name: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/${name}`, 'utf8');
+  } catch {
+    // It has gone.
+    return '';
+  }
+}
+
+/** A promise and what resolves it. */
+export function openPromise(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = (): void => undefined;
+  const promise = new Promise<void>((settle) => (resolve = settle));
+  return { promise, resolve: () => resolve() };
+}
+
+/** A provider whose calls wait at a gate that the test opens. */
+export interface HeldProvider extends Provider {
+  /** Resolves when a call that `isHeld` names waits at the gate. */
+  readonly arrived: Promise<void>;
+  /** Lets every call pass, now and from now on. */
+  open(): void;
+}
+
+export function heldProvider(
+  provider: Provider,
+  isHeld: (entity: string, call: number) => boolean,
+): HeldProvider {
+  let calls = 0;
+  const gate = openPromise();
+  const arrival = openPromise();
+  return {
+    ...provider,
+    arrived: arrival.promise,
+    open: () => gate.resolve(),
+    async list(request) {
+      calls += 1;
+      if (isHeld(request.entity.name, calls)) {
+        arrival.resolve();
+        await gate.promise;
+      }
+      return await provider.list(request);
+    },
+  };
+}

@@ -1,0 +1,85 @@
+import { isDeclaredName, type EntityName } from '../../../src/core/names.ts';
+import type {
+  Action,
+  Definition,
+  Entity,
+  ErrorPattern,
+  Pagination,
+  Param,
+} from '../../../src/definitions/definition.ts';
+
+export function entityName(text: string): EntityName {
+  if (!isDeclaredName(text)) throw new Error(`no entity name: ${text}`);
+  return text;
+}
+
+/** `members` pages by offset, `notes` by token, `tags` comes whole; all have `list`, members and notes have `get`. */
+export function testDefinition(errors: readonly ErrorPattern[] = []): Definition {
+  const entities = [
+    entity('members', ['list_id', 'count', 'offset'], ['member_id'], {
+      kind: 'offset',
+      offsetParam: 'offset',
+      sizeParam: 'count',
+      maxSize: 1000,
+    }),
+    entity('notes', ['page_size', 'start_cursor'], ['note_id'], {
+      kind: 'pageToken',
+      tokenParam: 'start_cursor',
+      sizeParam: 'page_size',
+      maxSize: 100,
+      flagKeys: ['has_more'],
+      tokenKeys: ['next_cursor'],
+      lifetimeMs: 60_000,
+    }),
+    entity('tags', ['list_id'], null, { kind: 'single' }),
+  ];
+  return {
+    name: 'test-type',
+    aliases: [],
+    title: 'Test type',
+    id: '11111111-2222-3333-4444-555555555555',
+    contentHash: '0'.repeat(64),
+    rateLimit: { requestsPerSecond: 1000, concurrency: 8 },
+    errors,
+    credentials: [],
+    entities: new Map(entities.map((each) => [each.name, each])),
+  };
+}
+
+function entity(name: string, list: string[], get: string[] | null, pagination: Pagination): Entity {
+  const actions = new Map<'list' | 'get', Action>([['list', action(list, false)]]);
+  if (get !== null) actions.set('get', action(get, true));
+  const table = { entity: entityName(name), columns: [{ name: 'id', type: 'string' } as const], key: ['id'] };
+  return {
+    name: entityName(name),
+    fields: new Map([['id', 'string']]),
+    key: ['id'],
+    ignored: new Set(),
+    volatile: [],
+    filledFrom: new Map(),
+    searchable: new Map(),
+    actions,
+    pagination,
+    order: null,
+    growsOnly: false,
+    incremental: null,
+    deletes: 'sweep',
+    unlisted: [],
+    window: null,
+    fixedParams: {},
+    only: null,
+    parents: [],
+    recursive: null,
+    explode: null,
+    table,
+    explodedTable: null,
+  };
+}
+
+function action(names: string[], isRequired: boolean): Action {
+  return { params: new Map(names.map((name) => [name, param(isRequired)])), key: new Map(), file: null };
+}
+
+function param(required: boolean): Param {
+  return { type: 'string', required, enum: null, default: null, min: null, max: null, aboveMax: 'cap' };
+}
