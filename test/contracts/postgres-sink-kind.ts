@@ -118,18 +118,13 @@ function cell(value: unknown): JsonValue {
 }
 
 const { builtins } = pg.types;
+const parsers: ReadonlyMap<number, (text: string) => unknown> = new Map<number, (text: string) => unknown>([
+  [builtins.INT8, (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text))],
+  [builtins.TEXT, readText],
+  [builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
+  [builtins.JSON, readJson],
+]);
 
 function parserOf(oid: number): (text: string) => unknown {
-  switch (oid) {
-    case builtins.INT8:
-      return (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text));
-    case builtins.TEXT:
-      return readText;
-    case builtins.TIMESTAMPTZ:
-      return (text) => new Date(text).toISOString();
-    case builtins.JSON:
-      return readJson;
-    default:
-      return pg.types.getTypeParser(oid, 'text') as (text: string) => unknown;
-  }
+  return parsers.get(oid) ?? (pg.types.getTypeParser(oid, 'text') as (text: string) => unknown);
 }

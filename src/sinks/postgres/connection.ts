@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import pg from 'pg';
+import type pg from 'pg';
 import type { PostgresConnection, PostgresHost } from './place.ts';
 
 const connectTimeoutMs = 10_000;

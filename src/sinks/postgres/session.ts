@@ -74,8 +74,9 @@ function bindNames(sql: string, values: Values): { readonly text: string; readon
 function bindValue(value: Value | undefined): unknown {
   if (value === undefined) throw new TypeError('A statement names a value that it was not given');
   if (typeof value === 'string') return writeText(value);
-  if (Array.isArray(value))
+  if (Array.isArray(value)) {
     return value.map((one: unknown) => (typeof one === 'string' ? writeText(one) : one));
+  }
   return value;
 }
 
