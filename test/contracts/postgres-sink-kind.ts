@@ -118,13 +118,13 @@ function cell(value: unknown): JsonValue {
 }
 
 const { builtins } = pg.types;
-const ownParsers: Readonly<Record<number, (text: string) => unknown>> = {
-  [builtins.INT8]: (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text)),
-  [builtins.TEXT]: readText,
-  [builtins.TIMESTAMPTZ]: (text) => new Date(text).toISOString(),
-  [builtins.JSON]: readJson,
-};
+const parsers: ReadonlyMap<number, (text: string) => unknown> = new Map<number, (text: string) => unknown>([
+  [builtins.INT8, (text) => (Number.isSafeInteger(Number(text)) ? Number(text) : BigInt(text))],
+  [builtins.TEXT, readText],
+  [builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
+  [builtins.JSON, readJson],
+]);
 
 function parserOf(oid: number): (text: string) => unknown {
-  return ownParsers[oid] ?? (pg.types.getTypeParser(oid, 'text') as (text: string) => unknown);
+  return parsers.get(oid) ?? (pg.types.getTypeParser(oid, 'text') as (text: string) => unknown);
 }

@@ -91,6 +91,7 @@ CREATE TABLE _sync_pauses (
 );
 
 ${partitionsSql}
+
 CREATE TABLE _sync_counts (
   run TEXT NOT NULL,
   entity TEXT NOT NULL,

@@ -1,9 +1,8 @@
-import pg from 'pg';
+import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { clientConfig } from './connection.ts';
-import { nowhere, openPools } from './pools.ts';
-import { placeOf, type PostgresConnection } from './place.ts';
+import { openConnections, type ConnectionsOptions } from './connections.ts';
+import { placeOf } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
 
@@ -30,15 +29,9 @@ export interface WriteTx extends Tx {
   noteTransaction(xid: string): void;
 }
 
-export interface ServerOptions {
-  readonly connection: PostgresConnection;
-  /** Around a pooler; null: there is none. */
-  readonly direct: PostgresConnection | null;
-  readonly schema: string;
+export interface ServerOptions extends ConnectionsOptions {
   readonly durability: 'full' | 'normal';
   readonly signal?: AbortSignal;
-  /** Connections at most. */
-  readonly connections: number;
 }
 
 /** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed). */
@@ -46,14 +39,13 @@ const writeSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; S
   SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off;
   SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s'`;
 export const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
-/** Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. */
-const deadlineMs = 150_000;
 const mostConflicts = 5;
 const reconnectMs = 60_000;
 
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
+  const { withClient, connect, end } = openConnections(options);
   let isLost = false;
   let look: (() => Promise<unknown>) | null = null;
   /** `look` has transactions of its own. */
@@ -66,33 +58,6 @@ export function openServer(options: ServerOptions): Server {
       throw error instanceof SyncError && error.cause !== undefined && error.recovery === 'retry'
         ? error.cause
         : error;
-    }
-  };
-
-  const pools = openPools(connection, place, options.connections);
-
-  /** Gives `work` a connection, and takes its socket away where it takes too long. */
-  const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
-    const client = await pools.take();
-    let isBroken = false;
-    const onError = (): void => {
-      isBroken = true;
-    };
-    client.on('error', onError);
-    const deadline = setTimeout(() => {
-      isBroken = true;
-      client.release(true);
-    }, deadlineMs);
-    try {
-      return await work(client);
-    } catch (error) {
-      isBroken ||= failingOf(error) === 'connection';
-      throw error;
-    } finally {
-      clearTimeout(deadline);
-      client.off('error', onError);
-      if (isBroken) destroy(client);
-      else client.release();
     }
   };
 
@@ -209,21 +174,8 @@ export function openServer(options: ServerOptions): Server {
         throw toSinkError(error, place);
       }
     },
-    connect: async () => {
-      const to = options.direct ?? connection;
-      const at = to.hosts[pools.current() % to.hosts.length] ?? nowhere;
-      const client = new pg.Client(clientConfig(to, at));
-      try {
-        await client.connect();
-        return client;
-      } catch (error) {
-        await client.end().catch(() => undefined);
-        throw toSinkError(error, place);
-      }
-    },
-    [Symbol.asyncDispose]: async () => {
-      await pools.end();
-    },
+    connect,
+    [Symbol.asyncDispose]: end,
   };
 }
 
@@ -235,11 +187,3 @@ type Outcome<Result> =
       readonly xid: string | null;
       readonly error: unknown;
     };
-
-function destroy(client: pg.PoolClient): void {
-  try {
-    client.release(true);
-  } catch {
-    // The deadline has released it.
-  }
-}

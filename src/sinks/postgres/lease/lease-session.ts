@@ -1,3 +1,4 @@
+import { failingOf } from '../postgres-error.ts';
 import { txOn, type Tx } from '../session.ts';
 import type { Server } from '../server.ts';
 
@@ -39,6 +40,10 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     const timer = setTimeout(lose, deadlineMs);
     try {
       return await tx.rows(sql, values);
+    } catch (error) {
+      // Also where its server has become a standby: the next session is with another one.
+      if (failingOf(error) === 'connection') lose();
+      throw error;
     } finally {
       clearTimeout(timer);
     }

@@ -1,6 +1,6 @@
 /**
- * The columns are those of `src/sinks/ledger/partitions/partitions-sql.ts`. `params_hash` and `parent_hash` stand for texts that may be longer than
- * an entry of an index (2,704 bytes).
+ * The table of partitions, as file sinks have it (`src/sinks/ledger/partitions/partitions-sql.ts` says what the columns mean). Texts that may be long
+ * are looked up by their hashes: `params_hash`, `parent_hash`.
  */
 export const partitionsSql = `
 CREATE TABLE _sync_partitions (

@@ -1,0 +1,126 @@
+import pg from 'pg';
+import { clientConfig } from './connection.ts';
+import { placeOf, type PostgresConnection } from './place.ts';
+import { failingOf, toSinkError } from './postgres-error.ts';
+
+export interface ConnectionsOptions {
+  readonly connection: PostgresConnection;
+  /** Around a pooler; null: there is none. */
+  readonly direct: PostgresConnection | null;
+  readonly schema: string;
+  /** Connections at most. */
+  readonly connections: number;
+}
+
+/** Connections to whichever of a server's hosts is no standby. */
+export interface Connections {
+  /** Gives `work` a connection, and takes its socket away where it takes too long. Rejects with what the client library throws. */
+  readonly withClient: <Result>(work: (client: pg.PoolClient) => Promise<Result>) => Promise<Result>;
+  /** As `Server.connect`. */
+  readonly connect: () => Promise<pg.Client>;
+  readonly end: () => Promise<void>;
+}
+
+/** Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. */
+const deadlineMs = 150_000;
+
+export function openConnections({
+  connection,
+  direct,
+  schema,
+  connections,
+}: ConnectionsOptions): Connections {
+  const place = placeOf(connection, schema);
+  const pools = new Map<number, pg.Pool>();
+  /** The host that was no standby when it was last asked. */
+  let current = 0;
+
+  const poolOf = (host: number): pg.Pool => {
+    const known = pools.get(host);
+    if (known !== undefined) return known;
+    const at = connection.hosts[host] ?? { host: 'localhost', port: 5432 };
+    const pool = new pg.Pool({
+      ...clientConfig(connection, at),
+      max: connections,
+      idleTimeoutMillis: 30_000,
+    });
+    // A connection that breaks while nobody uses it is replaced when the next one is asked for.
+    pool.on('error', () => undefined);
+    pools.set(host, pool);
+    return pool;
+  };
+
+  const take = async (): Promise<pg.PoolClient> => {
+    for (let tried = 0; ; tried += 1) {
+      try {
+        const client = await poolOf(current).connect();
+        if (connection.hosts.length === 1) return client;
+        const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+        if (rows[0]?.standby === false) return client;
+        client.release();
+        if (tried + 1 >= connection.hosts.length) throw noPrimary();
+      } catch (error) {
+        if (tried + 1 >= connection.hosts.length) throw error;
+      }
+      current = (current + 1) % connection.hosts.length;
+    }
+  };
+
+  const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
+    const client = await take();
+    let isBroken = false;
+    const onError = (): void => {
+      isBroken = true;
+    };
+    client.on('error', onError);
+    const deadline = setTimeout(() => {
+      isBroken = true;
+      client.release(true);
+    }, deadlineMs);
+    try {
+      return await work(client);
+    } catch (error) {
+      isBroken ||= failingOf(error) === 'connection';
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+      client.off('error', onError);
+      if (isBroken) destroy(client);
+      else client.release();
+    }
+  };
+
+  return {
+    withClient,
+    connect: async () => {
+      const to = direct ?? connection;
+      const at = to.hosts[current % to.hosts.length] ?? { host: 'localhost', port: 5432 };
+      const client = new pg.Client(clientConfig(to, at));
+      try {
+        await client.connect();
+        return client;
+      } catch (error) {
+        await client.end().catch(() => undefined);
+        throw toSinkError(error, place);
+      }
+    },
+    end: async () => {
+      await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
+    },
+  };
+}
+
+function destroy(client: pg.PoolClient): void {
+  try {
+    client.release(true);
+  } catch {
+    // The deadline has released it.
+  }
+}
+
+/** A standby may be promoted any moment: asked again like a server that cannot be reached. */
+function noPrimary(): Error {
+  return Object.assign(new Error('each host is a standby: promote one, or name the primary in the url'), {
+    code: '25006',
+  });
+}
