@@ -65,7 +65,7 @@ function noteWhole(
   report: RunReport,
 ): void {
   for (const one of report.entities) {
-    if (agreesWithStored(one, isFull)) ledger.tables.agreed(connector, one.entity);
+    if (agreesWithStored(one, isFull)) ledger.tables.agreed.run(connector, one.entity);
   }
   for (const { entity, walked } of readWhole(report, tables.keys(), entities)) {
     ledger.tables.wasRead(connector, entity, run, walked);

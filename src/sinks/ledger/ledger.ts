@@ -3,13 +3,12 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ChainReading } from '../decisions/becoming-due.ts';
 import type { RunPlan } from '../sink.ts';
-import { prepareConnectors } from './connectors.ts';
+import { prepareConnectors, preparePauses, prepareRuns } from './runs.ts';
 import { prepareCounts, prepareQuarantine } from './counts.ts';
 import type { Lock } from './lock.ts';
 import { preparePartitionReads } from './partitions/read-partitions.ts';
 import { prepareTransitions } from './partitions/transitions.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
-import { preparePauses, prepareRuns } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
 import { prepareDayAccount } from './deletes/day-account.ts';
 import { prepareMissingRows } from './deletes/missing-statements.ts';
@@ -17,7 +16,6 @@ import { preparePlaces } from './deletes/places.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
-import { prepareSequence } from './sequence.ts';
 import { prepareTables } from './tables.ts';
 import type { LockWait } from './sink-error.ts';
 
@@ -98,4 +96,25 @@ export interface Commit {
   readonly held: HeldConnector;
   readonly current: CurrentRun;
   readonly stamp: WriteStamp;
+}
+
+/** The sink's change counter (`_seq`): read and written inside one IMMEDIATE transaction, so numbers are given in commit order and never twice. */
+export function prepareSequence(db: Database.Database) {
+  const read = db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck();
+  const write = db.prepare<[number]>('UPDATE _sync_meta SET seq = ?');
+  let stored = 0;
+  let current = 0;
+  return {
+    begin: (): void => {
+      stored = read.get() ?? 0;
+      current = stored;
+    },
+    next: (): number => {
+      current += 1;
+      return current;
+    },
+    save: (): void => {
+      if (current !== stored) write.run(current);
+    },
+  };
 }

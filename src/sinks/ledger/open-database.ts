@@ -187,9 +187,7 @@ function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
     if (version === 0) {
       createSchema(db, options);
     } else {
-      for (const migration of migrations.slice(version - 1)) {
-        migration(db);
-      }
+      for (const migration of migrations.slice(version - 1)) migration(db);
     }
     db.pragma(`user_version = ${schemaVersion}`);
   }).immediate();

@@ -4,9 +4,8 @@ import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts'
 import type { StoredRow } from '../decisions/meet-record.ts';
 
 /**
- * What a file sink supplies; the ledger does the rest. Every method but `findDamage` is synchronous. `recover`, `ensure`, `endRun`,
- * `flush` and all of `RecordTable` are called inside the ledger's IMMEDIATE transaction; afterwards the ledger calls
- * exactly one of `settle` (it was committed) and `discard` (it was rolled back).
+ * What a file sink supplies; the ledger does the rest. All but `findDamage` is synchronous. `recover`, `ensure`, `endRun`, `flush` and `RecordTable` are called
+ * inside the ledger's IMMEDIATE transaction; then exactly one of `settle` (committed) and `discard` (rolled back).
  */
 export interface RecordStore {
   /** Repairs what a killed writer left. `hasLostRows`: acknowledged rows are gone (a power loss under durability `normal`): everything is read again. */

@@ -9,9 +9,8 @@ import type { KeyedRow, RecordTable } from '../record-store.ts';
 export type Permission = 'judged' | 'allowed' | 'along';
 
 /**
- * The only way to a tombstone: marks a live row as deleted and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in
- * later runs too. What the guards have let pass is noted for the day with all that goes along, in the same transaction: a
- * run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
+ * The only way to a tombstone: deletes a live row and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in later runs too. What guards
+ * let pass is noted for the day with all that goes along, at once: a run killed in between leaves a delete that was judged as a whole.
  */
 export function deleteRow(
   commit: Commit,
@@ -173,7 +172,7 @@ export function rowsBelow(
   return counts;
 }
 
-const rowsAtOnce = 1_000;
+export const rowsAtOnce = 1_000;
 
 /** Rows without a tombstone at home in the partition, behind row `from`. */
 export function* liveRows(
@@ -183,16 +182,25 @@ export function* liveRows(
 ): Generator<number> {
   const planned = current.tables.get(entity)?.table;
   if (planned === undefined && ledger.tables.known(connector, entity) === undefined) return;
-  const unplanned = planned === undefined ? openRows(ledger.db) : undefined;
-  for (let after = from; ;) {
-    const batch =
+  yield* inOrder(
+    from,
+    (after) =>
       planned?.liveRows(id, after, rowsAtOnce) ??
-      unplanned?.liveRows(connector, entity, id, after, rowsAtOnce) ??
-      [];
-    for (const { row } of batch) yield row;
-    const last = batch.at(-1);
-    if (last === undefined || batch.length < rowsAtOnce) return;
-    after = last.row;
+      openRows(ledger.db).liveRows(connector, entity, id, after, rowsAtOnce),
+    ({ row }) => row,
+  );
+}
+
+/** What `read` gives in batches of up to `rowsAtOnce`, each behind the last number of the one before. */
+export function* inOrder<Row>(
+  from: number,
+  read: (after: number) => readonly Row[],
+  numberOf: (row: Row) => number,
+): Generator<number> {
+  for (let after = from; ;) {
+    const batch = read(after);
+    for (const row of batch) yield (after = numberOf(row));
+    if (batch.length < rowsAtOnce) return;
   }
 }
 
