@@ -87,13 +87,11 @@ export function prepareFileList(db: Database.Database) {
   ];
   return {
     all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
-    /** Adds the file, or notes how far it has grown. */
     grow: (
       owner: FileOwner,
       file: FileNumber,
       size: Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash'>,
     ): void => void grow.run(...key(owner, file), size.length, size.firstSeq, size.lastSeq, size.hash),
-    /** What a file that has lost lines holds from now on. */
     cut: (owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void =>
       void cut.run(kept.length, kept.lastSeq, kept.hash, ...key(owner, file)),
     close: (owner: FileOwner, file: FileNumber): void => void close.run(...key(owner, file)),

@@ -116,7 +116,6 @@ function columnValue(type: FieldType, value: JsonValue): ColumnValue {
   return typeof value === 'object' ? writeJson(value) : value;
 }
 
-/** Keys as the ledger beside the lines has them. */
 export function openJsonlKeys(file: string): KeyReader {
   return openStoredKeys({ file, kind: 'jsonl' }, (db, connector, { entity }) =>
     db

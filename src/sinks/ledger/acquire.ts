@@ -49,8 +49,7 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const rival = ledger.connectors.rival(given.connector);
   if (rival !== undefined) throw sharedTablesError(given.connector, rival);
   const stored = ledger.connectors.identity.get(given.connector);
-  if (stored === undefined) return;
-  const differences = identityDifferences(stored, given);
+  const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
 }
 

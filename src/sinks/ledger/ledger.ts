@@ -19,7 +19,6 @@ import { rememberPlace } from './file-place.ts';
 import { prepareTables } from './tables.ts';
 import type { LockWait } from './sink-error.ts';
 
-/** What a ledger is made of. */
 interface LedgerParts extends LockWait {
   readonly db: Database.Database;
   readonly store: RecordStore;
@@ -51,7 +50,6 @@ export function prepareLedger(parts: LedgerParts) {
   };
 }
 
-/** A connector that this process holds. */
 export interface HeldConnector {
   readonly connector: ConnectorName;
   readonly epoch: number;
@@ -67,16 +65,12 @@ export interface CurrentRun extends Pick<
 > {
   /** Number of the first run of its chain. */
   readonly origin: number;
-  /** When that one began. */
   readonly chainStartedAt: Instant;
-  /** Everything is read in full. */
   readonly isFull: boolean;
   /** What was not read for longest goes first. */
   readonly isStalestFirst: boolean;
-  /** Of the entities that it reads. */
   readonly reading: ReadonlyMap<EntityName, ChainReading>;
   readonly entities: ReadonlySet<EntityName>;
-  /** Entities whose rows are never deleted. */
   readonly keeps: ReadonlySet<EntityName>;
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
@@ -90,7 +84,6 @@ export interface PlannedTable {
   readonly width: number;
 }
 
-/** What every step of a commit works with. */
 export interface Commit {
   readonly ledger: Ledger;
   readonly held: HeldConnector;

@@ -4,7 +4,6 @@ import { createPrivateFile } from './private-file.ts';
 import { isBusy } from './sink-error.ts';
 
 export interface Lock {
-  /** Idempotent. */
   release(): void;
 }
 

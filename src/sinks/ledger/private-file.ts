@@ -95,7 +95,6 @@ function noFolder(directory: string, cause: unknown): SyncError {
   });
 }
 
-/** Whether the system has answered with this code. */
 export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }

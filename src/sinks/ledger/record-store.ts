@@ -55,7 +55,6 @@ export interface TablePlace {
 
 /** One entity's records. `home` is the partition that a row was first met in: an absence from its full walk counts. */
 export interface RecordTable {
-  /** What is stored under the record's key, tombstoned rows included. */
   find(record: Pick<PreparedRecord, 'keyText' | 'values'>): StoredRow | undefined;
   /** Stores a record under a new key; gives its row number, which never changes and is never given twice. */
   insert(record: PreparedRecord, home: number | null, stamp: WriteStamp): number;
@@ -67,7 +66,6 @@ export interface RecordTable {
   liveRows(home: number, after: number, limit: number): readonly HomedRow[];
   /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
   liveBefore(at: Instant, after: number, limit: number): readonly number[];
-  /** By row number; undefined for one that does not exist. */
   row(row: number): KeyedRow | undefined;
   /** By key; for what is known by its key alone. */
   rowOf(keyText: string): KeyedRow | undefined;
@@ -97,7 +95,6 @@ export interface KeyedRow {
   readonly home: number | null;
 }
 
-/** A row as a reader finds it. */
 export interface ReadRow {
   readonly row: number;
   readonly firstSeenAt: Instant | null;
@@ -124,10 +121,8 @@ export interface RowReader {
 
 export type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;
 
-/** What is written beside every record. */
 export interface WriteStamp {
   readonly run: RunId;
   readonly now: Instant;
-  /** Takes the next number of the sink's change counter. */
   readonly nextSeq: () => number;
 }

@@ -20,7 +20,6 @@ export interface NewRun {
   readonly scope: string;
 }
 
-/** `_sync_runs`. */
 export function prepareRuns(db: Database.Database) {
   const newest = db.prepare<[string, string], Flagged<EarlierRun>>(
     `SELECT run, origin, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
@@ -44,7 +43,6 @@ export function prepareRuns(db: Database.Database) {
       const row = newest.get(connector, window);
       return row === undefined ? undefined : readFlags(row, 'canContinue', 'isFull', 'hasStored');
     },
-    /** When the chain's first run began. */
     chainStartedAt: db
       .prepare<[origin: number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
       .pluck(),

@@ -80,9 +80,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
       if (isAtHome) set(chunk, row, homeHalf);
       return set(chunk, row, 0);
     },
-    /** Whether the chain has met the row. */
     has: (entity: EntityName, row: number): boolean => isSet(entity, row, 0),
-    /** Whether the chain has met the row in its home. */
     hasAtHome: (entity: EntityName, row: number): boolean => isSet(entity, row, homeHalf),
     /** Writes what changed. Inside the transaction, once per commit. */
     save: (): void => {

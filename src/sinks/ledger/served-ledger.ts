@@ -19,7 +19,6 @@ type State =
 
 export interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cacheKiB'> {
   readonly sinkId: string;
-  /** For people. */
   readonly place: string;
 }
 

@@ -67,7 +67,6 @@ export function prepareTables(db: Database.Database) {
       save(connector, table.entity, columns);
       return change;
     },
-    /** Undefined for a table that was never declared. */
     known,
     save,
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {

@@ -32,7 +32,6 @@ export function widenTable(db: Database.Database, place: TablePlace, columns: re
   for (const column of place.filled) fillFromExtra(db, name, column, place.stamp);
 }
 
-/** Leads from a partition to its rows, by row number. */
 export function homeIndexName(table: string): string {
   return `${table}__partition`;
 }

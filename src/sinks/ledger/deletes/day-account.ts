@@ -42,7 +42,6 @@ export function prepareDayAccount(db: Database.Database) {
     },
     within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
       within.get(connector, entity, firstHourOfDay(now)) ?? { added: 0, deleted: 0 },
-    /** Drops what is older than the window. */
     prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, firstHourOfDay(now)),
   };
 }

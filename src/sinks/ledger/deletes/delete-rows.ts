@@ -40,19 +40,18 @@ export function deleteRow(
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
 export function deleteMissing(
   commit: Commit,
-  {
-    entity,
-    which,
-    limit,
-  }: { readonly entity: EntityName; readonly which: TombstoneChoice; readonly limit: number },
+  entity: EntityName,
+  which: TombstoneChoice,
+  limit: number,
 ): number {
   const { ledger, held, current } = commit;
+  const { connector } = held;
   const table = current.tables.get(entity)?.table;
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
     const rows = ledger.missing.ready.all({
-      connector: held.connector,
+      connector,
       entity,
       which,
       run: current.run,
@@ -63,7 +62,7 @@ export function deleteMissing(
       // A row that this chain has seen exists: it is left alone, and is missing no more.
       const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
       if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
-      else ledger.missing.end.run(held.connector, entity, row);
+      else ledger.missing.end.run(connector, entity, row);
       deleted += isMissing ? 1 : 0;
     }
     if (rows.length === 0 || deleted >= limit) return deleted;
@@ -96,16 +95,17 @@ export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRo
 
 function emptyPartition(
   commit: Commit,
-  { id, entity, sweptTo }: EndedPartitionRow,
+  partition: EndedPartitionRow,
   limit: number,
 ): { readonly steps: number; readonly rows: number } {
   const { current, ledger } = commit;
+  const { id, entity, sweptTo } = partition;
   const { transitions } = ledger;
   const table = current.tables.get(entity)?.table;
   const live = table === undefined || current.keeps.has(entity) ? [] : table.liveRows(id, sweptTo, limit);
   let rows = 0;
   for (const { row } of live) {
-    rows += table !== undefined && endRow(commit, { entity, table, row, partition: id }) ? 1 : 0;
+    rows += table !== undefined && endRow(commit, partition, table, row) ? 1 : 0;
   }
   const last = live.at(-1);
   if (last === undefined || live.length < limit) {
@@ -117,15 +117,13 @@ function emptyPartition(
   return { steps: live.length, rows };
 }
 
-interface OrphanedRow {
-  readonly entity: EntityName;
-  readonly table: RecordTable;
-  readonly row: number;
-  readonly partition: number;
-}
-
 /** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
-function endRow(commit: Commit, { entity, table, row, partition }: OrphanedRow): boolean {
+function endRow(
+  commit: Commit,
+  { id: partition, entity }: EndedPartitionRow,
+  table: RecordTable,
+  row: number,
+): boolean {
   const { ledger, held, current, stamp } = commit;
   const { connector } = held;
   const home = ledger.places.others({ connector, entity, row }).find(({ isLive }) => isLive)?.partition;

@@ -30,7 +30,7 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
     judge: async (lease, run, entity, judgements) =>
       inLease(lease, run, (commit) => judgeRows(commit, entity, judgements)),
     tombstone: async (lease, run, entity, which, limit) =>
-      inLease(lease, run, (commit) => deleteMissing(commit, { entity, which, limit })),
+      inLease(lease, run, (commit) => deleteMissing(commit, entity, which, limit)),
     tombstoneOrphans: async (lease, run, limit) =>
       inLease(lease, run, (commit) => deleteOrphans(commit, limit)),
   };

@@ -89,7 +89,6 @@ export function prepareMissingRows(db: Database.Database) {
     noted: db.prepare<[...OfEntity, row: number], NotedRow>(
       `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
     ),
-    /** Missing rows and orphans, those that are noted alike together, by entity. */
     alike: (connector: ConnectorName): readonly AlikeRows[] =>
       alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked', 'isGone')),
     /** Rows whose deletes a guard must judge, by row number. */
@@ -99,7 +98,6 @@ export function prepareMissingRows(db: Database.Database) {
            AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT ?`,
       )
       .pluck(),
-    /** Whether the row is missing, and `get` has not vouched for it. */
     isCounted: db.prepare<[...OfEntity, row: number]>(
       `SELECT 1 FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND m.row = ? AND ${isMissing} AND NOT (${isVouchedFor})`,
     ),
@@ -110,7 +108,6 @@ export function prepareMissingRows(db: Database.Database) {
          WHERE m.connector = ? AND m.entity = ? AND m.missed > 0 AND p.gone IN (${ended}, ${emptied})`,
       )
       .pluck(),
-    /** A person lets the deletes of what is missing now pass. */
     allow: db.prepare<OfEntity>(
       'UPDATE _sync_missing SET is_allowed = 1 WHERE connector = ? AND entity = ? AND missed > 0',
     ),
@@ -129,7 +126,6 @@ export function prepareMissingRows(db: Database.Database) {
     foundGone: db.prepare<[run: string, ...OfEntity, row: number]>(
       `UPDATE _sync_missing SET gone_run = ?, is_vouched_for = 0 WHERE ${ofRow}`,
     ),
-    /** Rows that need nothing more in this run. */
     ready: db.prepare<[Ready], NotedRow>(
       `SELECT ${columns} FROM ${withPartition}
        WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}

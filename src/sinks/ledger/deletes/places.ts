@@ -29,7 +29,6 @@ export function preparePlaces(db: Database.Database) {
     `SELECT id AS partition, 0 AS metBy, ${place} FROM _sync_partitions AS place WHERE id = ?`,
   );
   return {
-    /** The chain `origin` has met the row there. */
     meet: db.prepare<[RowAt & { readonly origin: number }]>(
       `INSERT INTO _sync_also (connector, entity, row, partition, origin) VALUES (:connector, :entity, :row, :partition, :origin)
        ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin
@@ -47,7 +46,6 @@ export function preparePlaces(db: Database.Database) {
        WHERE partition = :partition AND connector = :connector AND entity = :entity AND row > :after ORDER BY row LIMIT :limit`,
     ),
     others: (row: OfRow): readonly OtherPlace[] => others.all(row).map(readPlace),
-    /** Undefined: there is no such partition any more. */
     one: (partition: number): OtherPlace | undefined => {
       const found = one.get(partition);
       return found === undefined ? undefined : readPlace(found);

@@ -6,7 +6,6 @@ import { parseParams } from '../../stored-json.ts';
 import type { Ledger } from '../ledger.ts';
 import type { InLease } from '../transact.ts';
 
-/** `Files` over the ledger. */
 export function ledgerFiles(ledger: Ledger, inLease: InLease): Files {
   const rows = prepareDownloadRows(ledger.db);
   return {

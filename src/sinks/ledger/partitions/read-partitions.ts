@@ -143,7 +143,6 @@ export function preparePartitionReads(db: Database.Database) {
     innerAbsences: db
       .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
       .pluck(),
-    /** A partition whose own listing is read. */
     ended: db.prepare<[id: number], EndedRow>(
       `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
        FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
