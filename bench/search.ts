@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { cpus, loadavg, tmpdir } from 'node:os';
 import path from 'node:path';
+import { benchConnector, fillMemberSink } from './member-sink.ts';
 import { systemClock } from '../src/core/clock.ts';
 import type { JsonObject } from '../src/core/json.ts';
 import type { EntityName } from '../src/core/names.ts';
@@ -9,9 +10,8 @@ import { loadDefinitions } from '../src/definitions/load-definitions.ts';
 import { updateSearchIndex } from '../src/search/index/update-search-index.ts';
 import { openSearch } from '../src/search/open-search.ts';
 import { openSearchProcesses } from '../src/search/process/open-search-processes.ts';
-import type { SearchAnswer } from '../src/search/search-answer.ts';
+import type { SearchAnswer } from '../src/search/search-request.ts';
 import { searchTarget } from '../src/search/search-target.ts';
-import { benchConnector, fillMemberSink } from './member-sink.ts';
 
 /**
  * Builds the search index of one table of list members, and searches it in a search process, as the service does.

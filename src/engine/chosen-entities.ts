@@ -2,7 +2,7 @@ import { globPattern } from '../core/glob.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Params } from '../core/records.ts';
 import type { Definition, Entity } from '../definitions/definition.ts';
-import { SyncError } from '../core/errors.ts';
+import { usage } from '../core/usage-error.ts';
 
 /** How one entity is read: a walk per variant of its parameters, and the parents that lead to it. */
 export interface ChosenEntity {
@@ -59,10 +59,7 @@ export function selectEntities(
   const names = [...chosen.keys()];
   for (const glob of [...globs.select, ...globs.exclude]) {
     if (!names.some((name) => globPattern(glob).test(name))) {
-      throw new SyncError(`No entity matches "${glob}"; there are ${names.join(', ')}.`, {
-        code: 'USAGE',
-        recovery: 'stop',
-      });
+      throw usage(`No entity matches "${glob}"; there are ${names.join(', ')}.`);
     }
   }
   const excluded = new Set(
@@ -89,10 +86,7 @@ export function selectEntities(
 
   for (const name of selected) keep(name, true);
   if (kept.size === 0) {
-    throw new SyncError('Nothing to read: every selected entity, or its parent, is excluded.', {
-      code: 'USAGE',
-      recovery: 'stop',
-    });
+    throw usage('Nothing to read: every selected entity, or its parent, is excluded.');
   }
   const inOrder = [...definition.entities.keys()].flatMap((name): [EntityName, ChosenEntity][] => {
     const entity = kept.get(name);

@@ -18,9 +18,8 @@ export function answeredMs(
 }
 
 /**
- * How far the clock that dates the records may be behind the one that dates the answers, in milliseconds: no record can
- * have changed after the page that shows it, so the clock is at most as far behind as the newest record is old. Later dates say nothing.
- * Null: no record says anything.
+ * How far the records' clock may be behind the answers', in milliseconds: no record changes after the page that shows it, so at most by the newest
+ * record's age. Later dates say nothing. Null: no record says anything.
  */
 export function differenceMs(atMs: number, changes: readonly (ChangeSpan | null)[]): number | null {
   let smallest: number | null = null;

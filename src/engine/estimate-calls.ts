@@ -32,24 +32,13 @@ export function estimateCalls(options: {
       return [{ entity: name, calls: report.pages, basis: 'as in the last run' }];
     }
     if (known === undefined || known.lastSealedAt === null) {
-      return [
-        {
-          entity: name,
-          calls: null,
-          basis:
-            entity.parents.length === 0
-              ? 'not read yet: at least 1'
-              : `not read yet: at least 1 per record of ${entity.parents.map((parent) => parent.entity).join(' or ')}`,
-        },
-      ];
+      const parents = entity.parents.map((parent) => parent.entity).join(' or ');
+      const each = parents === '' ? '' : ` per record of ${parents}`;
+      return [{ entity: name, calls: null, basis: `not read yet: at least 1${each}` }];
     }
-    return [
-      {
-        entity: name,
-        calls: styleOf(entity.pagination).calls(known.rows, known.partitions),
-        basis: `${counted(known.rows, 'row')} in ${counted(known.partitions, 'partition')} at the last read`,
-      },
-    ];
+    const calls = styleOf(entity.pagination).calls(known.rows, known.partitions);
+    const basis = `${counted(known.rows, 'row')} in ${counted(known.partitions, 'partition')} at the last read`;
+    return [{ entity: name, calls, basis }];
   });
 }
 
@@ -76,11 +65,7 @@ function partialEstimate(
     return { entity: entity.name, calls: known.partitions, basis: 'only what changed since the last read' };
   }
   const ways = entity.parents.filter((parent) => chosen.parents.includes(parent.entity));
-  return ways.length > 0 && ways.every(({ marker }) => marker !== null)
-    ? {
-        entity: entity.name,
-        calls: null,
-        basis: `only what changed: below ${ways.map((way) => way.entity).join(' or ')} with changes`,
-      }
-    : null;
+  if (ways.length === 0 || ways.some(({ marker }) => marker === null)) return null;
+  const parents = ways.map((way) => way.entity).join(' or ');
+  return { entity: entity.name, calls: null, basis: `only what changed: below ${parents} with changes` };
 }

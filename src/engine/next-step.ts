@@ -1,10 +1,11 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { Seal, WalkFailure } from '../sinks/partition.ts';
+import type { Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
 import type { Advance } from '../pagination/pagination.ts';
-import { sealOf } from './seal-of.ts';
 import { stuckBecause } from './walk-progress.ts';
-import { beginState, type Standing, type Walk } from './walk.ts';
+import { beginState, type Standing, type Walk, type WalkState } from './walk.ts';
+import type { Entity } from '../definitions/definition.ts';
+import { keptDifferences, smallestOf } from './clock-difference.ts';
 
 /** Beginnings of one walk in one run, after the first. */
 const maxRestarts = 3;
@@ -35,12 +36,10 @@ export function afterPage(walk: Walk, standing: Standing, advance: Advance): Nex
         },
       };
     }
-    case 'restart':
-      return restart(
-        walk,
-        standing,
-        new SyncError(advance.why, { code: advance.code, recovery: 'restart-walk' }),
-      );
+    case 'restart': {
+      const { why, code } = advance;
+      return restart(walk, standing, new SyncError(why, { code, recovery: 'restart-walk' }));
+    }
     case 'broken':
       return broken(walk, standing, advance);
   }
@@ -89,14 +88,8 @@ function whatToDrop({ partition }: Walk, { code }: SyncError): Dropped {
 function restart(walk: Walk, standing: Standing, error: SyncError): Exclude<Next, { kind: 'end' }> {
   const begun: Standing = { ...beginning(walk), restarts: standing.restarts + 1 };
   if (begun.restarts > maxRestarts) {
-    const failure = failureOf(
-      walk,
-      new SyncError(`${error.message}; begun again ${maxRestarts} times`, {
-        code: error.code,
-        recovery: error.recovery,
-      }),
-      { dropPosition: true, dropWatermark: false },
-    );
+    const message = `${error.message}; begun again ${maxRestarts} times`;
+    const failure = { ...failureOf(walk, error, { dropPosition: true, dropWatermark: false }), message };
     return { kind: 'set-aside', standing: begun, failure };
   }
   return { kind: 'continue', standing: begun, restartedBecause: error.message };
@@ -110,12 +103,84 @@ function beginning({ pagination, run: { capMs } }: Walk): Pick<Standing, 'positi
 type Dropped = Pick<WalkFailure, 'dropPosition' | 'dropWatermark'>;
 const nothingDropped: Dropped = { dropPosition: false, dropWatermark: false };
 
-function failureOf(walk: Walk, error: SyncError, dropped: Dropped = nothingDropped): WalkFailure {
+function failureOf(
+  walk: Walk,
+  { code, recovery, message }: SyncError,
+  dropped: Dropped = nothingDropped,
+): WalkFailure {
+  return { code, recovery, message, at: instant(walk.run.clock.now()), ...dropped };
+}
+
+interface Ended {
+  readonly proof: Proof;
+  readonly state: WalkState;
+  readonly isBackfill: boolean;
+  /** The settings say which records are read. */
+  readonly isFiltered: boolean;
+}
+
+/** What the end of a walk allows to conclude: nothing in a backfill, whose bounds hide most of what there is. */
+export function sealOf(
+  entity: Entity,
+  partition: Partition,
+  { proof, state, isBackfill, isFiltered }: Ended,
+): Seal {
+  const proven = { ...proof, isOrdered: proof.isOrdered && isOrderKept(entity, proof, state) };
+  const kept = keptDifferences(partition.clockDifferences, state.behind);
   return {
-    code: error.code,
-    recovery: error.recovery,
-    message: error.message,
-    at: instant(walk.run.clock.now()),
-    ...dropped,
+    proof: proven,
+    watermark: isBackfill ? null : watermarkOf(entity, partition, proven, state),
+    absence: isBackfill ? null : absenceOf(entity, partition, proven, { state, isFiltered }),
+    ...(isBackfill || kept.length === 0 ? {} : { clockDifferences: kept }),
   };
+}
+
+/** Pages that overlap prove something only where the service sorts as it was asked to, or where nothing ever leaves. */
+function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
+  switch (proof.kind) {
+    case 'single':
+    case 'token':
+    case 'keyset':
+      return true;
+    case 'seam':
+      return entity.growsOnly || state.isSorted;
+  }
+}
+
+/** What changed during the walk may be dated before the walk's beginning, by as much as the records' clock is behind. */
+function watermarkOf(
+  { incremental }: Entity,
+  { clockDifferences }: Partition,
+  proof: Proof,
+  { cap, high, behind }: WalkState,
+): Seal['watermark'] {
+  if (incremental === null || !proof.isOrdered || cap === null || high === null) return null;
+  return instant(Math.min(high, cap - (smallestOf(clockDifferences, behind) ?? 0)));
+}
+
+function absenceOf(
+  entity: Entity,
+  partition: Partition,
+  proof: Proof,
+  { state: { refused }, isFiltered }: Pick<Ended, 'state' | 'isFiltered'>,
+): Absence {
+  if (partition.mode === 'incremental' || entity.deletes === 'never') return null;
+  // What a filter hides is there, however many walks do not meet it: only the record itself can tell.
+  if (isFiltered) return isGettable(entity, partition) ? 'get' : null;
+  // A record in quarantine may be one that is stored: it was there, and nobody could tell that it was.
+  if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
+  if (isGettable(entity, partition)) return 'get';
+  return refused === 0 ? 'walk' : null;
+}
+
+/** Every parameter of `get` can be filled from a stored row's key or from its partition. */
+function isGettable(entity: Entity, { inject, params }: Partition): boolean {
+  const get = entity.actions.get('get');
+  if (get === undefined) return false;
+  return [...get.params].every(([name, { required }]) => {
+    const field = get.key.get(name);
+    if (field === undefined && !required) return true;
+    const isInRow = field !== undefined && (entity.key.includes(field) || Object.hasOwn(inject, field));
+    return isInRow || Object.hasOwn(params, name);
+  });
 }

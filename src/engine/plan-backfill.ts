@@ -54,9 +54,8 @@ export interface BackfillSpan {
 export const mostWindows = 10_000;
 
 /**
- * The span cut into windows without gap or overlap, newest first. Months are cut at the calendar's (UTC), quarters and years at
- * theirs; other lengths from the span's beginning on. So a span that ends later has the same windows, and some more.
- * Throws `RangeError` for a span without length, or of more than `mostWindows`.
+ * The span cut into windows without gap or overlap, newest first: months, quarters and years at the calendar's (UTC), other lengths from the beginning on,
+ * so that a span that ends later has the same ones. Throws `RangeError` for a span without length, or of more than `mostWindows`.
  */
 export function backfillWindows({ sinceMs, untilMs, length }: BackfillSpan): readonly Window[] {
   if (!(sinceMs < untilMs)) throw new RangeError('the beginning must be before the end');

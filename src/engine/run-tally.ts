@@ -129,17 +129,12 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
       receive(entity, fetched);
       of(entity).counts = addCounts(of(entity).counts, counts);
     },
-    deleted: (entity: EntityName, rows: number): void => {
-      of(entity).deleted += rows;
-    },
+    deleted: (entity: EntityName, rows: number): void => void (of(entity).deleted += rows),
     /** A full walk missed a record that is there. */
-    withdrawn: (entity: EntityName): void => {
-      of(entity).withdrawn += 1;
-    },
+    withdrawn: (entity: EntityName): void => void (of(entity).withdrawn += 1),
     /** The latest holds. */
-    missing: (entity: EntityName, standing: MissingStanding): void => {
-      Object.assign(of(entity), standing);
-    },
+    missing: (entity: EntityName, standing: MissingStanding): void =>
+      void Object.assign(of(entity), standing),
     /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
     check: (): void => {
       for (const [entity, { counts }] of tallies) {
@@ -178,10 +173,7 @@ function isOverQuarantined({ fetched, quarantined }: Pick<Wholeness, 'fetched' |
   return quarantined > fetched * maxQuarantinedShare;
 }
 
-function quarantineFailure(
-  entity: EntityName,
-  counts: Pick<Wholeness, 'fetched' | 'quarantined'>,
-): FailureReport {
+function quarantineFailure(entity: EntityName, counts: Wholeness): FailureReport {
   return {
     entity,
     params: {},

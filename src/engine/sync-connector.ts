@@ -10,9 +10,8 @@ import { sweepPhase } from './sweep/sweep-run.ts';
 import { walkPhase } from './walk-phase.ts';
 
 /**
- * One run of one connector: takes it, works off what is due, reports. Resolves with the report whatever the outcome: also
- * when the service asks for a long pause, which ends the run as `partial` with `resumeAt`, and when its budget is spent (`partial`);
- * throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
+ * One run of one connector: takes it, works off what is due, reports, whatever the outcome; `partial` where the service asks for a long pause (`resumeAt`)
+ * or the budget is spent. Throws only where no run could be begun (busy, another identity, no connection) or its end could not be stored.
  */
 export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   const beganMs = options.clock.now();

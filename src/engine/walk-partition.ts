@@ -12,9 +12,8 @@ import { afterRecords, readState, type Standing, type Walk, type WalkContext, ty
 const maxPagesAhead = 4;
 
 /**
- * Reads one partition to its end: fetch, prepare, commit. The walk runs a few pages ahead of what is stored, so that
- * commits are large; it ends only when all of its pages are. Throws what must end the run (recovery `stop` or `throttle`),
- * and the signal's reason when it is aborted: pages in hand are stored first.
+ * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are large. Throws what must end the run
+ * (recovery `stop` or `throttle`), and the signal's reason when it is aborted: received pages are stored first.
  */
 export async function walkPartition(context: WalkContext, partition: Partition): Promise<WalkEnd> {
   const { entity, pageLengths } = context;

@@ -120,9 +120,8 @@ const silentWalks = 20;
 const longestPauseMs = 15_000;
 
 /**
- * Tells an entity that is down from a service that is down. After twenty silent walks of an entity the rest of it is denied, so that others have their turn; when a second one
- * falls silent and nothing was stored in between, the run ends. The pause after each silent walk leaves walks that are
- * open the time to show that they are alive. A service that answers in another shape is alive: it needs none.
+ * Tells an entity that is down from a service that is. After twenty silent walks an entity is denied; when a second falls silent and nothing was stored in
+ * between, the run ends. Pauses leave open walks time to show that they are alive. A service that answers in another shape needs none.
  */
 function watchSilence() {
   let pages = 0;

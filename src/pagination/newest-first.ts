@@ -70,13 +70,7 @@ export function newestFirstPagination(full: Pagination, options: { readonly unti
 
   return {
     begin: () =>
-      toPosition({
-        kind: 'newestFirst',
-        inner: full.begin(),
-        lastMs: null,
-        hasFallen: false,
-        recent: [],
-      }),
+      toPosition({ kind: 'newestFirst', inner: full.begin(), lastMs: null, hasFallen: false, recent: [] }),
     request: (stored) => full.request(innerOf(positionSchema.parse(stored))),
     advance: (stored, page) => advance(positionSchema.parse(stored), page),
     halve: (stored) => {

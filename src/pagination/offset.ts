@@ -197,9 +197,8 @@ function behindTheEnd(position: OffsetPosition): Step {
 }
 
 /**
- * A page without a new key is the end only if nothing lies behind it: it ends with the walk's newest record, or, where
- * that one has vanished, with the same record as the page before it. Otherwise rows inserted in front have pushed
- * known rows back into sight, and the walk goes on.
+ * A page without a new key is the end only if it ends with the walk's newest record, or, where that has vanished, with the same one as the page before.
+ * Otherwise rows inserted in front have pushed known rows back into sight.
  */
 function endsWhereTheWalkStands(position: OffsetPosition, page: PageSeen): boolean {
   const last = shortMark(page.marks.at(-1) ?? '');

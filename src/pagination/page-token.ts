@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { pageMark, shortMark } from './mark.ts';
 import type {
@@ -141,7 +141,7 @@ function readNext(
 ): NextPage | UnreadableNext {
   const places = [{ place: metadata, tokens: tokenKeys }];
   if (isJsonObject(result)) {
-    const meta = member(result, 'meta') ?? null;
+    const meta = memberOf(result, 'meta') ?? null;
     places.push({ place: meta, tokens: [...tokenKeys, 'cursor'] }, { place: result, tokens: tokenKeys });
   }
   for (const { place, tokens } of places) {
@@ -165,15 +165,11 @@ function readNext(
 function firstMember(object: JsonObject, keys: readonly string[]): JsonValue | undefined {
   for (const key of keys) {
     for (const spelling of [key, toCamelCase(key), toSnakeCase(key)]) {
-      const value = member(object, spelling);
+      const value = memberOf(object, spelling);
       if (value !== undefined) return value;
     }
   }
   return undefined;
-}
-
-function member(object: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function toCamelCase(key: string): string {

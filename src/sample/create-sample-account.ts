@@ -1,9 +1,9 @@
 import { usage } from '../core/usage-error.ts';
 import { openLibraryAccount } from './document-library/library-account.ts';
 import { openMailingAccount } from './email-marketing/mailing-account.ts';
-import { maxSampleRevision } from './revisions.ts';
 import type { SampleAccount, SampleAccountOptions } from './sample-account.ts';
 import { openNotesAccount } from './workspace-notes/notes-account.ts';
+import { maxSampleRevision } from './writing.ts';
 
 /** Names of the definitions that there is sample data for. */
 export const sampleDefinitions: readonly string[] = [

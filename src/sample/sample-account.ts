@@ -1,7 +1,7 @@
-import type { JsonObject } from '../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
+import { badParameter } from '../service/api-error.ts';
 import type { ProviderFile } from '../service/provider.ts';
-import type { Listing } from './listing.ts';
 
 /**
  * `small`: a few seconds' walk with something of everything. `tiny`: few calls. `{ members }`: one mailing list with
@@ -27,4 +27,90 @@ export interface SampleAccount {
   get(entity: string, params: Params): JsonObject | null;
   /** Null when there is no such file. Absent: the account has no files. */
   file?(entity: string, params: Params): ProviderFile | null;
+}
+
+/** The records that a list call names, filtered and sorted, before a page is cut out of them. */
+export interface Listing {
+  /** At most `limit` records from `offset` (from 0); fewer only at the end. */
+  slice(offset: number, limit: number): readonly JsonObject[];
+  /** What the connector says about the list besides page tokens; null where it says nothing. */
+  readonly metadata: JsonObject | null;
+}
+
+export function listingOf(records: readonly JsonObject[], metadata: JsonObject | null = null): Listing {
+  return { slice: (offset, limit) => records.slice(offset, offset + limit), metadata };
+}
+
+/** A listing whose records are made when they are asked for: position (from 0) -> record. */
+export function computedListing(
+  size: number,
+  recordAt: (position: number) => JsonObject,
+  metadata: JsonObject,
+): Listing {
+  return {
+    slice: (offset, limit) =>
+      Array.from({ length: Math.max(0, Math.min(limit, size - offset)) }, (_, at) => recordAt(offset + at)),
+    metadata,
+  };
+}
+
+/**
+ * Keeps the records that pass the given parameters. `paths`: parameter -> dotted path of the field that it is held against;
+ * `since_<name>` and `<name>_since` (and `before`, both inclusive) hold its time against theirs, and a record without a
+ * time is left out. Throws 400 for a time in another form than ISO 8601.
+ */
+export function filterRecords(
+  records: readonly JsonObject[],
+  paths: Readonly<Record<string, string>>,
+  params: Params,
+): readonly JsonObject[] {
+  const tests = Object.entries(params).flatMap(([name, value]) => {
+    const [, bound] = /(since|before)/.exec(name) ?? [];
+    const path = paths[name.replace(/^(since|before)_|_(since|before)$/, '')];
+    if (path === undefined) return [];
+    if (bound === undefined) return [(record: JsonObject) => fieldAt(record, path) === value];
+    const time = timeParameter(name, value);
+    return [
+      (record: JsonObject) => {
+        const own = timeAt(record, path);
+        return own !== null && (bound === 'since' ? own >= time : own <= time);
+      },
+    ];
+  });
+  return records.filter((record) => tests.every((test) => test(record)));
+}
+
+/** By `sort_field` and `sort_dir` if the former is given, else as they are. Equal values keep their order. */
+export function sortRecords(records: readonly JsonObject[], params: Params): readonly JsonObject[] {
+  const path = params['sort_field'];
+  if (typeof path !== 'string') return records;
+  const sign = params['sort_dir'] === 'DESC' ? -1 : 1;
+  const timeOf = (record: JsonObject): number => timeAt(record, path) ?? 0;
+  return records.toSorted((left, right) => sign * (timeOf(left) - timeOf(right)));
+}
+
+/** Milliseconds since the epoch of an ISO 8601 parameter, in UTC unless it names a zone; throws 400 for anything else. */
+export function timeParameter(name: string, value: JsonValue): number {
+  if (typeof value === 'string' && isoTime.test(value)) {
+    const hasZone = value.length === 10 || /(Z|[+-]\d\d:?\d\d)$/.test(value);
+    const time = Date.parse(hasZone ? value : `${value}Z`);
+    if (!Number.isNaN(time)) return time;
+  }
+  throw badParameter(
+    name,
+    `Invalid value for parameter '${name}'; expected an ISO 8601 time such as 2015-10-21T15:41:36+00:00`,
+  );
+}
+
+const isoTime = /^\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?$/;
+
+function timeAt(record: JsonObject, path: string): number | null {
+  const value = fieldAt(record, path);
+  return typeof value === 'string' && value !== '' ? Date.parse(value) : null;
+}
+
+function fieldAt(record: JsonObject, path: string): JsonValue | undefined {
+  let value: JsonValue | undefined = record;
+  for (const name of path.split('.')) value = isJsonObject(value) ? value[name] : undefined;
+  return value;
 }

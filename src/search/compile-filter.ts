@@ -1,15 +1,13 @@
 import { quoted } from '../sinks/sqlite/quoted.ts';
-import { sourceSql } from './field-value.ts';
+import { sourceSql, valueAt } from './field-value.ts';
+import type { SearchIndex } from './index/open-search-index.ts';
 import { isTime } from './instants.ts';
 import { valueMatcher } from './match-condition.ts';
-import { nativeColumn } from './native-column.ts';
-import { nativeCondition } from './native-condition.ts';
+import { nativeColumn, nativeCondition } from './native-condition.ts';
 import type { RowFunctions } from './row-functions.ts';
-import type { SearchIndex } from './search-index.ts';
 import type { Condition, FieldCondition, WordCondition } from './search-request.ts';
 import type { SearchField, SearchTarget } from './search-target.ts';
 import { allOf, negated, never, oneOf, piece, type Piece } from './sql-piece.ts';
-import { valueAt } from './value-at.ts';
 
 interface Compiling {
   readonly target: SearchTarget;

@@ -1,7 +1,6 @@
 import type { FieldType } from '../core/records.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
-import { searchLimits } from './search-limits.ts';
-import { searchProblem, shownName } from './search-problem.ts';
+import { searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { FieldPath } from './search-request.ts';
 import type { FieldSource, SearchTarget } from './search-target.ts';
 

@@ -8,8 +8,8 @@ import { toSinkError } from '../sinks/ledger/sink-error.ts';
 import { prepareTables } from '../sinks/ledger/tables.ts';
 import { openSearchIndex } from './index/open-search-index.ts';
 import { readSearchRequest } from './read-request.ts';
-import type { SearchAnswer } from './search-answer.ts';
 import { searchRecords } from './search-records.ts';
+import type { SearchAnswer } from './search-request.ts';
 import { searchTarget } from './search-target.ts';
 
 /** One connection to a SQLite sink that searches and cannot write. */

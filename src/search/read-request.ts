@@ -1,7 +1,6 @@
 import { fieldAt, findField } from './find-field.ts';
 import { readFilter } from './read-filter.ts';
-import { searchLimits } from './search-limits.ts';
-import { kindOf, memberPath, searchProblem, shownName } from './search-problem.ts';
+import { kindOf, memberPath, searchLimits, searchProblem, shownName } from './search-problem.ts';
 import type { FieldPath, SearchRequest, SortKey } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 

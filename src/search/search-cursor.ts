@@ -1,11 +1,10 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import * as z from 'zod';
 import { writeJson } from '../core/json-text.ts';
-import { searchLimits } from './search-limits.ts';
-import type { SearchIndex } from './search-index.ts';
-import { searchProblem } from './search-problem.ts';
-import type { SearchRequest } from './search-request.ts';
+import type { SearchIndex } from './index/open-search-index.ts';
 import type { Position } from './search-order.ts';
+import { searchLimits, searchProblem } from './search-problem.ts';
+import type { SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
 import type { Bound } from './sql-piece.ts';
 

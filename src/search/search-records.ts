@@ -4,16 +4,15 @@ import type { JsonObject } from '../core/json.ts';
 import type { ColumnValue } from '../core/records.ts';
 import { quoted } from '../sinks/sqlite/quoted.ts';
 import { compileFilter } from './compile-filter.ts';
-import { projection } from './project-record.ts';
+import { projection } from './field-value.ts';
+import type { SearchIndex } from './index/open-search-index.ts';
 import { beginRowFunctions, type RowFunctions } from './row-functions.ts';
-import type { SearchAnswer } from './search-answer.ts';
 import { cursorSeal, readCursor, writeCursor } from './search-cursor.ts';
-import type { SearchIndex } from './search-index.ts';
-import { everyRow, searchOrder, stretchesBehind, type Position, type SearchOrder } from './search-order.ts';
-import { tooSlow, searchProblem } from './search-problem.ts';
-import type { SearchRequest } from './search-request.ts';
+import { everyRow, type Position, searchOrder, type SearchOrder, stretchesBehind } from './search-order.ts';
+import { searchProblem, tooSlow } from './search-problem.ts';
+import type { SearchAnswer, SearchRequest } from './search-request.ts';
 import type { SearchTarget } from './search-target.ts';
-import { allOf, always, piece, type Bound, type Piece } from './sql-piece.ts';
+import { allOf, always, type Bound, piece, type Piece } from './sql-piece.ts';
 
 interface SearchRecordsOptions {
   /** As it is in the state of the database that is searched. */

@@ -2,7 +2,8 @@ import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { notFound, type ApiError } from './api-error.ts';
-import type { Provider, ProviderCheck, Providers } from './provider.ts';
+import { askProvider } from './ask-provider.ts';
+import type { ProvidedConnector, Provider, ProviderCheck, Providers } from './provider.ts';
 import type { Principal, ServiceState, StoredConnector, Workspace } from './state/service-state.ts';
 import type { ContextStores, StoreStatus } from './store/context-stores.ts';
 
@@ -13,37 +14,16 @@ export interface LocalConnector {
   readonly workspace: Workspace;
 }
 
-/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
-export interface LocalConnectors {
-  /** Throws `ApiError` 404 for one that the principal does not see, in the words that an unknown one gets. */
-  byId(principal: Principal, id: string): LocalConnector;
-  inWorkspace(workspace: Workspace, definition: Definition | null): readonly LocalConnector[];
-  provider(connector: LocalConnector): Provider;
-  /** Asks the third party about credentials. */
-  check(
-    connectorId: string,
-    definition: Definition,
-    credentials: JsonObject | null,
-    signal: AbortSignal,
-  ): Promise<ProviderCheck>;
-  /** As stored. */
-  credentials(connector: LocalConnector): JsonObject | null;
-  readonly stores: ContextStores;
-  status(connector: LocalConnector): StoreStatus;
-  /** Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment. */
-  settleStore(connector: StoredConnector): Promise<void>;
-  /** With its indexed store. Throws `ApiError` 404 if another request deleted it first. */
-  delete(connector: StoredConnector): Promise<void>;
-  /** Settles every store: at the start. */
-  settleAll(): Promise<void>;
-}
+/** See `openLocalConnectors`. */
+export type LocalConnectors = ReturnType<typeof openLocalConnectors>;
 
+/** The connectors in the service's state, with what makes them work: definitions, third parties, indexed stores. */
 export function openLocalConnectors(parts: {
   readonly state: ServiceState;
   readonly definitions: ReadonlyMap<string, Definition>;
   readonly providers: Providers;
   readonly stores: ContextStores;
-}): LocalConnectors {
+}) {
   const { state, definitions, providers, stores } = parts;
 
   const complete = (stored: StoredConnector): LocalConnector => {
@@ -51,6 +31,7 @@ export function openLocalConnectors(parts: {
     if (workspace === null) throw noConnector();
     return { stored, workspace, definition: definitionOf(definitions, stored) };
   };
+  /** As stored. */
   const credentials = ({ stored }: LocalConnector): JsonObject | null =>
     state.connectors.credentials(stored.organizationId, stored.id);
   const provider = (connector: LocalConnector): Provider =>
@@ -74,6 +55,7 @@ export function openLocalConnectors(parts: {
     };
   };
 
+  /** Begins to keep the connector's indexed store, or drops it: as the connector and its workspace are at this moment. */
   const settleStore = async ({ organizationId, id }: StoredConnector): Promise<void> => {
     // Read again: the connector may have been deleted or disabled meanwhile.
     const stored = state.connectors.byId(organizationId, id);
@@ -86,12 +68,13 @@ export function openLocalConnectors(parts: {
   };
 
   return {
-    byId(principal, id) {
+    /** Throws `ApiError` 404 for one that the principal does not see, in the words that an unknown one gets. */
+    byId(principal: Principal, id: string): LocalConnector {
       const stored = state.connectors.byId(principal.organizationId, id);
       if (stored === null || !isSeen(principal, stored.workspaceId)) throw noConnector();
       return complete(stored);
     },
-    inWorkspace: (workspace, definition) =>
+    inWorkspace: (workspace: Workspace, definition: Definition | null): readonly LocalConnector[] =>
       state.connectors
         .list(workspace.organizationId, {
           workspaceId: workspace.id,
@@ -99,13 +82,15 @@ export function openLocalConnectors(parts: {
         })
         .map((stored) => ({ stored, workspace, definition: definitionOf(definitions, stored) })),
     provider,
-    check: (connectorId, definition, given, signal) =>
-      providers.check({ connectorId, definition, credentials: given }, signal),
+    /** Asks the third party about credentials. */
+    check: (connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck> =>
+      askProvider(signal, (own) => providers.check(connector, own)),
     credentials,
     stores,
-    status: ({ stored }) => stores.status(stored.id),
+    status: ({ stored }: LocalConnector): StoreStatus => stores.status(stored.id),
     settleStore,
-    async delete(stored) {
+    /** With its indexed store. Throws `ApiError` 404 if another request deleted it first. */
+    async delete(stored: StoredConnector): Promise<void> {
       try {
         // The store first: killed in between, the service still knows the connector and fills its store again.
         await stores.drop(stored.id);
@@ -115,7 +100,8 @@ export function openLocalConnectors(parts: {
         await settleStore(stored);
       }
     },
-    async settleAll() {
+    /** Settles every store: at the start. */
+    async settleAll(): Promise<void> {
       for (const stored of state.connectors.all()) await settleStore(stored);
     },
   };

@@ -6,11 +6,17 @@ import type { Definition, Entity } from '../definitions/definition.ts';
  * Where the records and files of one connector come from: the third party as this service reaches it. `list`, `get` and
  * `download` of the API are answered from it, and so is the sync that fills the indexed store. The sample accounts are one
  * implementation.
+ *
+ * A call may reject with `ApiError`, which is the answer as it stands, with its status, body and headers: 400 for a value or a page
+ * token that it cannot use, 401 where the third party does not take the credentials, 404 for an unknown parent, 429 with
+ * Retry-After where it wants to be asked less, 502 for an answer that makes no sense, 503 while it is down. A sync of the store
+ * tries 429 and 5xx again. Its message reaches the client, so it quotes no credential. Anything else that is thrown is a fault: 500, which
+ * says nothing of it, and the service's `onFailure` hears of it.
  */
 export interface Provider {
-  /** One page. Throws `ApiError`: 404 for an unknown parent, 400 for a value or a page token it cannot use. */
+  /** One page. */
   list(request: ProviderRequest): Promise<ProviderPage>;
-  /** Null: there is no such record. Throws `ApiError` as `list` does. */
+  /** Null: there is no such record. */
   get(request: ProviderRequest): Promise<JsonObject | null>;
   /** Null: there is no such file. Nothing is read before `read` is called. */
   download(request: ProviderRequest): Promise<ProviderFile | null>;
@@ -20,7 +26,10 @@ export interface ProviderRequest {
   readonly entity: Entity;
   /** Checked against the definition: declared parameters only, typed, with their defaults and within their limits. */
   readonly params: Params;
-  /** Aborted when the client has gone. */
+  /**
+   * Aborted when the client has gone, when the service closes, and after 300 seconds, which are answered 504. From then on nobody
+   * waits for the answer: end the work.
+   */
   readonly signal: AbortSignal;
 }
 
@@ -36,7 +45,10 @@ export interface ProviderFile {
   readonly contentType: string;
   /** In bytes; null: not known before the end. */
   readonly size: number | null;
-  /** The bytes from the start, in chunks; nothing is held whole. */
+  /**
+   * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like a call's error; later
+   * the connection is cut. `signal` is aborted when the client has gone and when no byte has moved for a minute.
+   */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
@@ -48,10 +60,17 @@ export interface ProvidedConnector {
   readonly credentials: JsonObject | null;
 }
 
-/** Makes providers. They hold nothing open; one is made when it is needed. */
-export interface Providers {
+/**
+ * Makes providers, and keeps what they share: connections, sessions, budgets. It belongs to the service it is given to, which disposes of
+ * it when it ends, after the last call has been answered or aborted, and also when it cannot start. Disposing resolves within seconds.
+ */
+export interface Providers extends AsyncDisposable {
+  /** Asks nobody and holds nothing open: one is made for each call. */
   open(connector: ProvidedConnector): Provider;
-  /** Asks the third party whether the credentials are taken; says why not in words that hold no secret. */
+  /**
+   * Asks the third party whether the credentials are taken; says why not in words that hold no secret. Rejects, and is held to the
+   * same time, as a call of `Provider`: a third party that cannot be asked has not said no.
+   */
   check(connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck>;
 }
 

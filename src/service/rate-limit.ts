@@ -1,10 +1,7 @@
 import type { Clock } from '../core/clock.ts';
 import { ApiError } from './api-error.ts';
 
-interface RateLimit {
-  /** Takes one request of `key`'s share: 0 where there is one left, else the milliseconds until there will be. */
-  take(key: string): number;
-}
+type RateLimit = ReturnType<typeof createRateLimit>;
 
 interface Bucket {
   readonly left: number;
@@ -15,10 +12,11 @@ interface Bucket {
 const maxKeys = 10_000;
 
 /** A bucket for each key: `perSecond` requests a second, and as many at once after a second of quiet. */
-export function createRateLimit(perSecond: number, clock: Clock): RateLimit {
+export function createRateLimit(perSecond: number, clock: Clock) {
   const buckets = new Map<string, Bucket>();
   return {
-    take(key) {
+    /** Takes one request of `key`'s share: 0 where there is one left, else the milliseconds until there will be. */
+    take(key: string): number {
       const now = clock.now();
       const { left, at } = buckets.get(key) ?? { left: perSecond, at: now };
       // A clock that was put back gives nothing, and takes nothing.

@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../core/clock.ts';
+import { type Clock, systemClock } from '../core/clock.ts';
 import type { Definition } from '../definitions/definition.ts';
 import type { OnFailure } from './answer-errors.ts';
 import { guardRequests } from './guard-requests.ts';
@@ -8,14 +8,17 @@ import { openServer, type TlsFiles } from './open-server.ts';
 import type { Providers } from './provider.ts';
 import { makeReference } from './reference/reference-page.ts';
 import { apiEndpoints } from './routes/api-endpoints.ts';
-import { trackCalls } from './routes/open-calls.ts';
-import { publicPaths, registerEndpoints } from './routes/register-endpoints.ts';
+import { publicPaths, registerEndpoints, trackCalls } from './routes/register-endpoints.ts';
 import { seedState, type ServedApplication, type ServedConnector } from './seed-state.ts';
-import { defaultServerLimits, type ServerLimits } from './server-limits.ts';
+import {
+  defaultScopedTokenSeconds,
+  defaultServerLimits,
+  defaultTokenSeconds,
+  type ServerLimits,
+} from './server-limits.ts';
 import { openServiceState } from './state/open-service-state.ts';
 import { derivedKey, loadServiceKey } from './state/service-key.ts';
 import type { ServiceState } from './state/service-state.ts';
-import { defaultScopedTokenSeconds, defaultTokenSeconds } from './state/token-lifetimes.ts';
 import type { ContextStores } from './store/context-stores.ts';
 import { openContextStores } from './store/open-context-stores.ts';
 
@@ -33,7 +36,7 @@ export interface ServiceOptions {
   readonly definitions: ReadonlyMap<string, Definition>;
   /** Connectors that are there from the start; one that was made here before is left as it is. */
   readonly connectors: readonly ServedConnector[];
-  /** The third parties behind all connectors, also behind those that are created later. */
+  /** The third parties behind all connectors, also behind those that are created later. The service disposes of them. */
   readonly providers: Providers;
   /** Folder for what must survive the process. Default null: everything is in memory, and there are no indexed stores. */
   readonly data?: string | null;
@@ -95,22 +98,21 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     ...options.limits,
   };
   const data = options.data ?? null;
-  const key = options.key ?? loadServiceKey(data, undefined);
-  const state = openServiceState({
-    folder: data,
-    key,
-    clock,
-    tokenTtlSeconds: options.tokenTtlSeconds ?? defaultTokenSeconds,
-    scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? defaultScopedTokenSeconds,
-    maxTokens: limits.maxTokens,
-    tokensPerSecond: limits.tokensPerSecond,
-  });
+  const { definitions, providers } = options;
   // What is opened is closed in the opposite order, also when a later step of the start fails.
-  const opened: (() => Promise<void>)[] = [async () => state[Symbol.dispose]()];
-  const closeAll = async (): Promise<void> => {
-    for (let close = opened.pop(); close !== undefined; close = opened.pop()) await close();
-  };
+  const opened: (() => Promise<void>)[] = [async () => await providers[Symbol.asyncDispose]()];
   try {
+    const key = options.key ?? loadServiceKey(data, undefined);
+    const state = openServiceState({
+      folder: data,
+      key,
+      clock,
+      tokenTtlSeconds: options.tokenTtlSeconds ?? defaultTokenSeconds,
+      scopedTokenTtlSeconds: options.scopedTokenTtlSeconds ?? defaultScopedTokenSeconds,
+      maxTokens: limits.maxTokens,
+      tokensPerSecond: limits.tokensPerSecond,
+    });
+    opened.push(async () => state[Symbol.dispose]());
     const organizationId = seedState(state, options);
     const stores = openContextStores({
       folder: data,
@@ -122,7 +124,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     });
     opened.push(async () => await stores[Symbol.asyncDispose]());
 
-    const { definitions, providers } = options;
     const connectors = openLocalConnectors({ state, definitions, providers, stores });
     const calls = trackCalls();
     const server = openServer(limits, {
@@ -157,7 +158,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     await connectors.settleAll();
     const url = await server.listen({ host: hostOf(options), port: options.port });
     let closed: Promise<void> | null = null;
-    const close = (): Promise<void> => (closed ??= closeAll());
+    const close = (): Promise<void> => (closed ??= closeAll(opened));
     return {
       url,
       connectors: options.connectors.map(({ connectorId }) => connectorId),
@@ -170,9 +171,18 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       [Symbol.asyncDispose]: close,
     };
   } catch (error) {
-    await closeAll();
+    await closeAll(opened);
     throw error;
   }
+}
+
+/** Each one, also where another cannot be closed; rejects with what the first of these says. */
+async function closeAll(opened: (() => Promise<void>)[]): Promise<void> {
+  const failures: unknown[] = [];
+  for (let close = opened.pop(); close !== undefined; close = opened.pop()) {
+    await close().catch((error: unknown) => failures.push(error));
+  }
+  if (failures.length > 0) throw failures[0];
 }
 
 function hostOf({ host }: ServiceOptions): string {

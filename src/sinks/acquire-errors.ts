@@ -17,20 +17,17 @@ export class ConnectorBusyError extends SyncError {
       {
         code: 'CONNECTOR_BUSY',
         recovery: 'stop',
-        context:
-          holder === null
-            ? { connector }
-            : {
-                connector,
-                pid: holder.pid,
-                host: holder.host,
-                since: holder.since,
-                command: holder.command,
-              },
+        context: { connector, ...whereOf(holder) },
       },
     );
     this.holder = holder;
   }
+}
+
+function whereOf(holder: Holder | null): Partial<Omit<Holder, 'work'>> {
+  if (holder === null) return {};
+  const { pid, host, since, command } = holder;
+  return { pid, host, since, command };
 }
 
 /** The sink holds this connector's records under another identity; mixing the two would corrupt both. */
@@ -116,11 +113,7 @@ export function identityDifferences(
   return all.filter((one) => one.stored !== one.given);
 }
 
-interface IdentityParts {
-  readonly baseUrl: string;
-  readonly connectorId: string;
-  readonly definition: string;
-}
+type IdentityParts = Readonly<Record<'baseUrl' | 'connectorId' | 'definition', string>>;
 
 export interface IdentityDifference {
   readonly what: 'base URL' | 'connector id' | 'definition';

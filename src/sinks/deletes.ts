@@ -4,9 +4,8 @@ import type { PageCounts, Params, PreparedRecord } from '../core/records.ts';
 import type { Lease } from './lease.ts';
 
 /**
- * What comes after a run's walks, when nothing is ready any more. Facts only: the engine judges what they mean. Every call
- * is one transaction, fenced like a commit, and may be repeated after a kill; a run that resumes another resumes its
- * sweep.
+ * What comes after a run's walks. Facts only: the engine judges what they mean. Every call is one transaction, fenced like a commit,
+ * and may be repeated after a kill; a run that resumes another resumes its sweep.
  */
 export interface Deletes {
   /** The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept partition is through. */

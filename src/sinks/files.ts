@@ -5,9 +5,8 @@ import type { RecordFile } from '../core/records.ts';
 import type { Lease } from './lease.ts';
 
 /**
- * The ledger's account of the files that belong to records. A record and the note that its file is wanted are stored in one
- * transaction, whether anybody fetches files or not; a tombstoned record's file is wanted no more, and what is stored of it stays. Every call is one
- * transaction, fenced like a commit, and may be repeated after a kill.
+ * The ledger's account of records' files. That a file is wanted is noted with its record, whether files are fetched or not; a tombstoned
+ * record's is wanted no more, and what is stored stays. Every call is one fenced transaction, and may be repeated after a kill.
  */
 export interface Files {
   /** Up to `limit` wanted files of the entity: those never tried before those that failed longest ago. Not those that failed in this run. */
@@ -64,9 +63,8 @@ export interface ReplacedFile {
 
 export interface FileFolder {
   /**
-   * Makes the entity's folder and removes the parts of files that killed processes have left in it. Resolves with the names of which
-   * several belong to one record: of those some may be left over too. Throws `SyncError` SINK_INCOMPATIBLE where a link or
-   * a file is in its place, and SINK_FULL or SINK_FAILED, as `store` and `remove` do.
+   * Makes the entity's folder, removes leftovers of killed processes. Resolves with names of which several belong to one record: some may be left over.
+   * Throws SINK_INCOMPATIBLE where a link or a file is in its place; SINK_FULL or SINK_FAILED, as `store` and `remove` do.
    */
   prepare(entity: EntityName): Promise<readonly string[]>;
   /** Resolves when all bytes are durable under their final name, which follows from key and name. Rejects with what `bytes` throws, and leaves what was there. */

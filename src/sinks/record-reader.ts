@@ -4,9 +4,8 @@ import type { ColumnValue, EntityTable } from '../core/records.ts';
 import type { LedgerReader } from './ledger-reader.ts';
 
 /**
- * Stored records, read only. Everything that one reader gives is one state of the sink, however long the reading takes and whoever
- * writes meanwhile; nothing is held in memory but what was asked for last. One question at a time: what is read in batches is read to
- * its end, or left, before the next question. Rejects with `SyncError` SINK_FAILED.
+ * Stored records, read only, in one state of the sink, however long the reading takes and whoever writes. Nothing is held in memory but what was asked
+ * for last: batches are read to their end, or left, before the next question. Rejects with `SyncError` SINK_FAILED.
  */
 export interface RecordReader extends AsyncDisposable {
   /** Random id made with the sink: numbers of another sink mean nothing here. */

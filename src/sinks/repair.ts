@@ -6,16 +6,13 @@ import type { ConnectorIdentity, Lease } from './lease.ts';
 /** What a person does to a sink outside a sync. */
 export interface Repair {
   /**
-   * Forgets how far one entity (with what its records are exploded into) has been read, or all of a connector; with
-   * `withData` its records too. Nothing else in the sink changes, to the byte. Takes the connector's lock, but not its identity:
-   * a connector that has become another one can be forgotten. Throws `ConnectorBusyError`, and USAGE where there is nothing of
-   * that name.
+   * Forgets how far one entity (with what it is exploded into) or all of a connector has been read; with `withData` its records too. Nothing else changes.
+   * Takes the lock, whatever the identity. Throws `ConnectorBusyError`, and USAGE where there is nothing of that name.
    */
   reset(connector: ConnectorName, what: ResetScope): Promise<ResetCounts>;
   /**
-   * From now on the connector stands for this address and connector id. Every row stays; unfinished runs are not resumed, and no row
-   * is deleted before a full run has agreed with what is stored. Takes the connector's lock. Throws `ConnectorBusyError`, USAGE
-   * where the sink holds nothing of that name, and `IdentityChangedError` for another connector type.
+   * From now on the connector stands for this address and connector id. Rows stay; no run is resumed, and none deletes before a full run has agreed. Takes
+   * the lock. Throws `ConnectorBusyError`, USAGE where the sink holds nothing of that name, `IdentityChangedError` for another connector type.
    */
   adopt(identity: AdoptedIdentity, now: Instant): Promise<void>;
   /** Whether tombstones can be taken back: only where the sink itself still has the records. */

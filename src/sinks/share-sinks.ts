@@ -26,10 +26,8 @@ interface OpenedSink {
 }
 
 /**
- * Opens each sink once for all runs of a process that use it at the same time. SQLite reads the whole schema each time a file is
- * opened: with the tables of 1,000 connectors that takes 100 ms, and each open file has a cache of its own.
- * `sinks`: how many there may be, which share the memory for what was read.
- * `open` throws what `openSink` throws. A wait for the write lock ends when the signals of all users are aborted.
+ * Opens each sink once for all runs of a process at a time: SQLite reads the whole schema at each opening, which takes 100 ms with 1,000 connectors.
+ * `sinks`: how many there may be; they share the memory for caches. A wait for the write lock ends when the signals of all users are aborted.
  */
 export function shareSinks(clock: Clock, sinks: number): OpenSharedSink {
   const cacheKiB = Math.min(mostCacheKiB, Math.max(leastCacheKiB, Math.floor(cachesKiB / sinks)));

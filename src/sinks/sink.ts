@@ -21,9 +21,8 @@ import type { ConnectorIdentity, Lease, Pause } from './lease.ts';
 import type { LeftWork, RunKind, RunReport } from './run-report.ts';
 
 /**
- * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction,
- * idempotent where it is repeated after a crash, and fenced: a lease that another holder has overtaken is refused
- * with `SyncError` FENCED. What a lease is not asked for may be called beside any run, from any process.
+ * Where records land, and the account of how they got there. Data in, counts out; every call is one transaction, idempotent where it is repeated after a crash,
+ * and fenced (`SyncError` FENCED for an overtaken lease). What needs no lease may be called beside any run, from any process.
  */
 export interface Sink extends AsyncDisposable {
   /** Random id made with the sink: tells two files of one name apart. */
@@ -31,10 +30,8 @@ export interface Sink extends AsyncDisposable {
   /** False once the sink is not where it was opened any more (moved away, replaced): nothing can be stored through this object. */
   isInPlace(): Promise<boolean>;
   /**
-   * Takes the connector for this process until the lease is disposed or the process dies.
-   * Repairs what a killed writer left, marks its runs `interrupted`.
-   * Throws `ConnectorBusyError` while another process or lease holds it, `IdentityChangedError` when the stored
-   * identity (base URL, connector id, definition) is another one.
+   * Takes the connector until the lease is disposed or the process dies; repairs what a killed writer left. Throws `ConnectorBusyError`,
+   * and `IdentityChangedError` when the stored identity (base URL, connector id, definition) is another one.
    */
   acquire(connector: ConnectorIdentity): Promise<Lease>;
   /** Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks the plan's roots due. */

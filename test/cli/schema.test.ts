@@ -1,16 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, describe, expect } from 'vitest';
+import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
 import { it } from '../support/it.ts';
+import { callCli, type CliResult, jsonLines } from '../support/run-cli.ts';
+import { serveSamples } from '../support/serve-samples.ts';
+import { declarationOf } from '../../src/cli/commands/schema.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { declarationOf } from '../../src/cli/commands/schema.ts';
-import { listingOf } from '../../src/sample/listing.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
-import { serveSamples } from '../support/serve-samples.ts';
-import { cliSecret, writeCliConfig } from '../support/cli-config.ts';
-import { callCli, jsonLines, type CliResult } from '../support/run-cli.ts';
 
 const odd = 'red \u001b[31m\u202e';
 let folder: string;

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
-import { listingOf } from '../../src/sample/listing.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
-import { notesTime } from '../../src/sample/writing.ts';
-import { text } from '../support/service/served-api.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
+import { text } from '../support/service/served-api.ts';
+import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
+import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { notesTime } from '../../src/sample/writing.ts';
 
 const most = 0.15;
 

@@ -1,15 +1,14 @@
 import { describe, expect, it } from 'vitest';
+import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
+import { builtInDefinition } from '../support/sample-service.ts';
+import { text } from '../support/service/served-api.ts';
+import { chosenEntities, entityNamed } from '../support/sync-once.ts';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { Params } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
-import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
-import { listingOf } from '../../src/sample/listing.ts';
+import { listingOf, type SampleAccount, type SampleSize } from '../../src/sample/sample-account.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
-import { text } from '../support/service/served-api.ts';
-import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
-import { builtInDefinition } from '../support/sample-service.ts';
-import { chosenEntities, entityNamed } from '../support/sync-once.ts';
 
 const definition = builtInDefinition('email-marketing');
 /** What a filter hides is for the engine and the ledger to know: any sink will do, JSONL when asked for. */

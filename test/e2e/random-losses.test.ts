@@ -1,15 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
-import { systemClock } from '../../src/core/clock.ts';
-import type { EntityTable, Params } from '../../src/core/records.ts';
-import { ApiError } from '../../src/service/api-error.ts';
-import { listingOf } from '../../src/sample/listing.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
+import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
+import { systemClock } from '../../src/core/clock.ts';
+import type { EntityTable, Params } from '../../src/core/records.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
+import { ApiError } from '../../src/service/api-error.ts';
 
 const hourMs = 3_600_000;
 const guards = { maxDeleteShare: 0.2, minDeleteRows: 2 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { sealOf } from '../../src/engine/seal-of.ts';
+import { sealOf } from '../../src/engine/next-step.ts';
 import { beginState, readState, type WalkState } from '../../src/engine/walk.ts';
 import type { Partition, Proof } from '../../src/sinks/partition.ts';
 import { builtInDefinition } from '../support/sample-service.ts';

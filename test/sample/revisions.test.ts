@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../src/core/json.ts';
 import { revisingAccount } from '../support/revising-account.ts';
-import { maxSampleRevision, revisionTime } from '../../src/sample/revisions.ts';
-import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
-import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions, mailing, sampleAccounts, serveApi, text } from '../support/service/served-api.ts';
+import type { JsonObject } from '../../src/core/json.ts';
+import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../../src/sample/sample-account.ts';
+import { maxSampleRevision, revisionTime } from '../../src/sample/writing.ts';
 
 const names = [...definitions.keys()];
 const entitiesOf = (name: string): readonly string[] => [...(definitions.get(name)?.entities.keys() ?? [])];

@@ -7,7 +7,7 @@ import { openSearch } from '../../src/search/open-search.ts';
 import { openDatabase } from '../../src/sinks/ledger/open-database.ts';
 import { withAdded } from '../../src/sinks/decisions/stored-table.ts';
 import { prepareTables } from '../../src/sinks/ledger/tables.ts';
-import { evolveTable } from '../../src/sinks/sqlite/sqlite-sink.ts';
+import { widenTable } from '../../src/sinks/sqlite/ensure-table.ts';
 import { Bench, news, record } from '../contracts/sink/fixture.ts';
 import { sqlite } from '../support/search/index-world.ts';
 import { listMembers, sinkOfMembers } from '../support/search/process-world.ts';
@@ -57,7 +57,9 @@ function moveIntoColumn(file: string): void {
   const stamp = { run: 'run-2' as RunId, now, nextSeq: () => 2 };
   const { table } = listMembers;
   db.transaction(() => {
-    evolveTable(db, { connector: news, epoch: 1, table, stored: table.columns, filled: [nick], stamp });
+    widenTable(db, { connector: news, epoch: 1, table, stored: table.columns, filled: [nick], stamp }, [
+      nick,
+    ]);
     const tables = prepareTables(db);
     const before = tables.known(news, table.entity);
     if (before !== undefined) tables.save(news, table.entity, withAdded(before, [nick]));

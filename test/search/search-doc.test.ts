@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
 import * as z from 'zod';
-import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
-import { searchLimits } from '../../src/search/search-limits.ts';
-import { entityName } from '../support/source/test-definition.ts';
 import { openSearchWorld } from '../support/search/search-world.ts';
+import { entityName } from '../support/source/test-definition.ts';
+import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { searchLimits } from '../../src/search/search-problem.ts';
 
 const document = readFileSync('docs/search.md', 'utf8');
 

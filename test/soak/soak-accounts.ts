@@ -1,12 +1,12 @@
-import type { Definition } from '../../src/definitions/definition.ts';
-import { revisingAccount, type RevisingAccount } from '../support/revising-account.ts';
-import { maxSampleRevision, revisionTime } from '../../src/sample/revisions.ts';
-import { sampleDefinitions } from '../../src/sample/create-sample-account.ts';
-import type { SampleSize } from '../../src/sample/sample-account.ts';
-import { sampleTruth } from '../support/sample-truth.ts';
 import { expectedRows, type Row } from '../support/expected-rows.ts';
+import { revisingAccount, type RevisingAccount } from '../support/revising-account.ts';
 import { trueRows } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
+import { sampleTruth } from '../support/sample-truth.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import { sampleDefinitions } from '../../src/sample/create-sample-account.ts';
+import type { SampleSize } from '../../src/sample/sample-account.ts';
+import { maxSampleRevision, revisionTime } from '../../src/sample/writing.ts';
 
 export type Tables = ReadonlyMap<string, ReadonlyMap<string, Row>>;
 

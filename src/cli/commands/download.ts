@@ -6,7 +6,7 @@ import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { parseSize } from '../../settings/parse-unit.ts';
 import { safeBase, keyDigits } from '../../sinks/files/safe-file-name.ts';
-import { temporaryName } from '../../sinks/files/temporary-files.ts';
+import { temporaryName } from '../../sinks/files/write-whole-file.ts';
 import { writeWholeFile, type WrittenBytes } from '../../sinks/files/write-whole-file.ts';
 import type { IncomingFile } from '../../source/source.ts';
 import { printable } from '../../telemetry/printable.ts';

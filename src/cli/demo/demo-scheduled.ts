@@ -3,7 +3,7 @@ import { join, relative, resolve } from 'node:path';
 import { instant } from '../../core/clock.ts';
 import type { ConnectorName } from '../../core/names.ts';
 import type { WorkerEvent } from '../../jobs/worker-context.ts';
-import { maxSampleRevision } from '../../sample/revisions.ts';
+import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Settings } from '../../settings/settings.ts';
 import { timeOfDay } from '../output/about-time.ts';
 import type { CommandContext } from '../command-context.ts';

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 import { openApp } from '../../app/open-app.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { Service } from '../../service/start-service.ts';
-import { maxSampleRevision } from '../../sample/revisions.ts';
+import { maxSampleRevision } from '../../sample/writing.ts';
 import type { RunReport } from '../../sinks/run-report.ts';
 import { querySqliteSink } from '../../sinks/sqlite/query-sqlite-sink.ts';
 import { counted } from '../../telemetry/progress-text.ts';

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import type { ChangeSpan } from '../../pagination/pagination.ts';
 
 const isoTime = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
@@ -44,8 +44,4 @@ export function timeMs(value: JsonValue): number | null {
   const [, day = '', time = '00:00', zone = 'Z'] = parts;
   const ms = Date.parse(`${day}T${time}${zone.replace(/^([+-]\d\d)(\d\d)$/, '$1:$2')}`);
   return Number.isNaN(ms) ? null : ms;
-}
-
-function memberOf(object: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Column, ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { canonicalJson } from './canonical-json.ts';
@@ -38,9 +38,9 @@ export function copiedFields(
 ): ReadonlyMap<string, JsonValue> {
   const copied = new Map<string, JsonValue>();
   for (const [field, source] of filledFrom) {
-    const value = Object.hasOwn(record, source) ? (record[source] ?? null) : null;
+    const value = memberOf(record, source) ?? null;
     if (value === null) continue;
-    const own = Object.hasOwn(record, field) ? (record[field] ?? null) : null;
+    const own = memberOf(record, field) ?? null;
     if (own === null || canonicalJson(own) === canonicalJson(value)) copied.set(field, value);
   }
   return copied;

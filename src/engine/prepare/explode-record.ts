@@ -14,9 +14,8 @@ export interface Exploded {
 }
 
 /**
- * Makes the function that turns an array field's elements into rows of their own. Null where the entity explodes
- * nothing. Absent key parts become '': equal events of one second are one event. The function throws `SyncError`
- * SCHEMA_CHANGED where the policy wants a change to fail the entity.
+ * Turns an array field's elements into rows of their own; null: the entity explodes nothing. Absent key parts become '': equal events of one second are
+ * one. The function throws `SyncError` SCHEMA_CHANGED where the policy wants a change to fail the entity.
  */
 export function compileExplode(
   entity: Entity,

@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { RecordFile } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
@@ -15,7 +15,7 @@ export function compileFileOfRecord(download: Action | null): FileOfRecord | nul
   if (download === null || fields === null) return null;
 
   return (raw, inject) => {
-    const valueOf = (field: string): JsonValue => own(inject, field) ?? own(raw, field) ?? null;
+    const valueOf = (field: string): JsonValue => memberOf(inject, field) ?? memberOf(raw, field) ?? null;
     const params: Record<string, JsonValue> = {};
     for (const [name, field] of download.key) {
       const param = download.params.get(name);
@@ -32,10 +32,6 @@ export function compileFileOfRecord(download: Action | null): FileOfRecord | nul
       size: sizeOf(fields.size === null ? null : valueOf(fields.size)),
     };
   };
-}
-
-function own(from: Readonly<Record<string, JsonValue>>, field: string): JsonValue | undefined {
-  return Object.hasOwn(from, field) ? from[field] : undefined;
 }
 
 /** A lone surrogate would not come back from the ledger as it went in. */

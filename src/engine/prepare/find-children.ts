@@ -1,13 +1,7 @@
-import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
-import type {
-  Definition,
-  Entity,
-  Parent,
-  ParentCondition,
-  UnlistedCondition,
-} from '../../definitions/definition.ts';
+import type { Definition, Entity, Parent, ParentCondition } from '../../definitions/definition.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
 import type { FoundPartition, Marker } from '../../sinks/partition.ts';
 import { rankOf, type ChosenEntities } from '../chosen-entities.ts';
@@ -29,11 +23,7 @@ type FindChildren = (
   },
 ) => readonly FoundPartition[];
 
-/**
- * Makes the function that names the child partitions a parent record leads to: one per child entity, way of descent
- * and variant of its parameters. What listings leave out (trashed, archived) leads to none: its children can be neither read nor
- * missed.
- */
+/** Names the child partitions a record leads to: one per child entity, way of descent and variant. Unlisted records (in the trash) lead to none. */
 export function compileFindChildren(
   definition: Definition,
   chosen: ChosenEntities,
@@ -51,7 +41,7 @@ export function compileFindChildren(
   return (raw, { inject, keyText, settledMs: atMs }) => {
     if (isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
-      if (!meetsAny(parent.when, raw)) return [];
+      if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
       const params = paramsFrom(child, parent, raw, inject);
       if (params === null) return [];
       const injected = injectedFrom(child, parent, params);
@@ -73,12 +63,10 @@ export function compileFindChildren(
 
 /** The record exists although listings may leave it out. */
 export function isUnlisted(entity: Pick<Entity, 'unlisted'>, raw: JsonObject): boolean {
-  return entity.unlisted.some((condition) => isMet(condition, raw));
-}
-
-function isMet({ field, values }: UnlistedCondition, raw: JsonObject): boolean {
-  const value = Object.hasOwn(raw, field) ? raw[field] : null;
-  return values.some((wanted) => wanted === value);
+  return entity.unlisted.some(({ field, values }) => {
+    const value = memberOf(raw, field);
+    return values.some((wanted) => wanted === value);
+  });
 }
 
 /** The field of a record that tells whether what lies below it has changed. Null: there is none. */
@@ -96,14 +84,10 @@ export function markerField(
 function markerOf(parent: Parent, raw: JsonObject, atMs: number): Marker | null {
   if (parent.marker === null) return null;
   const { field, settlesMs } = parent.marker;
-  const value = Object.hasOwn(raw, field) ? raw[field] : null;
+  const value = memberOf(raw, field);
   const changedMs = timeMs(value ?? null);
   if (typeof value !== 'string' || changedMs === null) return null;
   return { value, isSettled: changedMs + settlesMs <= atMs };
-}
-
-function meetsAny(conditions: readonly ParentCondition[], raw: JsonObject): boolean {
-  return conditions.length === 0 || conditions.some((condition) => meets(condition, raw));
 }
 
 function meets(condition: ParentCondition, raw: JsonObject): boolean {

@@ -163,9 +163,8 @@ export function compilePreparePage(
 }
 
 /**
- * The key, and where the listing is sorted the value it is sorted by: a record that has changed, and so moved, since it
- * was read is not the place in the listing that it was. Where a change is what moves it, times may be too coarse to show a second
- * one: then all of its content counts.
+ * The key, and the value a sorted listing is sorted by: a record that moved is another place in it. Where changes move it, times may be too coarse
+ * to show a second one: then all of its content counts.
  */
 function markOf(entity: Entity, record: PreparedRecord, raw: JsonValue): string {
   if (entity.order === null || !isJsonObject(raw)) return record.keyText;

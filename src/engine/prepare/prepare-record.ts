@@ -72,10 +72,8 @@ export type Prepared = { readonly drift: readonly FieldDrift[] } & (
 );
 
 /**
- * Makes the function that turns one raw value into a row of `shape.table`, or into a quarantined record. Nothing but
- * ignored fields is dropped: what has no column or does not fit it goes to `extra`. `inject` (field -> value) comes
- * from the partition and wins over what the record says of the same field, which is then kept in `extra`.
- * The function throws `SyncError` SCHEMA_CHANGED where the policy wants a change to fail the entity.
+ * Turns a raw value into a row of `shape.table`, or a quarantined record. Only ignored fields are dropped: the rest goes to `extra`. `inject` (field -> value)
+ * wins over the record's own value, which goes to `extra`. Throws `SyncError` SCHEMA_CHANGED where the policy wants it.
  */
 export function compilePrepare(
   shape: RecordShape,

@@ -30,9 +30,8 @@ export interface RepairedEntity {
 export type RepairWork = (lease: Lease, run: RunId, onDone: (done: RepairedEntity) => void) => Promise<void>;
 
 /**
- * A run without walks: what a person repairs stands in the history of runs, and every row that it writes names it. It stands
- * beside the chain of the syncs. `prepare` is called with the connector held, before there is a run: with null nothing is
- * written at all. Throws where no run could begin, and what the work throws, after the run has been ended with it.
+ * A run without walks, beside the chain of syncs: repairs stand in the history, and every row names its run. `prepare` is called with the connector held:
+ * with null nothing is written. Throws where no run could begin, and what the work throws, after the run has ended with it.
  */
 export async function runRepair(
   options: RepairOptions,

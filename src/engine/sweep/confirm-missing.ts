@@ -1,11 +1,12 @@
 import { SyncError } from '../../core/errors.ts';
-import type { Entity, Recursive, UnlistedCondition } from '../../definitions/definition.ts';
+import type { Entity, Recursive } from '../../definitions/definition.ts';
 import type { Candidate, Judgement } from '../../sinks/deletes.ts';
 import type { Run } from '../run.ts';
 import { wholeJson } from '../prepare/canonical-json.ts';
 import { findGetParams } from './find-get-params.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { PreparedRecord } from '../../core/records.ts';
+import { isUnlisted } from '../prepare/find-children.ts';
 import { standingInTree } from '../prepare/listing-tree.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
@@ -159,9 +160,8 @@ async function storeAnswers(
 }
 
 /**
- * Makes the function that reads what a `get` answered for a row that no listing showed. A record that is not the row
- * that was asked for, that its listing alone can place, or that a policy refuses, says only that something is there. `filters`:
- * parameters by which the settings choose among the entity's records.
+ * Reads what a `get` answered for a row that no listing showed. A record that is another one, that its listing alone can place, or that a policy refuses,
+ * says only that something is there. `filters`: parameters by which the settings choose records.
  */
 function compileReadConfirmed(
   entity: Entity,
@@ -185,13 +185,13 @@ function compileReadConfirmed(
         ? { row, verdict: 'gone' }
         : { row, verdict: 'there', record: null, isUnlisted: false };
     }
-    const isUnlisted = meetsAny(entity.unlisted, answer);
-    if (entity.recursive !== null) return standing(entity.recursive, candidate, answer, isUnlisted);
+    const isLeftOut = isUnlisted(entity, answer);
+    if (entity.recursive !== null) return standing(entity.recursive, candidate, answer, isLeftOut);
     return {
       row,
       verdict: 'there',
       record: placed(candidate, answer),
-      isUnlisted: isUnlisted || isHidden(filters, candidate, answer),
+      isUnlisted: isLeftOut || isHidden(filters, candidate, answer),
     };
   };
 }
@@ -217,11 +217,4 @@ function isHidden(filters: ReadonlySet<string>, { params }: Candidate, answer: J
 
 function isOfKind({ only }: Entity, answer: JsonValue): boolean {
   return only === null || (isJsonObject(answer) && answer[only.field] === only.value);
-}
-
-function meetsAny(conditions: readonly UnlistedCondition[], record: JsonObject): boolean {
-  return conditions.some(({ field, values }) => {
-    const value = Object.hasOwn(record, field) ? record[field] : null;
-    return (typeof value === 'string' || typeof value === 'boolean') && values.includes(value);
-  });
 }

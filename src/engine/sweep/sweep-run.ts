@@ -29,9 +29,8 @@ export async function sweepPhase(run: Run): Promise<void> {
 }
 
 /**
- * What comes after a run's walks: finds out what full walks did not meet, asks by `get` where that must confirm it, has the guards judge
- * what is left together with all that would go along, and deletes what passes. Each step is stored by itself;
- * a later run goes on. Throws what must end the run.
+ * After the walks: finds what full walks did not meet, asks by `get` where that must confirm it, has the guards judge it with all that would go along,
+ * and deletes what passes. Each step is stored by itself; a later run resumes. Throws what must end the run.
  */
 export async function sweepRun(run: Run): Promise<void> {
   const { sink, lease, id, definition, asked, tally, onEvent, signal } = run;

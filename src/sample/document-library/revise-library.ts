@@ -1,15 +1,14 @@
-import { dayOf, revisionTime } from '../revisions.ts';
-import { titleAt } from '../writing.ts';
+import { dayOf, revisionTime, titleAt } from '../writing.ts';
 import {
+  type Attachment,
   folderId,
   folderNames,
+  type Library,
+  type LibraryDocument,
   planAttachment,
   planDocument,
   planFolder,
   sizeOf,
-  type Attachment,
-  type Library,
-  type LibraryDocument,
 } from './library.ts';
 
 /**

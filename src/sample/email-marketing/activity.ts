@@ -1,14 +1,13 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { diceFor } from '../dice.ts';
-import { computedListing, timeParameter, type Listing } from '../listing.ts';
-import { revisionTime } from '../revisions.ts';
-import { hourMs, mailingTime } from '../writing.ts';
+import { computedListing, type Listing, timeParameter } from '../sample-account.ts';
+import { hourMs, mailingTime, revisionTime } from '../writing.ts';
 import { listLinks, selfLinks } from './links.ts';
 import { kind } from './mailing-list.ts';
 import { memberId, memberPerson, mergeFields } from './member-records.ts';
 import { departuresIn, isVip, slotOf } from './members.ts';
-import { emailsSent, type Campaign } from './plan-campaigns.ts';
+import { type Campaign, emailsSent } from './plan-campaigns.ts';
 
 /** Something that a recipient did with a message. */
 export interface Action {

@@ -1,23 +1,22 @@
 import type { JsonObject } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { diceFor } from '../dice.ts';
-import { computedListing, type Listing } from '../listing.ts';
 import { personNumber } from '../people.ts';
-import { revisionTime } from '../revisions.ts';
-import { dayMs, mailingTime, textOf } from '../writing.ts';
+import { computedListing, type Listing } from '../sample-account.ts';
+import { dayMs, mailingTime, revisionTime, textOf } from '../writing.ts';
 import { listLinks, selfLinks } from './links.ts';
-import { kind, type InterestCategory, type MailingList, type Segment } from './mailing-list.ts';
+import { type InterestCategory, kind, type MailingList, type Segment } from './mailing-list.ts';
 import type { MailingPlan } from './mailing-plan.ts';
 import { memberRecord } from './member-records.ts';
 import {
   indexCount,
   isInterested,
+  type MemberStatus,
   membersThat,
   optedInAt,
   personNumberOf,
   slotOf,
   stateOf,
-  type MemberStatus,
 } from './members.ts';
 import type { Sequence } from './sequence.ts';
 

@@ -1,11 +1,16 @@
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
-import { filterRecords, listingOf, sortRecords, type Listing } from '../listing.ts';
-import type { SampleAccount, SampleSize } from '../sample-account.ts';
+import {
+  filterRecords,
+  type Listing,
+  listingOf,
+  type SampleAccount,
+  type SampleSize,
+  sortRecords,
+} from '../sample-account.ts';
 import { textOf } from '../writing.ts';
 import { activityListing, unsubscribeListing } from './activity.ts';
-import { automationPaths } from './automations.ts';
 import { campaignPaths, campaignRecord } from './campaign-record.ts';
 import { listLinks } from './links.ts';
 import {
@@ -19,7 +24,7 @@ import {
   tagRecords,
 } from './list-records.ts';
 import type { InterestCategory, MailingList } from './mailing-list.ts';
-import { planMailing, type MailingPlan } from './mailing-plan.ts';
+import { automationPaths, type MailingPlan, planMailing } from './mailing-plan.ts';
 import { findMember, memberListing, memberRecord } from './member-records.ts';
 import type { Campaign } from './plan-campaigns.ts';
 import { reportPaths, reportRecord } from './reports.ts';

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
-import { diceFor, type Dice } from '../dice.ts';
-import { computedListing, timeParameter, type Listing } from '../listing.ts';
-import { personAt, type Person } from '../people.ts';
+import { type Dice, diceFor } from '../dice.ts';
+import { type Person, personAt } from '../people.ts';
+import { computedListing, type Listing, timeParameter } from '../sample-account.ts';
 import { mailingTime, textOf } from '../writing.ts';
 import { apiHref, listLinks } from './links.ts';
 import { kind, type MailingList } from './mailing-list.ts';

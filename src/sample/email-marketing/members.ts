@@ -1,8 +1,6 @@
-import { lastTurn, revisionTime } from '../revisions.ts';
-import { hourMs } from '../writing.ts';
-import { fewestMembers, type MailingList } from './mailing-list.ts';
-import { slotCount } from './plan-segments.ts';
-import { everyCycle, followedBy, sequenceOf, type Sequence } from './sequence.ts';
+import { hourMs, lastTurn, revisionTime } from '../writing.ts';
+import { fewestMembers, type MailingList, slotCount } from './mailing-list.ts';
+import { everyCycle, followedBy, type Sequence, sequenceOf } from './sequence.ts';
 
 export type MemberStatus =
   'subscribed' | 'unsubscribed' | 'cleaned' | 'pending' | 'transactional' | 'archived';

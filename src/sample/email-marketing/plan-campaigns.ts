@@ -1,6 +1,15 @@
 import { diceFor } from '../dice.ts';
-import { dayOf, isThere, lastTurn, makingRevisions, revisionTime } from '../revisions.ts';
-import { dayMs, hourMs, sampleStart, titleAt } from '../writing.ts';
+import {
+  dayMs,
+  dayOf,
+  hourMs,
+  isThere,
+  lastTurn,
+  makingRevisions,
+  revisionTime,
+  sampleStart,
+  titleAt,
+} from '../writing.ts';
 import { kind, type MailingList } from './mailing-list.ts';
 
 export interface Campaign {

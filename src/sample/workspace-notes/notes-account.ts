@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import { notFound } from '../../service/api-error.ts';
-import { listingOf } from '../listing.ts';
-import type { SampleAccount } from '../sample-account.ts';
+import { listingOf, type SampleAccount } from '../sample-account.ts';
 import { textOf } from '../writing.ts';
 import { planNotes } from './notes-plan.ts';
 import { reviseNotes } from './revise-notes.ts';
-import { startWork, writeWorkspace, type Workspace } from './workspace.ts';
+import { startWork, type Workspace, writeWorkspace } from './workspace.ts';
 
 /** The workspace behind a workspace-notes connector. It is written out when something is first asked for. */
 export function openNotesAccount(seed: number, size: 'tiny' | 'small', revision: number): SampleAccount {

@@ -15,7 +15,7 @@ export interface NotesPlan {
   readonly pages: Page[];
 }
 
-export interface User {
+interface User {
   readonly id: string;
   readonly index: number;
   name: string;

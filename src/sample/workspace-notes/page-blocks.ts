@@ -190,7 +190,7 @@ function plainBlocks(userId: string, linkedPageId: string): readonly BlockSketch
   ];
 }
 
-export const sentences = [
+const sentences = [
   'Nothing was decided.',
   'Ship it on Friday 🚢',
   'Ответить до вторника',

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../core/json.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
 import { diceFor, type Dice } from '../dice.ts';
 import { notesTime } from '../writing.ts';
 import { notesKind, type Database, type NotesPlan, type Page } from './notes-plan.ts';
@@ -23,27 +23,35 @@ function optionsOf(seed: number, database: Database): readonly [Option, ...Optio
   return [option(0), option(1), option(2), option(3)];
 }
 
+/** The properties of every database's pages, by name: id and type. */
+const propertyTypes = {
+  'Last Edited Time': ['0AiB', 'last_edited_time'],
+  'Created By': ['F%5D)%3F', 'created_by'],
+  Type: ['_%7B%5C7', 'select'],
+  Tags: ['tGs%3A', 'multi_select'],
+  Participants: ['b%3AeA', 'people'],
+  Effort: ['eFrt', 'number'],
+  Due: ['dUe%5B', 'date'],
+  Done: ['d0nE', 'checkbox'],
+  Remarks: ['rEm', 'rich_text'],
+  Attachments: ['aTt', 'files'],
+  Name: ['title', 'title'],
+} as const;
+
 /** What a database asks of its pages: name -> type and settings. */
 export function propertySchemas(seed: number, database: Database): JsonObject {
   const options = optionsOf(seed, database).map((option) => ({ ...option }));
-  return {
-    'Last Edited Time': {
-      id: '0AiB',
-      name: 'Last Edited Time',
-      type: 'last_edited_time',
-      last_edited_time: {},
-    },
-    'Created By': { id: 'F%5D)%3F', name: 'Created By', type: 'created_by', created_by: {} },
-    Type: { id: '_%7B%5C7', name: 'Type', type: 'select', select: { options } },
-    Tags: { id: 'tGs%3A', name: 'Tags', type: 'multi_select', multi_select: { options } },
-    Participants: { id: 'b%3AeA', name: 'Participants', type: 'people', people: {} },
-    Effort: { id: 'eFrt', name: 'Effort', type: 'number', number: { format: 'number' } },
-    Due: { id: 'dUe%5B', name: 'Due', type: 'date', date: {} },
-    Done: { id: 'd0nE', name: 'Done', type: 'checkbox', checkbox: {} },
-    Remarks: { id: 'rEm', name: 'Remarks', type: 'rich_text', rich_text: {} },
-    Attachments: { id: 'aTt', name: 'Attachments', type: 'files', files: {} },
-    Name: { id: 'title', name: 'Name', type: 'title', title: {} },
+  const settings: JsonObject = {
+    select: { options },
+    multi_select: { options },
+    number: { format: 'number' },
   };
+  return Object.fromEntries(
+    Object.entries(propertyTypes).map(([name, [id, type]]) => [
+      name,
+      { id, name, type, [type]: settings[type] ?? {} },
+    ]),
+  );
 }
 
 /** The properties of a page: those of its database, or its title alone. */
@@ -54,27 +62,25 @@ export function pageProperties(plan: NotesPlan, page: Page): JsonObject {
   const options = optionsOf(plan.seed, page.place.database);
   const selected = dice.chance(80) ? { ...dice.pick(options) } : null;
   const effort = dice.chance(70) ? dice.below(400) / 8 : null;
-  return {
-    'Last Edited Time': {
-      id: '0AiB',
-      type: 'last_edited_time',
-      last_edited_time: notesTime(page.editedAt),
-    },
-    'Created By': {
-      id: 'F%5D)%3F',
-      type: 'created_by',
-      created_by: { object: 'user', id: page.creatorId },
-    },
-    Type: { id: '_%7B%5C7', type: 'select', select: selected },
-    Tags: { id: 'tGs%3A', type: 'multi_select', multi_select: dice.chance(40) ? [{ ...options[1] }] : [] },
-    Participants: { id: 'b%3AeA', type: 'people', people: participants(plan, dice) },
-    Effort: { id: 'eFrt', type: 'number', number: page.effort ?? effort },
-    Due: { id: 'dUe%5B', type: 'date', date: dueDate(page, dice) },
-    Done: { id: 'd0nE', type: 'checkbox', checkbox: dice.chance(50) },
-    Remarks: { id: 'rEm', type: 'rich_text', rich_text: richText(dice.pick(['', 'später', 'OK 👍'])) },
-    Attachments: { id: 'aTt', type: 'files', files: dice.chance(20) ? [attachment(dice)] : [] },
-    Name: { id: 'title', type: 'title', title },
+  const values: Readonly<Record<keyof typeof propertyTypes, JsonValue>> = {
+    'Last Edited Time': notesTime(page.editedAt),
+    'Created By': { object: 'user', id: page.creatorId },
+    Type: selected,
+    Tags: dice.chance(40) ? [{ ...options[1] }] : [],
+    Participants: participants(plan, dice),
+    Effort: page.effort ?? effort,
+    Due: dueDate(page, dice),
+    Done: dice.chance(50),
+    Remarks: richText(dice.pick(['', 'später', 'OK 👍'])),
+    Attachments: dice.chance(20) ? [attachment(dice)] : [],
+    Name: title,
   };
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => {
+      const [id, type] = propertyTypes[name as keyof typeof propertyTypes];
+      return [name, { id, type, [type]: value }];
+    }),
+  );
 }
 
 function participants(plan: NotesPlan, dice: Dice): readonly JsonObject[] {

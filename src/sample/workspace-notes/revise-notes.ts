@@ -1,8 +1,8 @@
 import { diceFor } from '../dice.ts';
-import { dayOf, revisionTime } from '../revisions.ts';
-import { planComment, remarks } from './comments.ts';
-import { notesKind, planDatabase, planPage, planUser, type Page, type Place } from './notes-plan.ts';
-import { everydayBlocks, placeBlocks, textBlock, type Block } from './page-blocks.ts';
+import { dayOf, revisionTime } from '../writing.ts';
+import { planComment, remarks } from './note-records.ts';
+import { notesKind, type Page, type Place, planDatabase, planPage, planUser } from './notes-plan.ts';
+import { type Block, everydayBlocks, placeBlocks, textBlock } from './page-blocks.ts';
 import { richText } from './rich-text.ts';
 import type { NotesWork } from './workspace.ts';
 

@@ -1,15 +1,18 @@
 import type { JsonObject } from '../../core/json.ts';
-import { commentsOnBlock, commentsOnPage, discussedBlock, type Comment } from './comments.ts';
 import {
   blockRecord,
+  type Comment,
   commentRecord,
+  commentsOnBlock,
+  commentsOnPage,
   databaseAsBlock,
   dataSourceRecord,
+  discussedBlock,
   pageAsBlock,
   pageRecord,
 } from './note-records.ts';
-import { userRecord, type NotesPlan } from './notes-plan.ts';
-import { blocksOf, type Block } from './page-blocks.ts';
+import { type NotesPlan, userRecord } from './notes-plan.ts';
+import { type Block, blocksOf } from './page-blocks.ts';
 
 /** A plan with what stands on its pages. Revisions change all of it in place. */
 export interface NotesWork {

@@ -1,13 +1,12 @@
 import type Database from 'better-sqlite3';
 import { quoted } from '../../sinks/sqlite/quoted.ts';
 import { timeSpelling } from '../instants.ts';
-import type { SearchIndex, SqlPart } from '../search-index.ts';
 import type { SearchTarget } from '../search-target.ts';
-import { slipsAllowed, isNear } from '../words.ts';
-import { indexTables, spellingTable } from './index-names.ts';
-import { isTableThere, readIndexedSeq } from './index-state.ts';
+import { piece, type Piece } from '../sql-piece.ts';
+import { isNear, slipsAllowed } from '../words.ts';
+import { indexTables, isTableThere, readIndexedSeq, spellingTable } from './index-state.ts';
 import { indexedFields, indexFormat } from './indexed-fields.ts';
-import { maxIndexedWord, areSpellingsListed, tellingTrigrams } from './spelling.ts';
+import { areSpellingsListed, maxIndexedWord, tellingTrigrams } from './spelling.ts';
 
 /**
  * The target's index as it is in this transaction; one that was built for other fields is none. `rowsWithWord` gives exactly the rows
@@ -20,7 +19,7 @@ export function openSearchIndex(db: Database.Database, target: SearchTarget): Se
   const prefixOf = (field: string): string | null =>
     indexedSeq === 0 ? null : (fields.get(field)?.prefix ?? null);
   const isInOrder = new Map<string, boolean>();
-  const rows = (match: string): SqlPart | null => rowsMatching(db, target.table, match);
+  const rows = (match: string): Piece | null => rowsMatching(db, target.table, match);
   return {
     indexedSeq,
     rowsWithWord: (field, words) => {
@@ -99,7 +98,7 @@ function spellingsOf(
 const commonPart = 0.25;
 const fewRows = 10_000;
 
-function rowsMatching(db: Database.Database, table: string, match: string): SqlPart | null {
+function rowsMatching(db: Database.Database, table: string, match: string): Piece | null {
   const { words } = indexTables(table);
   const sql = `SELECT rowid FROM ${quoted(words)} WHERE ${quoted(words)} MATCH ?`;
   const last =
@@ -109,10 +108,10 @@ function rowsMatching(db: Database.Database, table: string, match: string): SqlP
       .get() ?? 0;
   const most = Math.max(fewRows, Math.floor(last * commonPart));
   const counted = db.prepare<[string, number], number>(`SELECT count(*) FROM (${sql} LIMIT ?)`).pluck();
-  return (counted.get(match, most + 1) ?? 0) > most ? null : { sql, values: [match] };
+  return (counted.get(match, most + 1) ?? 0) > most ? null : piece(sql, match);
 }
 
-const noRows: SqlPart = { sql: 'SELECT 0 WHERE 0', values: [] };
+const noRows: Piece = piece('SELECT 0 WHERE 0');
 
 /** Words hold letters and digits only, so that nothing in them ends the quotation. */
 function anyOf(prefix: string, words: readonly string[]): string {
@@ -146,4 +145,20 @@ function findNearWords(db: Database.Database, table: string, word: string): read
     if (compared > maxCompared || near.length > maxNear) return null;
   }
   return near;
+}
+
+/**
+ * What narrows `keyword` and `fuzzy`: a superset of the rows that meet them, from FTS5 tables that stand beside the
+ * records' table in the same file and follow its change numbers. Without an index every row is looked at, and finds the same.
+ * It also knows how times are spelled, which decides whether SQLite may sort a column of texts.
+ */
+export interface SearchIndex {
+  /** Rows whose `_seq` is at or below this are in the index as they are; 0: there is no index. */
+  readonly indexedSeq: number;
+  /** Rows with one of the words somewhere in the field. Null: the index cannot tell, or a good part of all rows has one. */
+  rowsWithWord(field: string, words: readonly string[]): Piece | null;
+  /** Rows that may have all of the words, each with its slips, in the field. Null: too many to be worth it. */
+  rowsNearWords(field: string, words: readonly string[]): Piece | null;
+  /** Whether the texts of the field's column, newest rows included, stand in the order of their instants. False: that is not known. */
+  isInOrderAsStored(field: string): boolean;
 }

@@ -1,11 +1,15 @@
 import PQueue from 'p-queue';
-import { builtModule } from '../../core/program-files.ts';
 import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import type { SearchAnswer } from '../search-answer.ts';
+import { builtModule } from '../../core/program-files.ts';
 import { tooSlow } from '../search-problem.ts';
-import { checkCallSize, startSearchProcess, type SearchProcess } from './start-search-process.ts';
-import type { SearchCall } from './search-message.ts';
+import type { SearchAnswer } from '../search-request.ts';
+import {
+  checkCallSize,
+  type SearchCall,
+  type SearchProcess,
+  startSearchProcess,
+} from './start-search-process.ts';
 import { takeSlot } from './take-slot.ts';
 
 export interface SearchProcessesOptions {

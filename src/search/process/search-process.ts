@@ -1,17 +1,17 @@
-import { Worker } from 'node:worker_threads';
 import { statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { builtModule } from '../../core/program-files.ts';
 import { openSearch, type Search } from '../open-search.ts';
-import type { SearchAnswer } from '../search-answer.ts';
+import type { SearchAnswer } from '../search-request.ts';
 import type {
   FromSearchProcess,
   ProcessSettings,
   SearchCall,
   SentError,
   ToSearchProcess,
-} from './search-message.ts';
+} from './start-search-process.ts';
 
 /**
  * The entry point of a search process: answers one call after the other until its parent disconnects. Its argument is the process id of

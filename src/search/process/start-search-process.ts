@@ -1,25 +1,50 @@
-import { SyncError } from '../../core/errors.ts';
+import { type ErrorCode, type ErrorContext, type Recovery, SyncError } from '../../core/errors.ts';
 import type { JsonObject, JsonValue } from '../../core/json.ts';
-import type { SearchAnswer } from '../search-answer.ts';
+import type { ConnectorName } from '../../core/names.ts';
+import type { Entity } from '../../definitions/definition.ts';
+import type { SearchAnswer } from '../search-request.ts';
 import { forkModule } from './fork-module.ts';
-import type { FromSearchProcess, ProcessSettings, SearchCall, ToSearchProcess } from './search-message.ts';
+
+/** What is searched, and for what. */
+export interface SearchCall {
+  /** A SQLite sink. */
+  readonly file: string;
+  readonly connector: ConnectorName;
+  readonly entity: Entity;
+  /** As they came from outside. */
+  readonly params: JsonObject;
+  /** What a cursor belongs to. */
+  readonly scope: string;
+}
+
+export interface ProcessSettings {
+  readonly cursorKey: Buffer;
+  readonly deadlineMs: number;
+}
+
+/** To a search process: first its settings, then one call after the answer to the one before. */
+export type ToSearchProcess =
+  | { readonly kind: 'settings'; readonly settings: ProcessSettings }
+  | { readonly kind: 'search'; readonly call: SearchCall };
+
+export type FromSearchProcess =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'answer'; readonly answer: SearchAnswer }
+  | { readonly kind: 'failed'; readonly error: SentError };
+
+/** A `SyncError` without its cause, which stays where it happened. */
+export interface SentError {
+  readonly message: string;
+  readonly code: ErrorCode;
+  readonly recovery: Recovery;
+  readonly context: ErrorContext;
+}
 
 /** Enough for the largest answer; more than that and the process ends instead of the machine's memory. */
 const maxHeapMiB = 512;
 
 /** One process that searches. */
-export interface SearchProcess {
-  /** Resolves when it can be asked; rejects with `SyncError` SINK_FAILED where it ends before. */
-  readonly ready: Promise<void>;
-  /** Resolves when it has ended, for any reason. */
-  readonly gone: Promise<void>;
-  /** It is gone, or about to be: not to be asked any more. */
-  readonly isEnding: () => boolean;
-  /** One at a time. Rejects with the `SyncError` that the search threw, or SINK_FAILED when the process ended meanwhile. */
-  readonly ask: (call: SearchCall) => Promise<SearchAnswer>;
-  /** Ends it at once, whatever it does. */
-  readonly kill: () => void;
-}
+export type SearchProcess = ReturnType<typeof startSearchProcess>;
 
 /** Waits for the next message. */
 interface Waiting {
@@ -28,7 +53,7 @@ interface Waiting {
 }
 
 /** `entry`: the module to run, with the number of this process as its argument. */
-export function startSearchProcess(entry: URL, settings: ProcessSettings): SearchProcess {
+export function startSearchProcess(entry: URL, settings: ProcessSettings) {
   let how: string | null = null;
   let waiting: Waiting | null = null;
   const child = forkModule<ToSearchProcess, FromSearchProcess>(entry, maxHeapMiB);
@@ -47,14 +72,19 @@ export function startSearchProcess(entry: URL, settings: ProcessSettings): Searc
   ready.catch(() => undefined);
   child.send({ kind: 'settings', settings });
   return {
+    /** Resolves when it can be asked; rejects with `SyncError` SINK_FAILED where it ends before. */
     ready,
+    /** Resolves when it has ended, for any reason. */
     gone,
+    /** It is gone, or about to be: not to be asked any more. */
     isEnding: child.isEnding,
-    ask: async (call) => {
+    /** One at a time. Rejects with the `SyncError` that the search threw, or SINK_FAILED when the process ended meanwhile. */
+    ask: async (call: SearchCall): Promise<SearchAnswer> => {
       const next = reply();
       child.send({ kind: 'search', call });
       return answerIn(await next);
     },
+    /** Ends it at once, whatever it does. */
     kill: child.kill,
   };
 }

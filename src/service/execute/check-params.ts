@@ -2,8 +2,7 @@ import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { JsonValue } from '../../core/json.ts';
 import type { Params } from '../../core/records.ts';
 import type { Action, ActionName, Entity, Param } from '../../definitions/definition.ts';
-import { badParameter, type ApiError } from '../api-error.ts';
-import { pythonList } from './find-action.ts';
+import { type ApiError, badParameter } from '../api-error.ts';
 
 /**
  * Checks an execute call's `params` against the definition and fills in defaults: what comes out holds only declared
@@ -138,4 +137,9 @@ function shorten(value: unknown): string {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? '[…]' : '{…}';
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return hasAtMostCharacters(text, 60) ? text : `${firstCharacters(text, 60)}…`;
+}
+
+/** The hosted executor prints its lists so: `['a', 'b']`. */
+export function pythonList(texts: readonly string[]): string {
+  return `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 }

@@ -1,13 +1,39 @@
+import * as z from 'zod';
+import { firstCharacters, hasAtMostCharacters } from '../../core/characters.ts';
 import type { JsonObject } from '../../core/json.ts';
-import type { Definition, Entity } from '../../definitions/definition.ts';
+import type { Action, ActionName, Definition, Entity } from '../../definitions/definition.ts';
 import { copiedFields } from '../../engine/prepare/column-value.ts';
-import { notFound } from '../api-error.ts';
-import type { Provider, ProviderFile } from '../provider.ts';
+import { ApiError, notFound } from '../api-error.ts';
+import { askProvider } from '../ask-provider.ts';
+import type { Provider, ProviderFile, ProviderRequest } from '../provider.ts';
+import { textUpTo } from '../routes/shapes.ts';
 import type { ContextStores } from '../store/context-stores.ts';
-import { checkParams } from './check-params.ts';
-import type { ExecuteBody } from './execute-body.ts';
-import { findAction } from './find-action.ts';
-import { fieldsOf, shapeResult, type ResultShape } from './shape-result.ts';
+import { checkParams, pythonList } from './check-params.ts';
+import { fieldsOf, type ResultShape, shapeResult } from './shape-result.ts';
+
+/** More than any record has fields; without it a body full of what is no path is told of each, one by one, before it is refused. */
+const fieldPaths = z.array(z.string()).max(100_000).nullish();
+
+/** The body of an execute call. What `params` may hold is the definition's business: see `checkParams`. */
+export const executeBody = z.object({
+  entity: z.string(),
+  action: z
+    .string()
+    .describe('list, get, context_store_search (or search), download: as the entity offers them.'),
+  params: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .describe("The action's parameters; null or absent where there are none."),
+  select_fields: fieldPaths.describe('Dot paths of what is kept of a record; wins over exclude_fields.'),
+  exclude_fields: fieldPaths.describe('Dot paths of what is left out of a record.'),
+  skip_truncation: z
+    .boolean()
+    .nullish()
+    .describe('false: texts of a list or a search that are longer than 200 characters are cut.'),
+  intent: textUpTo(512).nullish().describe('Accepted and not used.'),
+});
+
+export type ExecuteBody = z.output<typeof executeBody>;
 
 interface ExecuteCall {
   readonly connectorId: string;
@@ -31,21 +57,23 @@ export type ExecuteAnswer =
 /**
  * Runs one action of one entity: `list`, `get` and `download` at the third party, searches in the indexed store. Throws
  * `ApiError`: 400 for what the definition does not offer or a value it does not take, 404 for a record that is not there,
- * and what the provider or the store throws.
+ * 504 where the third party takes too long, and what the provider or the store throws.
  */
 export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
   const { body, provider, signal } = call;
   const { entity, action, actionName } = findAction(call.definition, body.entity, body.action);
   const params = checkParams(entity, actionName, action, body.params ?? {});
   const shape = shapeOf(body, actionName !== 'get');
+  const ask = <Answer>(call: (request: ProviderRequest) => Promise<Answer>): Promise<Answer> =>
+    askProvider(signal, (own) => call({ entity, params, signal: own }));
   switch (actionName) {
     case 'list': {
-      const { records, metadata } = await provider.list({ entity, params, signal });
+      const { records, metadata } = await ask((request) => provider.list(request));
       const whole = records.map((record) => withCopies(record, entity));
       return envelope(shapeAll(whole, shape), metadata);
     }
     case 'get': {
-      const record = await provider.get({ entity, params, signal });
+      const record = await ask((request) => provider.get(request));
       if (record === null) throw notFound(`There is no such record in '${entity.name}'.`);
       return envelope(shapeResult(withCopies(record, entity), shape));
     }
@@ -54,7 +82,7 @@ export async function executeAction(call: ExecuteCall): Promise<ExecuteAnswer> {
       return envelope({ data: shapeAll(data, shape), meta: { ...meta } });
     }
     case 'download':
-      return { kind: 'file', file: (await provider.download({ entity, params, signal })) ?? noFile };
+      return { kind: 'file', file: (await ask((request) => provider.download(request))) ?? noFile };
   }
 }
 
@@ -94,3 +122,37 @@ const noFile: ProviderFile = {
     // Nothing to give.
   },
 };
+
+interface FoundAction {
+  readonly entity: Entity;
+  readonly action: Action;
+  readonly actionName: ActionName;
+}
+
+/** Looks up what an execute call names; 400 in the hosted executor's words when the definition does not have it. */
+function findAction(definition: Definition, entityName: string, wantedAction: string): FoundAction {
+  const entity = [...definition.entities.values()].find(({ name }) => name === entityName);
+  if (entity === undefined) {
+    throw new ApiError(
+      400,
+      `Entity '${shortened(entityName)}' not found in connector. Available entities: ${pythonList([...definition.entities.keys()])}`,
+      { field: 'body.entity', errorCode: 'unknown_entity' },
+    );
+  }
+  // The documentation's prose still says `search`.
+  const name = wantedAction === 'search' ? 'context_store_search' : wantedAction;
+  for (const [actionName, action] of entity.actions) {
+    if (actionName === name) return { entity, action, actionName };
+  }
+  throw new ApiError(
+    400,
+    `Action '${shortened(wantedAction)}' not supported for entity '${entity.name}'. ` +
+      `Supported actions: ${pythonList([...entity.actions.keys()])}`,
+    { field: 'body.action', errorCode: 'unsupported_action' },
+  );
+}
+
+/** Enough to recognise it: a name may be as long as a body. */
+function shortened(name: string): string {
+  return hasAtMostCharacters(name, 60) ? name : `${firstCharacters(name, 60)}…`;
+}

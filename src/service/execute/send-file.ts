@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
+import { safeBase } from '../../sinks/files/safe-file-name.ts';
 import { ApiError } from '../api-error.ts';
 import type { ProviderFile } from '../provider.ts';
-import { contentDisposition } from './content-disposition.ts';
 
 /** A client that takes nothing, or a provider that sends nothing, for so long is cut off. */
 const defaultStalledMs = 60_000;
@@ -114,4 +114,25 @@ async function orAborted(pending: Promise<unknown>, signal: AbortSignal): Promis
   } finally {
     signal.removeEventListener('abort', onAbort);
   }
+}
+
+/**
+ * `attachment` with a file's name as RFC 6266 has it. The third party's name is first made harmless in any folder and on any
+ * terminal; `filename*` holds it whole, and a plain `filename` beside it serves clients that know no other. Pure ASCII whatever
+ * the name, so nothing in one can begin another header.
+ */
+export function contentDisposition(name: string): string {
+  if (name === '') return 'attachment';
+  const safe = safeBase(name);
+  const plain = safe.replace(/[^ !#$&'()+,\-.0-9;=@A-Z[\]^_`a-z{}~]/gu, '_');
+  const quoted = `attachment; filename="${plain}"`;
+  return plain === safe ? quoted : `${quoted}; filename*=UTF-8''${encoded(safe)}`;
+}
+
+/** RFC 5987: what `encodeURIComponent` leaves and an extended value may not hold is written in hex, too. */
+function encoded(name: string): string {
+  return encodeURIComponent(name).replace(
+    /['()*]/g,
+    (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
 }

@@ -21,7 +21,7 @@ export function shapeResult(record: JsonObject, shape: ResultShape): JsonObject 
 }
 
 /** Dot paths by their first name: what each says of that member. */
-export type Fields = () => ReadonlyMap<string, NamedField>;
+type Fields = () => ReadonlyMap<string, NamedField>;
 
 interface NamedField {
   /** A path ends here: it stands for the whole value. */

@@ -1,44 +1,21 @@
 import type { Definition } from '../../definitions/definition.ts';
 import type { Endpoint, Tag } from '../routes/endpoint.ts';
-import { connectorTypes, type ConnectorType } from './connector-types.ts';
-import { describeOperation, type Operation } from './describe-operation.ts';
-import { collectSchemas, type JsonSchema } from './schema-of.ts';
+import { collectSchemas, describeOperation, type Operation } from './describe-operation.ts';
 
 /** An OpenAPI 3.1 document, as far as this service makes use of the format. */
-export interface OpenApiDocument {
-  readonly openapi: '3.1.1';
-  readonly info: {
-    readonly title: string;
-    readonly version: string;
-    readonly description: string;
-    /** `identifier`: of SPDX's list. */
-    readonly license: { readonly name: string; readonly identifier: string };
-  };
-  readonly servers: readonly { readonly url: string }[];
-  readonly tags: readonly { readonly name: Tag; readonly description: string }[];
-  /** Path -> method in lower case -> operation. */
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  /** What execute takes depends on the connector type: as data, because OpenAPI cannot say it of one path. */
-  readonly 'x-connector-types': readonly ConnectorType[];
-  readonly components: {
-    readonly schemas: Readonly<Record<string, JsonSchema>>;
-    readonly securitySchemes: Readonly<Record<string, unknown>>;
-  };
-}
+export type OpenApiDocument = ReturnType<typeof openApiDocument>;
 
 /** The document is made of the same declarations that the server routes and parses by: there is no second description. */
-export function openApiDocument(
-  endpoints: readonly Endpoint[],
-  definitions: Iterable<Definition>,
-): OpenApiDocument {
+export function openApiDocument(endpoints: readonly Endpoint[], definitions: Iterable<Definition>) {
   const schemas = collectSchemas();
+  /** Path -> method in lower case -> operation. */
   const paths: Record<string, Record<string, Operation>> = {};
   for (const endpoint of endpoints) {
     const operations = (paths[endpoint.path] ??= {});
     operations[endpoint.method.toLowerCase()] = describeOperation(endpoint, schemas);
   }
   return {
-    openapi: '3.1.1',
+    openapi: '3.1.1' as const,
     info: {
       title: 'Connector Execution API',
       version: '1',
@@ -50,6 +27,7 @@ export function openApiDocument(
     servers: [{ url: '/' }],
     tags,
     paths,
+    // What execute takes depends on the connector type: as data, because OpenAPI cannot say it of one path.
     'x-connector-types': connectorTypes(definitions),
     components: {
       schemas: schemas.named,
@@ -60,7 +38,7 @@ export function openApiDocument(
   };
 }
 
-const tags: OpenApiDocument['tags'] = [
+const tags: readonly { readonly name: Tag; readonly description: string }[] = [
   {
     name: 'Authentication',
     description: 'Client credentials for tokens: of the whole organization, or of one workspace.',
@@ -71,3 +49,30 @@ const tags: OpenApiDocument['tags'] = [
   { name: 'Workspaces', description: 'What connectors are kept apart by.' },
   { name: 'Reference', description: 'This description.' },
 ];
+
+export type ConnectorType = ReturnType<typeof connectorTypes>[number];
+
+/** What execute takes for the connectors of each type. */
+function connectorTypes(definitions: Iterable<Definition>) {
+  return [...definitions].map(({ name, title, id, entities }) => ({
+    name,
+    title,
+    id,
+    actions: [...entities.values()].flatMap((entity) =>
+      [...entity.actions].map(([action, { params }]) => ({
+        entity: entity.name,
+        action,
+        params: [...params].map(([param, declared]) => ({
+          name: param,
+          type: declared.type,
+          required: declared.required,
+          enum: declared.enum,
+          default: declared.default,
+          maximum: declared.max,
+        })),
+        // What a search returns and can be asked for.
+        fields: action === 'context_store_search' ? [...entity.searchable.keys()] : [],
+      })),
+    ),
+  }));
+}

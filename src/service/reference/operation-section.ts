@@ -1,8 +1,7 @@
 import type { Access } from '../routes/endpoint.ts';
-import type { Operation, Parameter } from './describe-operation.ts';
-import { markup, nothing, prose, type Markup } from './markup.ts';
+import type { JsonSchema, Operation, Parameter } from './describe-operation.ts';
+import { markup, type Markup, nothing, prose } from './markup.ts';
 import type { OpenApiDocument } from './open-api-document.ts';
-import type { JsonSchema } from './schema-of.ts';
 import { schemaRows, typeText } from './schema-rows.ts';
 
 interface SectionOf {
@@ -27,7 +26,7 @@ export function operationSection({ method, path, operation, document, baseUrl }:
       body === undefined
         ? nothing
         : markup`<h4>Body</h4>
-            ${schemaTable(body, schemas)}`
+            ${fieldTable(schemaRows(body, schemas), (isRequired) => markup` ${requiredMark(isRequired)}`)}`
     }
     <h4>Example</h4>
     <pre><code>${exampleCurl(method, path, operation, baseUrl)}</code></pre>
@@ -69,14 +68,17 @@ function bounds({ minimum, maximum, default: preset }: JsonSchema): string {
   return `${limits}${typeof preset === 'number' ? `, default ${preset}` : ''}`;
 }
 
-function schemaTable(schema: JsonSchema, schemas: Schemas): Markup {
-  const rows = schemaRows(schema, schemas);
+/** `mark` comes behind the name of a field that is required, or not. */
+function fieldTable(
+  rows: ReturnType<typeof schemaRows>,
+  mark: (isRequired: boolean) => Markup = () => nothing,
+): Markup {
   return markup`<div class="wide" tabindex="0">
     <table>
       ${rows.map(
         ({ path, type, isRequired, description }) =>
           markup`<tr>
-            <td><code>${path}</code> ${requiredMark(isRequired)}</td>
+            <td><code>${path}</code>${mark(isRequired)}</td>
             <td class="type">${type}</td>
             <td>${prose(description)}</td>
           </tr> `,
@@ -131,11 +133,12 @@ function successDetail(
 ): Markup {
   if (!status.startsWith('2')) return nothing;
   const pieces = Object.entries(content).map(([mediaType, { schema }]) => {
-    const rows = answerRows(schema, schemas);
-    if (rows.text !== '') {
+    const rows = schemaRows(schema, schemas);
+    // In answers nearly every field is always there: a mark at each would say nothing.
+    if (rows.length > 0) {
       return markup`<details>
         <summary>Fields of the ${status} answer (${mediaType})</summary>
-        ${rows}
+        ${fieldTable(rows)}
       </details> `;
     }
     const { description } = schema;
@@ -144,24 +147,6 @@ function successDetail(
       : nothing;
   });
   return markup`${pieces}`;
-}
-
-/** In answers nearly every field is always there: a mark at each would say nothing. */
-function answerRows(schema: JsonSchema, schemas: Schemas): Markup {
-  const rows = schemaRows(schema, schemas);
-  if (rows.length === 0) return nothing;
-  return markup`<div class="wide" tabindex="0">
-    <table>
-      ${rows.map(
-        ({ path, type, description }) =>
-          markup`<tr>
-            <td><code>${path}</code></td>
-            <td class="type">${type}</td>
-            <td>${prose(description)}</td>
-          </tr> `,
-      )}
-    </table>
-  </div> `;
 }
 
 /** The example of an operation as a command for a shell, with `$TOKEN` for the token. */

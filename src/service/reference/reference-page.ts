@@ -1,12 +1,10 @@
+import { createHash } from 'node:crypto';
 import type { Definition } from '../../definitions/definition.ts';
-import type { Reference } from '../routes/api-parts.ts';
-import type { Endpoint } from '../routes/endpoint.ts';
-import type { ConnectorType } from './connector-types.ts';
+import type { Endpoint, Reference } from '../routes/endpoint.ts';
 import type { Operation } from './describe-operation.ts';
-import { markup, nothing, type Markup } from './markup.ts';
-import { openApiDocument, type OpenApiDocument } from './open-api-document.ts';
+import { markup, type Markup, nothing } from './markup.ts';
+import { type ConnectorType, openApiDocument, type OpenApiDocument } from './open-api-document.ts';
 import { everywhereTable, operationSection } from './operation-section.ts';
-import { pageStyle, pageStyleHash } from './page-style.ts';
 
 interface Listed {
   readonly method: string;
@@ -136,3 +134,61 @@ export function makeReference(endpoints: readonly Endpoint[], definitions: Itera
     contentSecurityPolicy: `default-src 'none'; style-src '${pageStyleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   };
 }
+
+/**
+ * Light and dark by the reader's choice; the list of endpoints stands beside the text where there is room. On a narrow screen
+ * tables keep a width that can be read and are scrolled; a shade at the right edge says that more follows.
+ */
+const pageStyle = `
+:root { color-scheme: light dark; --ink: #1c2430; --quiet: #5b6675; --ground: #fff; --raised: #f5f7fa; --line: #dde3ea; --shade: #b9c4d1;
+  --link: #0b5cad; --get: #1a6f4b; --post: #0b5cad; --put: #8a5a00; --delete: #b0271f; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e9f0; --quiet: #9aa7b8; --ground: #12161c; --raised: #1b212a;
+  --line: #2d3642; --shade: #4a586a; --link: #7db7f5; --get: #62c79a; --post: #7db7f5; --put: #e3b45a; --delete: #f08a82; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
+a { color: var(--link); text-decoration: none; }
+a:hover { text-decoration: underline; }
+code, pre { font-family: ui-monospace, "SFMono-Regular", Menlo, Consolas, monospace; font-size: .875em; }
+code { background: var(--raised); border-radius: 4px; padding: .1em .3em; overflow-wrap: anywhere; }
+pre { background: var(--raised); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem; overflow-x: auto; }
+pre code { background: none; padding: 0; }
+.page { display: grid; grid-template-columns: 19rem minmax(0, 1fr); max-width: 82rem; margin: 0 auto; }
+nav { border-right: 1px solid var(--line); padding: 1.5rem 1rem 2rem 1.5rem; position: sticky; top: 0; height: 100vh;
+  overflow-y: auto; font-size: .9rem; }
+nav h2 { color: var(--quiet); font-size: .75rem; letter-spacing: .06em; margin: 1.3rem 0 .3rem; text-transform: uppercase; }
+nav ul { list-style: none; margin: 0; padding: 0; }
+nav li { display: flex; gap: .6rem; padding: .16rem 0; align-items: baseline; }
+main { padding: 1.5rem 2.5rem 5rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; margin: .3rem 0 .8rem; }
+main > h2 { border-bottom: 1px solid var(--line); font-size: 1.4rem; margin: 3rem 0 .4rem; padding-bottom: .3rem; }
+section { border-bottom: 1px solid var(--line); padding: 1.6rem 0 1.8rem; scroll-margin-top: 1rem; }
+h3 { font-size: 1.15rem; margin: 0 0 .5rem; }
+h4 { color: var(--quiet); font-size: .8rem; letter-spacing: .05em; margin: 1.4rem 0 .4rem; text-transform: uppercase; }
+.method { color: var(--ground); border-radius: 4px; flex: none; font: 600 .7rem/1.7 ui-monospace, Menlo, Consolas, monospace;
+  padding: 0 .45em; text-align: center; }
+nav .method { background: none; padding: 0; text-align: left; width: 3.4em; }
+.get { background: var(--get); } .post { background: var(--post); } .put { background: var(--put); } .delete { background: var(--delete); }
+nav .get { color: var(--get); } nav .post { color: var(--post); } nav .put { color: var(--put); } nav .delete { color: var(--delete); }
+.address { align-items: baseline; display: flex; flex-wrap: wrap; gap: .6rem; margin: 0 0 .7rem; }
+.access { color: var(--quiet); font-size: .9rem; margin: 0 0 .8rem; }
+.wide { overflow-x: auto; background: linear-gradient(to left, var(--ground) 1.5rem, transparent) right / 3rem 100% no-repeat local,
+  linear-gradient(to left, var(--shade), transparent) right / 1.2rem 100% no-repeat scroll; }
+table { border-collapse: collapse; font-size: .9rem; width: 100%; }
+th { color: var(--quiet); font-weight: 500; text-align: left; }
+th, td { border-top: 1px solid var(--line); padding: .38rem .9rem .38rem 0; vertical-align: top; }
+tr > :first-child { min-width: 13rem; width: 30%; } td.type { width: 24%; }
+.status tr > :first-child { min-width: 4rem; width: 4rem; }
+.actions tr > :first-child { min-width: 9rem; width: auto; } .actions td:nth-child(2) code { white-space: nowrap; }
+.actions td:last-child { width: 60%; }
+thead th { border-top: 0; padding-bottom: .2rem; }
+td:first-child code { background: none; padding: 0; }
+.type { color: var(--quiet); }
+.required { color: var(--delete); font-size: .8em; white-space: nowrap; }
+summary { color: var(--link); cursor: pointer; font-size: .9rem; margin: .5rem 0; }
+@media (max-width: 56rem) { .page { display: block; } nav { position: static; height: auto; border-right: 0;
+  border-bottom: 1px solid var(--line); } main { padding: 1.2rem 1.2rem 4rem; } nav { padding: 1.2rem; }
+  .wide > table:not(.status) { min-width: 36rem; } tr > :first-child { min-width: 9rem; } }
+`;
+
+/** The one style sheet that the page's content security policy lets through. */
+const pageStyleHash = `sha256-${createHash('sha256').update(pageStyle).digest('base64')}`;

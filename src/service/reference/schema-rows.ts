@@ -1,4 +1,4 @@
-import type { JsonSchema } from './schema-of.ts';
+import type { JsonSchema } from './describe-operation.ts';
 
 /** A field of a schema, flattened for a table. */
 interface SchemaRow {

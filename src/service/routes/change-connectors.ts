@@ -1,17 +1,21 @@
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
+import type { ProviderCheck } from '../provider.ts';
 import { maxNameLength } from '../state/plain-name.ts';
 import type { Workspace } from '../state/service-state.ts';
-import { toStoredConfig, readStoredConfig, checkRequestedEntities } from './connector-config.ts';
-import { checkCredentials } from './check-credentials.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
-import { connectorPath } from './given-text.ts';
-import { connectorChange } from './connector-change.ts';
+import { checkRequestedEntities, readStoredConfig, toStoredConfig } from './connector-config.ts';
 import { endpoint } from './endpoint.ts';
-import { ensureWorkspace } from './find-workspace.ts';
-import { definitionFor, givenFields, newConnector } from './new-connector.ts';
-import { noteChange } from './note-change.ts';
+import { ensureWorkspace, workspaceByName } from './find-workspace.ts';
+import {
+  checkCredentials,
+  connectorChange,
+  definitionFor,
+  givenFields,
+  newConnector,
+} from './new-connector.ts';
+import { connectorPath } from './shapes.ts';
 
 export const createConnector = endpoint({
   method: 'POST',
@@ -54,7 +58,7 @@ export const createConnector = endpoint({
         entities: body.entities ?? null,
       }),
     });
-    noteChange(state, principal, 'connector.created', stored.id, givenFields(body));
+    state.audit.note(principal, 'connector.created', stored.id, givenFields(body));
     await connectors.settleStore(stored);
     return { kind: 'json', body: toDetail({ stored, definition, workspace }) };
   },
@@ -91,7 +95,7 @@ export const updateConnector = endpoint({
           entities: body.entities ?? before.entities,
         }),
       });
-      noteChange(state, principal, 'connector.updated', stored.id, fields);
+      state.audit.note(principal, 'connector.updated', stored.id, fields);
       // They may open another account, or one that was shut: the store does not wait for its time.
       if (body.credentials) await connectors.settleStore(stored);
     }
@@ -119,7 +123,7 @@ export const deleteConnector = endpoint({
   async handle({ path }, { principal }, { state, connectors }) {
     const { stored } = connectors.byId(principal, path.id);
     await connectors.delete(stored);
-    noteChange(state, principal, 'connector.deleted', stored.id);
+    state.audit.note(principal, 'connector.deleted', stored.id);
     return { kind: 'json', body: { job_id: randomUUID() } };
   },
 });
@@ -127,4 +131,83 @@ export const deleteConnector = endpoint({
 function defaultName({ title }: Definition, { name }: Workspace): string {
   const both = `${title} (${name})`;
   return both.length <= maxNameLength ? both : title;
+}
+
+const outcome = z
+  .object({
+    id: z.guid().describe('Of the check.'),
+    status: z.enum(['succeeded', 'failed']),
+    error_message: z.string().nullable(),
+    failure_reason: z
+      .object({ timestamp: z.int(), failure_type: z.literal('config_error'), external_message: z.string() })
+      .nullable(),
+    entity_check_results: z.null(),
+  })
+  .meta({ id: 'ConnectorCheck' });
+
+export const checkNewConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/check',
+  operationId: 'checkNewConnector',
+  tag: 'Connectors',
+  summary: 'Try what a connector would be made of',
+  description:
+    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that says no ' +
+    'is an answer, not an error: 200 with `status: failed`.',
+  access: 'workspace',
+  request: { body: newConnector },
+  success: { status: 200, description: 'What the third party said.', body: outcome },
+  refusals: { 404: 'There is no such connector type; for a scoped token also: it is another workspace.' },
+  example: {
+    body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
+  },
+  async handle({ body }, { principal, signal }, { state, definitions, connectors, clock }) {
+    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
+    const definition = definitionFor(definitions, body);
+    const connectorId = randomUUID();
+    const credentials = body.credentials ?? null;
+    const check = await connectors.check({ connectorId, definition, credentials }, signal);
+    return { kind: 'json', body: toOutcome(check, clock.now()) };
+  },
+});
+
+export const checkConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/{id}/check',
+  operationId: 'checkConnector',
+  tag: 'Connectors',
+  summary: 'Try a connector, or a change to it',
+  description:
+    'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
+  access: 'workspace',
+  request: { path: connectorPath, body: connectorChange.optional() },
+  success: { status: 200, description: 'What the third party said.', body: outcome },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' }, body: {} },
+  async handle({ path, body }, { principal, signal }, { connectors, clock }) {
+    const connector = connectors.byId(principal, path.id);
+    const { definition, stored } = connector;
+    if (body?.credentials) checkCredentials(definition, body.credentials);
+    checkRequestedEntities(definition, body?.entities);
+    const credentials = body?.credentials ?? connectors.credentials(connector);
+    const check = await connectors.check({ connectorId: stored.id, definition, credentials }, signal);
+    return { kind: 'json', body: toOutcome(check, clock.now()) };
+  },
+});
+
+function toOutcome(check: ProviderCheck, now: number): z.input<typeof outcome> {
+  const reason = check.ok
+    ? null
+    : {
+        timestamp: Math.floor(now / 1000),
+        failure_type: 'config_error' as const,
+        external_message: check.why,
+      };
+  return {
+    id: randomUUID(),
+    status: check.ok ? 'succeeded' : 'failed',
+    error_message: reason?.external_message ?? null,
+    failure_reason: reason,
+    entity_check_results: null,
+  };
 }

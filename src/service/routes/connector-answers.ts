@@ -2,10 +2,9 @@ import { hash } from 'node:crypto';
 import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
 import type { LocalConnector } from '../local-connectors.ts';
-import { jsonObject, time } from './answer-shapes.ts';
 import { readStoredConfig, requestedEntities } from './connector-config.ts';
-import { credentialsSchema } from './credentials-schema.ts';
-import { iconUrl } from './definition-endpoints.ts';
+import { credentialsSchema, iconUrl } from './definition-endpoints.ts';
+import { jsonObject, time } from './shapes.ts';
 
 const template = z.object({
   id: z.guid(),

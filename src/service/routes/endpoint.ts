@@ -1,8 +1,10 @@
 import * as z from 'zod';
+import type { Clock } from '../../core/clock.ts';
+import type { Definition } from '../../definitions/definition.ts';
 import { parseRequest } from '../answer-errors.ts';
+import type { LocalConnectors } from '../local-connectors.ts';
 import type { ProviderFile } from '../provider.ts';
-import type { Principal } from '../state/service-state.ts';
-import type { ApiParts } from './api-parts.ts';
+import type { Principal, ServiceState } from '../state/service-state.ts';
 
 /**
  * Who may call an endpoint. `application`: the whole organization, a scoped token is refused with 403. `scoped`: the other way
@@ -60,7 +62,7 @@ interface Example {
 }
 
 /** A request as the framework hands it on: untrusted. */
-export interface RawRequest {
+interface RawRequest {
   readonly path: unknown;
   readonly query: unknown;
   readonly body: unknown;
@@ -141,4 +143,26 @@ function parsed<Shape extends z.ZodType>(
   place: string,
 ): z.output<Shape> {
   return shape === undefined ? (undefined as z.output<Shape>) : parseRequest(shape, value, place);
+}
+
+/** What the endpoints answer from. */
+export interface ApiParts {
+  readonly state: ServiceState;
+  /** By name. */
+  readonly definitions: ReadonlyMap<string, Definition>;
+  readonly connectors: LocalConnectors;
+  readonly reference: Reference;
+  readonly clock: Clock;
+  /** Added to every execute call, as a distant service would. */
+  readonly latencyMs: number;
+}
+
+/** What the service says of itself. */
+export interface Reference {
+  /** The OpenAPI document, as JSON. */
+  readonly document: string;
+  /** The same for people: one page of HTML that needs nothing else. `baseUrl` stands in its examples. */
+  page(baseUrl: string): string;
+  /** The page has one style sheet and nothing that runs; whatever else came into it would stay dead. */
+  readonly contentSecurityPolicy: string;
 }

@@ -1,11 +1,9 @@
 import * as z from 'zod';
 import { ApiError } from '../api-error.ts';
-import { executeAction } from '../execute/execute-action.ts';
-import { executeBody } from '../execute/execute-body.ts';
+import { executeAction, executeBody } from '../execute/execute-action.ts';
 import type { Workspace } from '../state/service-state.ts';
-import { jsonObject } from './answer-shapes.ts';
-import { connectorPath } from './given-text.ts';
 import { endpoint } from './endpoint.ts';
+import { connectorPath, jsonObject } from './shapes.ts';
 
 const search = z
   .object({

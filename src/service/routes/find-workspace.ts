@@ -1,7 +1,6 @@
 import { notFound, type ApiError } from '../api-error.ts';
 import { isSeen } from '../local-connectors.ts';
 import type { Principal, ServiceState, Workspace } from '../state/service-state.ts';
-import { noteChange } from './note-change.ts';
 
 /** Throws `ApiError` 404 for a workspace that the principal does not see, in the words that an unknown one gets. */
 export function workspaceById(state: ServiceState, principal: Principal, id: string): Workspace {
@@ -21,7 +20,7 @@ export function ensureWorkspace(state: ServiceState, principal: Principal, name:
   const known = state.workspaces.byName(principal.organizationId, name);
   if (known !== null || principal.kind === 'scoped') return seen(principal, known);
   const made = state.workspaces.ensure(principal.organizationId, name);
-  noteChange(state, principal, 'workspace.created', made.id, ['name']);
+  state.audit.note(principal, 'workspace.created', made.id, ['name']);
   return made;
 }
 

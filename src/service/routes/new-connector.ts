@@ -1,14 +1,14 @@
 import * as z from 'zod';
-import type { JsonValue } from '../../core/json.ts';
+import type { JsonObject, JsonValue } from '../../core/json.ts';
+import { credentialProblems } from '../../definitions/credential-problems.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import { ApiError } from '../api-error.ts';
-import { checkCredentials } from './check-credentials.ts';
-import { checkRequestedEntities, config, requestedEntities } from './connector-config.ts';
 import { templateId } from './connector-answers.ts';
-import { givenName } from './given-text.ts';
+import { checkRequestedEntities, config, requestedEntities } from './connector-config.ts';
+import { givenName } from './shapes.ts';
 
 /** Shape is one thing, values another: see `checkCredentials`. */
-export const givenCredentials = z
+const givenCredentials = z
   .record(z.string(), z.custom<JsonValue>())
   .describe("As the connector type's `connectionSpecification` has it.");
 
@@ -86,4 +86,36 @@ function namedDefinition(all: readonly Definition[], body: NewConnectorBody): De
 /** The fields of a body that were given, for the audit log. */
 export function givenFields(body: Readonly<Record<string, unknown>>): readonly string[] {
   return Object.keys(body).filter((name) => body[name] !== null && body[name] !== undefined);
+}
+
+/** What may be changed of a connector, or checked before it is. Null, like absent, leaves it as it is. */
+export const connectorChange = z
+  .object({
+    name: givenName().nullish(),
+    credentials: givenCredentials.nullish(),
+    replication_config: config.nullish(),
+    environment: config.nullish(),
+    entities: requestedEntities.nullish().describe('An empty array takes the selection back.'),
+  })
+  .meta({ id: 'ConnectorChange' });
+
+/**
+ * Holds credentials (null: none are given) against the definition's ways to sign in. Whether the third party takes them is another
+ * question. Throws `ApiError` 422 with the path of each wrong field.
+ */
+export function checkCredentials(definition: Definition, credentials: JsonObject | null): void {
+  const problems = credentialProblems(definition, credentials);
+  if (problems.length === 0) return;
+  throw new ApiError(
+    422,
+    `The credentials are not of a shape that the connector type '${definition.title}' takes.`,
+    {
+      errors: problems.map(({ field, code, message }) => ({
+        field: field === null ? 'body.credentials' : `body.credentials.${field}`,
+        message,
+        error_code: code,
+        details: null,
+      })),
+    },
+  );
 }

@@ -4,9 +4,7 @@ import { ApiError, notFound } from '../api-error.ts';
 import { sendFile } from '../execute/send-file.ts';
 import { principalOf } from '../guard-requests.ts';
 import type { Principal } from '../state/service-state.ts';
-import type { ApiParts } from './api-parts.ts';
-import type { Access, Answer, Call, Endpoint } from './endpoint.ts';
-import type { OpenCalls } from './open-calls.ts';
+import type { Access, Answer, ApiParts, Call, Endpoint } from './endpoint.ts';
 
 /**
  * Routes requests to the endpoints. Before one is parsed, its token is held against the endpoint's access: 403 for a token of
@@ -105,4 +103,31 @@ async function send(reply: FastifyReply, answer: Answer, signal: AbortSignal): P
     case 'file':
       return await sendFile(reply, answer.file, signal);
   }
+}
+
+type OpenCalls = ReturnType<typeof trackCalls>;
+
+/** The calls that are being answered, each with its own signal. */
+export function trackCalls() {
+  const controllers = new Set<AbortController>();
+  let closed: ApiError | null = null;
+  return {
+    /** The signal is aborted when the client goes away before it has the whole answer, or by `abortAll`: no failure of the service. */
+    open(reply: FastifyReply): AbortSignal {
+      const controller = new AbortController();
+      if (closed !== null) controller.abort(closed);
+      controllers.add(controller);
+      // 'close' comes after every answer, sent or cut off; only the second is worth a signal.
+      reply.raw.once('close', () => {
+        controllers.delete(controller);
+        if (!reply.raw.writableFinished) controller.abort(new ApiError(499, 'The client has gone away.'));
+      });
+      return controller.signal;
+    },
+    /** Ends every call that is open, and every later one at once: the service is closing. */
+    abortAll(): void {
+      closed = new ApiError(503, 'The local service is closing.');
+      for (const controller of controllers) controller.abort(closed);
+    },
+  };
 }

@@ -3,9 +3,8 @@ import { SyncError } from '../../core/errors.ts';
 import { unauthorized } from '../guard-requests.ts';
 import type { Application, ServiceState } from '../state/service-state.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
-import { givenName, textUpTo } from './given-text.ts';
 import { ensureWorkspace } from './find-workspace.ts';
-import { noteChange } from './note-change.ts';
+import { givenName, textUpTo } from './shapes.ts';
 
 const noStore = { 'cache-control': 'no-store' };
 
@@ -83,7 +82,7 @@ const createScopedToken = endpoint({
   handle({ body }, { principal }, { state }) {
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
     const { token } = state.tokens.issueScoped(principal, workspace.id);
-    noteChange(state, principal, 'scoped_token.issued', workspace.id);
+    state.audit.note(principal, 'scoped_token.issued', workspace.id);
     return { kind: 'json', headers: noStore, body: { token } };
   },
 });
@@ -123,14 +122,7 @@ export const tokenEndpoints: readonly Endpoint[] = [createToken, createScopedTok
 /** A full disk takes no note and must not keep clients out; the request log has the sign-in all the same. */
 function noteSignIn(state: ServiceState, { organizationId, clientId }: Application): void {
   try {
-    state.audit.note({
-      organizationId,
-      actor: clientId,
-      tokenKind: null,
-      action: 'token.issued',
-      target: clientId,
-      fields: [],
-    });
+    state.audit.note({ organizationId, clientId }, 'token.issued', clientId);
   } catch (error) {
     if (!(error instanceof SyncError && error.code === 'SINK_FULL')) throw error;
   }

@@ -1,14 +1,117 @@
 import * as z from 'zod';
-import { notFound } from '../api-error.ts';
+import { ApiError, notFound } from '../api-error.ts';
 import type { Workspace } from '../state/service-state.ts';
-import { time } from './answer-shapes.ts';
 import { endpoint, type Endpoint } from './endpoint.ts';
 import { workspaceById } from './find-workspace.ts';
-import { givenName } from './given-text.ts';
-import { listWorkspaces } from './list-workspaces.ts';
 import { givenFields } from './new-connector.ts';
-import { noteChange } from './note-change.ts';
-import { toWorkspace, workspace } from './workspace-answer.ts';
+import { givenName, time } from './shapes.ts';
+
+const workspace = z
+  .object({
+    id: z.guid(),
+    name: z.string(),
+    organization_id: z.guid(),
+    status: z.enum(['active', 'inactive']),
+    cache_enabled: z.boolean().nullable(),
+    tombstone: z.boolean().describe('Always false: what is deleted is gone.'),
+    visibility: z.enum(['shared', 'private']),
+    color: z.string().nullable(),
+    created_at: time,
+    updated_at: time,
+  })
+  .meta({ id: 'Workspace' });
+
+function toWorkspace(found: Workspace): z.input<typeof workspace> {
+  return {
+    id: found.id,
+    name: found.name,
+    organization_id: found.organizationId,
+    status: found.status,
+    cache_enabled: found.isCacheEnabled,
+    tombstone: false,
+    visibility: 'shared',
+    color: null,
+    created_at: found.createdAt,
+    updated_at: found.updatedAt,
+  };
+}
+
+const path = '/api/v1/workspaces';
+const maxPage = 100;
+
+/** In decimal digits: what else JavaScript takes for a number (`0x10`, `1e1`, ` 5 `) is refused. */
+const pageLimit: z.ZodType<number> = z
+  .unknown()
+  .optional()
+  .transform((given = '20', context) => {
+    const number = typeof given === 'string' && /^\d{1,15}$/.test(given) ? Number(given) : NaN;
+    if (number >= 1 && number <= maxPage) return number;
+    context.addIssue({
+      code: 'custom',
+      message: `Expected a whole number from 1 to ${maxPage}, in decimal digits.`,
+    });
+    return z.NEVER;
+  })
+  .meta({ type: 'integer', minimum: 1, maximum: maxPage, default: 20 });
+
+const query = z.object({
+  name_contains: z.string().optional().describe('A part of the name, in any case.'),
+  status: z.enum(['active', 'inactive']).optional(),
+  limit: pageLimit,
+  cursor: z.string().optional().describe('As it stands in the `next` of the page before.'),
+});
+
+const listWorkspaces = endpoint({
+  method: 'GET',
+  path,
+  operationId: 'listWorkspaces',
+  tag: 'Workspaces',
+  summary: 'List the workspaces',
+  description:
+    'In the order of their creation, page by page: `next` is the address of the next page, null on the last. A workspace comes into being ' +
+    'with the first connector or scoped token that names it.',
+  access: 'application',
+  request: { query },
+  success: {
+    status: 200,
+    description: 'One page.',
+    body: z.object({ data: z.array(workspace), next: z.url().nullable() }).meta({ id: 'WorkspaceList' }),
+  },
+  refusals: { 400: 'The cursor is none of this service.' },
+  example: { query: { limit: '20' } },
+  handle({ query: wanted }, { principal, baseUrl }, { state }) {
+    const found = state.workspaces.list(principal.organizationId, {
+      nameContains: wanted.name_contains ?? null,
+      status: wanted.status ?? null,
+      // One more than is shown says whether a next page would hold something.
+      limit: wanted.limit + 1,
+      after: wanted.cursor === undefined ? null : readCursor(wanted.cursor),
+    });
+    const data = found.slice(0, wanted.limit);
+    const last = found.length > wanted.limit ? data.at(-1) : undefined;
+    const next = last === undefined ? null : nextUrl(baseUrl, wanted, last.id);
+    return { kind: 'json', body: { data: data.map(toWorkspace), next } };
+  },
+});
+
+function nextUrl(baseUrl: string, wanted: z.output<typeof query>, lastId: string): string {
+  const url = new URL(path, baseUrl);
+  if (wanted.name_contains !== undefined) url.searchParams.set('name_contains', wanted.name_contains);
+  if (wanted.status !== undefined) url.searchParams.set('status', wanted.status);
+  url.searchParams.set('limit', String(wanted.limit));
+  url.searchParams.set('cursor', Buffer.from(lastId).toString('base64url'));
+  return url.href;
+}
+
+/** An id, wrapped so that it is not mistaken for a plain one. */
+function readCursor(cursor: string): string {
+  const id = Buffer.from(cursor, 'base64url').toString();
+  if (z.guid().safeParse(id).success) return id;
+  throw new ApiError(400, 'The cursor is not one that this service gave: begin again without one.', {
+    field: 'query.cursor',
+    errorCode: 'invalid_cursor',
+  });
+}
 
 const workspacePath = z.object({ id: z.string().describe("The workspace's id.") });
 
@@ -86,7 +189,7 @@ const updateWorkspace = endpoint({
       ...(typeof body.cache_enabled === 'boolean' ? { isCacheEnabled: body.cache_enabled } : {}),
     });
     if (after === null) throw notFound('There is no such workspace in the organization.');
-    noteChange(state, principal, 'workspace.updated', after.id, fields);
+    state.audit.note(principal, 'workspace.updated', after.id, fields);
     if (keepsStores(before) !== keepsStores(after)) {
       for (const { stored } of connectors.inWorkspace(after, null)) await connectors.settleStore(stored);
     }
@@ -121,11 +224,11 @@ const deleteWorkspace = endpoint({
     const found = workspaceById(state, principal, path.id.toLowerCase());
     for (const { stored } of connectors.inWorkspace(found, null)) {
       await connectors.delete(stored);
-      noteChange(state, principal, 'connector.deleted', stored.id);
+      state.audit.note(principal, 'connector.deleted', stored.id);
     }
     const deletedAt = state.workspaces.delete(found.organizationId, found.id);
     if (deletedAt === null) throw notFound('There is no such workspace in the organization.');
-    noteChange(state, principal, 'workspace.deleted', found.id);
+    state.audit.note(principal, 'workspace.deleted', found.id);
     return { kind: 'json', body: { id: found.id, deleted_at: deletedAt } };
   },
 });

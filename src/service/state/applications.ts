@@ -1,13 +1,13 @@
 import { createHmac, randomBytes, randomUUID, timingSafeEqual } from 'node:crypto';
 import { hasAtMostCharacters } from '../../core/characters.ts';
-import { instant, type Clock } from '../../core/clock.ts';
+import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
+import { ApiError } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
 import { isPlainName, plainNameRule } from './plain-name.ts';
-import { hashSecret, matchesSecret, matchesSecretNow, unmatchedHash, type HashCost } from './secret-hash.ts';
+import { type HashCost, hashSecret, matchesSecret, matchesSecretNow, unmatchedHash } from './secret-hash.ts';
 import type { Application, Applications } from './service-state.ts';
-import { takeTurns } from './take-turns.ts';
 
 interface ApplicationRow extends Application {
   readonly secret: string;
@@ -133,4 +133,69 @@ function checkSecret(secret: string): void {
 
 function lost(): SyncError {
   return new SyncError('An application was lost.', { code: 'INTERNAL', recovery: 'stop' });
+}
+
+interface TurnLimits {
+  readonly atOnce: number;
+  /** Of all senders together. */
+  readonly waiting: number;
+  /** Of one sender. */
+  readonly waitingPerSender: number;
+}
+
+/**
+ * Lets only so much of a costly work go on at once. Senders take turns, so that one who asks much waits behind itself alone; of one
+ * sender the order of asking counts. Throws `ApiError` 429 at once when too much waits: a crowd that guesses costs this
+ * process a bounded part of its time and memory.
+ */
+function takeTurns({
+  atOnce,
+  waiting,
+  waitingPerSender,
+}: TurnLimits): <Result>(sender: string, work: () => Promise<Result>) => Promise<Result> {
+  let running = 0;
+  let queued = 0;
+  /** Senders in the order of their next turn, each with at least one waiting. */
+  const queues = new Map<string, (() => void)[]>();
+
+  const turn = (sender: string): Promise<void> => {
+    if (running < atOnce) {
+      running += 1;
+      return Promise.resolve();
+    }
+    const queue = queues.get(sender) ?? [];
+    if (queue.length >= waitingPerSender || queued >= waiting) throw tooMany();
+    queued += 1;
+    queues.set(sender, queue);
+    // The one that ends hands its turn on, so `running` stays.
+    return new Promise((resolve) => queue.push(resolve));
+  };
+  const handOn = (): void => {
+    const [next] = queues;
+    if (next === undefined) {
+      running -= 1;
+      return;
+    }
+    const [sender, queue] = next;
+    queued -= 1;
+    const begin = queue.shift();
+    queues.delete(sender);
+    if (queue.length > 0) queues.set(sender, queue);
+    begin?.();
+  };
+  return async (sender, work) => {
+    await turn(sender);
+    try {
+      return await work();
+    } finally {
+      handOn();
+    }
+  };
+}
+
+function tooMany(): ApiError {
+  return new ApiError(429, 'Too many sign-ins wait to be checked; try again later.', {
+    errorCode: 'too_many_requests',
+    headers: { 'retry-after': '1' },
+  });
 }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { instant, type Clock } from '../../core/clock.ts';
+import type Database from 'better-sqlite3';
+import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { readJson, writeJson } from '../../core/json-text.ts';
 import { isJsonObject, type JsonObject } from '../../core/json.ts';
 import { isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
-import { readJson, writeJson } from '../../core/json-text.ts';
 import { ApiError, notFound } from '../api-error.ts';
-import { connectorStatements, type ConnectorRow } from './connector-statements.ts';
 import type { StateFile } from './open-state-file.ts';
 import { isPlainName, plainNameRule } from './plain-name.ts';
 import type { Sealer } from './seal.ts';
@@ -131,4 +131,61 @@ function tooMany(): ApiError {
   return new ApiError(409, `An organization has at most ${maxConnectors} connectors.`, {
     errorCode: 'limit_reached',
   });
+}
+
+interface ConnectorRow extends Omit<StoredConnector, 'replicationConfig' | 'hasCredentials'> {
+  readonly replicationConfig: string;
+  readonly hasCredentials: number;
+}
+
+const selectConnectors = `
+SELECT connectors.id, connectors.organization_id AS organizationId, workspace_id AS workspaceId,
+  workspaces.name AS workspaceName, definition, connectors.name, replication_config AS replicationConfig,
+  credentials IS NOT NULL AS hasCredentials, connectors.created_at AS createdAt, connectors.updated_at AS updatedAt
+FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
+
+/** What is asked and written of connectors. Each look-up names the organization first. */
+function connectorStatements(db: Database.Database) {
+  return {
+    chosen: db.prepare<
+      [{ organizationId: string; workspaceId: string | null; definition: string | null }],
+      ConnectorRow
+    >(
+      `${selectConnectors} WHERE connectors.organization_id = @organizationId
+       AND (@workspaceId IS NULL OR workspace_id = @workspaceId) AND (@definition IS NULL OR definition = @definition)
+     ORDER BY connectors.sequence`,
+    ),
+    every: db.prepare<[], ConnectorRow>(`${selectConnectors} ORDER BY connectors.sequence`),
+    byId: db.prepare<[string, string], ConnectorRow>(
+      `${selectConnectors} WHERE connectors.organization_id = ? AND connectors.id = ?`,
+    ),
+    isTaken: db.prepare<[string], number>('SELECT 1 FROM connectors WHERE id = ?').pluck(),
+    isWorkspaceThere: db
+      .prepare<[string, string], number>('SELECT 1 FROM workspaces WHERE organization_id = ? AND id = ?')
+      .pluck(),
+    countOf: db
+      .prepare<[string], number>('SELECT count(*) FROM connectors WHERE organization_id = ?')
+      .pluck(),
+    add: db.prepare(
+      `INSERT INTO connectors
+       (id, organization_id, workspace_id, definition, name, replication_config, credentials, created_at, updated_at)
+     VALUES (@id, @organizationId, @workspaceId, @definition, @name, @replicationConfig, @credentials, @now, @now)`,
+    ),
+    change: db.prepare(
+      `UPDATE connectors SET name = @name, replication_config = @replicationConfig, updated_at = @now
+     WHERE organization_id = @organizationId AND id = @id`,
+    ),
+    changeCredentials: db.prepare(
+      'UPDATE connectors SET credentials = ? WHERE organization_id = ? AND id = ?',
+    ),
+    drop: db.prepare('DELETE FROM connectors WHERE organization_id = ? AND id = ?'),
+    sealedOf: db
+      .prepare<[string, string], Buffer | null>(
+        'SELECT credentials FROM connectors WHERE organization_id = ? AND id = ?',
+      )
+      .pluck(),
+    allSealed: db
+      .prepare<[], Buffer>('SELECT credentials FROM connectors WHERE credentials IS NOT NULL')
+      .pluck(),
+  };
 }

@@ -16,7 +16,7 @@ import type { SyncError } from '../../core/errors.ts';
 import { usage } from '../../core/usage-error.ts';
 import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../../sinks/ledger/private-file.ts';
-import { toStateError } from './state-error.ts';
+import { toStateError } from './open-state-file.ts';
 
 const keyBytes = 32;
 const maxFileBytes = 256;

@@ -172,7 +172,13 @@ export interface AuditEntry {
 }
 
 export interface AuditLog {
-  note(entry: Omit<AuditEntry, 'at'>): void;
+  /** `who` changed `target`. `fields`: names of what was given, never a value. */
+  note(
+    who: Pick<Principal, 'organizationId' | 'clientId'> & { readonly kind?: Principal['kind'] },
+    action: string,
+    target: string,
+    fields?: readonly string[],
+  ): void;
   /** Newest first. */
   list(organizationId: string, limit: number): readonly AuditEntry[];
 }

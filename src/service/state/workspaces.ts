@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { instant, type Clock } from '../../core/clock.ts';
+import type Database from 'better-sqlite3';
+import { type Clock, instant } from '../../core/clock.ts';
 import { ApiError } from '../api-error.ts';
 import type { StateFile } from './open-state-file.ts';
 import { foldedName, isPlainName, plainNameRule } from './plain-name.ts';
-import type { Workspace, Workspaces } from './service-state.ts';
-import { workspaceStatements, type WorkspaceRow } from './workspace-statements.ts';
+import type { Workspace, WorkspaceQuery, Workspaces } from './service-state.ts';
 
 /** More is a client that has lost its way: workspaces come into being by being named. */
 const maxWorkspaces = 10_000;
@@ -115,4 +115,66 @@ function tooMany(): ApiError {
   return new ApiError(409, `An organization has at most ${maxWorkspaces} workspaces.`, {
     errorCode: 'limit_reached',
   });
+}
+
+interface WorkspaceRow extends Omit<Workspace, 'isCacheEnabled'> {
+  readonly isCacheEnabled: number;
+}
+
+const columns = `id, organization_id AS organizationId, name, status, is_cache_enabled AS isCacheEnabled,
+  created_at AS createdAt, updated_at AS updatedAt`;
+
+/** What is asked and written of workspaces. Each look-up names the organization first. */
+function workspaceStatements(db: Database.Database) {
+  return {
+    page: db.prepare<
+      [
+        { organizationId: string; place: number; part: string | null } & Pick<
+          WorkspaceQuery,
+          'status' | 'limit'
+        >,
+      ],
+      WorkspaceRow
+    >(
+      `SELECT ${columns} FROM workspaces
+     WHERE organization_id = @organizationId AND sequence > @place AND (@status IS NULL OR status = @status)
+       AND (@part IS NULL OR instr(folded_name, @part) > 0)
+     ORDER BY sequence LIMIT @limit`,
+    ),
+    placeOf: db
+      .prepare<{ organizationId: string; id: string }, number>(
+        `SELECT sequence FROM workspaces WHERE organization_id = @organizationId AND id = @id
+       UNION ALL SELECT sequence FROM gone_workspaces WHERE organization_id = @organizationId AND id = @id`,
+      )
+      .pluck(),
+    byId: db.prepare<[string, string], WorkspaceRow>(
+      `SELECT ${columns} FROM workspaces WHERE organization_id = ? AND id = ?`,
+    ),
+    byName: db.prepare<[string, string], WorkspaceRow>(
+      `SELECT ${columns} FROM workspaces WHERE organization_id = ? AND name = ?`,
+    ),
+    countByStatus: db.prepare<[string], { status: Workspace['status']; number: number }>(
+      'SELECT status, count(*) AS number FROM workspaces WHERE organization_id = ? GROUP BY status',
+    ),
+    add: db.prepare<[WorkspaceRow & { folded: string }]>(
+      `INSERT INTO workspaces (id, organization_id, name, folded_name, status, is_cache_enabled, created_at, updated_at)
+     VALUES (@id, @organizationId, @name, @folded, @status, @isCacheEnabled, @createdAt, @updatedAt)`,
+    ),
+    change: db.prepare<[WorkspaceRow & { folded: string }]>(
+      `UPDATE workspaces SET name = @name, folded_name = @folded, status = @status, is_cache_enabled = @isCacheEnabled,
+       updated_at = @updatedAt
+     WHERE organization_id = @organizationId AND id = @id`,
+    ),
+    keepPlace: db.prepare(
+      `INSERT INTO gone_workspaces (id, organization_id, sequence, deleted_at)
+     SELECT id, organization_id, sequence, ? FROM workspaces WHERE organization_id = ? AND id = ?`,
+    ),
+    drop: db.prepare('DELETE FROM workspaces WHERE organization_id = ? AND id = ?'),
+    forgetPlaces: db.prepare('DELETE FROM gone_workspaces WHERE deleted_at < ?'),
+    hasConnectors: db
+      .prepare<[string, string], number>(
+        'SELECT 1 FROM connectors WHERE organization_id = ? AND workspace_id = ? LIMIT 1',
+      )
+      .pluck(),
+  };
 }

@@ -1,7 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { JsonObject } from '../../core/json.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { SearchAnswer } from '../../search/search-answer.ts';
+import type { SearchAnswer } from '../../search/search-request.ts';
 import type { Provider } from '../provider.ts';
 
 /**

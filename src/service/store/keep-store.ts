@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
-import { SyncError, type ErrorCode } from '../../core/errors.ts';
+import { type ErrorCode, SyncError } from '../../core/errors.ts';
 import { takeSlot } from '../../search/process/take-slot.ts';
 import { answerCall } from './answer-call.ts';
 import type { KeptConnector, Readiness, StoreStatus } from './context-stores.ts';
@@ -9,9 +9,7 @@ import { firstSyncAt, isSettled, nextSyncAt } from './next-sync.ts';
 import { runStoreProcess, type StoreProcessEnd } from './run-store-process.ts';
 import { searchableEntities } from './store-entities.ts';
 import { removeStore, storeFile } from './store-file.ts';
-import { isSearchable } from './store-readiness.ts';
-import { storeRecord } from './store-record.ts';
-import { openWaitingRoom } from './waiting-room.ts';
+import { isSearchable, storeRecord } from './store-record.ts';
 
 interface KeepStoreOptions {
   readonly folder: string;
@@ -147,23 +145,16 @@ function disposed(): SyncError {
   });
 }
 
-/** A wait that can be cut short from outside. */
-interface Pause {
-  /** Resolves at `ms` (null: never) or when it is woken; at once where it was woken since `clear`. Never rejects. */
-  until(ms: number | null): Promise<void>;
-  wake(): void;
-  /** What it was woken for is being done. */
-  clear(): void;
-}
-
 /** Timers take no longer time than this: it is waited for in parts. */
 const longestMs = 2 ** 31 - 1;
 
-function openPause(clock: Clock): Pause {
+/** A wait that can be cut short from outside. */
+function openPause(clock: Clock) {
   let isWoken = false;
   let cutShort: AbortController | null = null;
   return {
-    async until(ms) {
+    /** Resolves at `ms` (null: never) or when it is woken; at once where it was woken since `clear`. Never rejects. */
+    async until(ms: number | null): Promise<void> {
       for (;;) {
         const leftMs = ms === null ? longestMs : ms - clock.now();
         if (isWoken || leftMs <= 0) return;
@@ -175,12 +166,62 @@ function openPause(clock: Clock): Pause {
         });
       }
     },
-    wake() {
+    wake(): void {
       isWoken = true;
       cutShort?.abort(new Error('woken'));
     },
-    clear() {
+    /** What it was woken for is being done. */
+    clear(): void {
       isWoken = false;
+    },
+  };
+}
+
+interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (reason: Error) => void;
+}
+
+/** Those who wait for one and the same thing. */
+function openWaitingRoom() {
+  let inside = new Set<Waiter>();
+  const take = (): ReadonlySet<Waiter> => {
+    const taken = inside;
+    inside = new Set();
+    return taken;
+  };
+  return {
+    /** Resolves when everybody who waits is let go; rejects with the signal's reason, or with what `fail` says. */
+    wait: (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve, reject) => {
+        signal.throwIfAborted();
+        const leave = (): void => signal.removeEventListener('abort', onAbort);
+        const waiter: Waiter = {
+          resolve: () => {
+            leave();
+            resolve();
+          },
+          reject: (reason) => {
+            leave();
+            reject(reason);
+          },
+        };
+        const onAbort = (): void => {
+          inside.delete(waiter);
+          waiter.reject(signal.reason as Error);
+        };
+        signal.addEventListener('abort', onAbort, { once: true });
+        inside.add(waiter);
+      }),
+    /** Takes everybody out who is in it: they wait on for what this returns to be called. Who comes later is not among them. */
+    take: (): (() => void) => {
+      const taken = take();
+      return () => {
+        for (const { resolve } of taken) resolve();
+      };
+    },
+    fail: (reason: Error): void => {
+      for (const { reject } of take()) reject(reason);
     },
   };
 }

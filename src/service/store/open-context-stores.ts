@@ -1,11 +1,16 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
+import { SyncError } from '../../core/errors.ts';
+import type { JsonObject } from '../../core/json.ts';
 import { openSearchProcesses } from '../../search/process/open-search-processes.ts';
-import type { ContextStores } from './context-stores.ts';
+import type { SearchAnswer } from '../../search/search-request.ts';
+import { isSinkThere } from '../../sinks/ledger/open-database.ts';
+import { ApiError } from '../api-error.ts';
+import type { ContextStores, KeptConnector, StoreStatus } from './context-stores.ts';
 import { keepStore, type KeptStore } from './keep-store.ts';
-import { noContextStores } from './no-context-stores.ts';
-import { notReady, searchStore } from './search-store.ts';
-import { removeStore, storeFile } from './store-file.ts';
+import { removeStore, storeConnector, storeFile } from './store-file.ts';
+import { emptyLedger, isUnusable } from './store-ledger.ts';
+import { isSearchable, statusOf } from './store-record.ts';
 
 export interface ContextStoresOptions {
   /** Where the stores lie, below it in `stores/`. Null: none are kept, every connector stays `Loading`. */
@@ -84,3 +89,92 @@ export function openContextStores(options: ContextStoresOptions): ContextStores 
     },
   };
 }
+
+/**
+ * For a service that keeps no stores: every connector stays `Loading`, and says why. `folder`: where an earlier service may have left
+ * stores, which go with their connectors; null: nowhere.
+ */
+export function noContextStores(folder: string | null = null): ContextStores {
+  const connectors = new Map<string, KeptConnector>();
+  const refuse = async (): Promise<never> => {
+    throw notReady();
+  };
+  const problem = `This server keeps no indexed stores: it was started ${folder === null ? 'without a data folder' : 'to keep none'}.`;
+  const loading: StoreStatus = { readiness: 'Loading', entities: [], problem };
+  return {
+    keep: (connector) => void connectors.set(connector.connectorId, connector),
+    async drop(connectorId) {
+      connectors.delete(connectorId);
+      if (folder !== null) await removeStore(storeFile(folder, connectorId));
+    },
+    status(connectorId) {
+      const connector = connectors.get(connectorId);
+      if (connector === undefined) return loading;
+      return statusOf(connector.definition, emptyLedger, { isSyncing: false, problem });
+    },
+    refresh: refuse,
+    searchable: refuse,
+    search: refuse,
+    [Symbol.asyncDispose]: async () => connectors.clear(),
+  };
+}
+
+type SearchProcesses = ReturnType<typeof openSearchProcesses>;
+
+/** Searches one entity of a store in another process. Throws as `ContextStores.search` does. */
+async function searchStore(
+  processes: SearchProcesses,
+  store: KeptStore,
+  search: { readonly entity: string; readonly params: JsonObject; readonly signal: AbortSignal },
+): Promise<SearchAnswer> {
+  const { file, connector } = store;
+  const entity = [...connector.definition.entities.values()].find(({ name }) => name === search.entity);
+  const { readiness, entities } = store.status();
+  const status = entities.find((one) => one.entity === search.entity);
+  if (entity === undefined || status === undefined) {
+    throw new ApiError(400, `Entity '${search.entity}' is not in the context store of this connector.`, {
+      field: 'body.entity',
+      errorCode: 'unknown_entity',
+    });
+  }
+  if (!isSearchable(readiness) || !status.isSearchable) throw notReady();
+  const scope = JSON.stringify([connector.connectorId, entity.name]);
+  const call = { file, connector: storeConnector, entity, params: search.params, scope };
+  try {
+    return await processes.search(call, search.signal);
+  } catch (error) {
+    // A file that was removed is treated like a damaged one.
+    const isLost = error instanceof SyncError && (isUnusable(error) || !isSinkThere(file));
+    if (!isLost) throw toApiError(error);
+    store.damaged(error.code);
+    throw notReady();
+  }
+}
+
+/** The hosted service's status code for it is not known; 400 is ours. */
+function notReady(): ApiError {
+  return new ApiError(400, 'The context store of this connector is not ready', {
+    errorCode: 'context_store_not_ready',
+  });
+}
+
+function toApiError(error: unknown): unknown {
+  if (!(error instanceof SyncError)) return error;
+  const { code, message } = error;
+  if (code === 'SEARCH_INVALID') {
+    const path = error.context['path'];
+    const field = typeof path === 'string' && path !== '' ? `params.${path}` : 'params';
+    return new ApiError(400, message, { field, errorCode: 'search_invalid' });
+  }
+  if (code === 'SEARCH_TOO_SLOW') {
+    return new ApiError(400, message, { field: 'params.query', errorCode: 'search_too_slow' });
+  }
+  if (code === 'SEARCH_BUSY') {
+    const headers = { 'retry-after': retryAfterSeconds };
+    return new ApiError(429, message, { errorCode: 'search_busy', headers });
+  }
+  return error;
+}
+
+/** Searches that wait are through, or given up, in about this time. */
+const retryAfterSeconds = '2';

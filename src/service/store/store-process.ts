@@ -1,6 +1,6 @@
-import { systemClock, type Clock } from '../../core/clock.ts';
+import { type Clock, systemClock } from '../../core/clock.ts';
 import type { HttpAnswer, HttpTransport } from '../../source/api/http-transport.ts';
-import type { FromStoreProcess, StoreJob, ToStoreProcess } from './store-messages.ts';
+import type { FromStoreProcess, StoreJob, ToStoreProcess } from './run-store-process.ts';
 import { syncStore } from './sync-store.ts';
 
 /**

@@ -1,38 +1,31 @@
 import { SyncError } from '../../core/errors.ts';
 import type { Definition } from '../../definitions/definition.ts';
-import type { StoreStatus } from './context-stores.ts';
+import type { EntityStatus, Readiness, StoreStatus } from './context-stores.ts';
 import type { StoreProcessEnd } from './run-store-process.ts';
-import { emptyLedger, isUnusable, readStoreLedger, type StoreLedger } from './store-ledger.ts';
-import { failedWith, madeAnew } from './store-problem.ts';
-import { statusOf } from './store-readiness.ts';
+import { searchableEntities } from './store-entities.ts';
+import {
+  emptyLedger,
+  failedWith,
+  isUnusable,
+  madeAnew,
+  readStoreLedger,
+  type StoreLedger,
+} from './store-ledger.ts';
 
 /** What the service knows of one store: read from its file once, then told by its syncs. */
-interface StoreRecord {
-  ledger(): StoreLedger;
-  status(): StoreStatus;
-  /** The file is of no use and must go before the next sync. */
-  mustRebuild(): boolean;
-  /** Reads the file, which no sync is at work on. Never throws: what it finds is in the status. */
-  read(): void;
-  /** A sync begins; a file that must go is gone. */
-  begun(): void;
-  stored(ledger: StoreLedger): void;
-  ended(end: StoreProcessEnd): void;
-  /** The file turned out to be of no use. */
-  damaged(code: SyncError['code']): void;
-}
-
-export function storeRecord(file: string, definition: () => Definition): StoreRecord {
+export function storeRecord(file: string, definition: () => Definition) {
   let ledger = emptyLedger;
   let problem: string | null = null;
   let isSyncing = false;
   let isUseless = false;
 
+  /** The file turned out to be of no use. */
   const damaged = (code: SyncError['code']): void => {
     isUseless = true;
     ledger = emptyLedger;
     problem = madeAnew(code);
   };
+  /** Reads the file, which no sync is at work on. Never throws: what it finds is in the status. */
   const read = (): void => {
     try {
       ledger = readStoreLedger(file, definition());
@@ -46,19 +39,21 @@ export function storeRecord(file: string, definition: () => Definition): StoreRe
   };
 
   return {
-    ledger: () => ledger,
-    status: () => statusOf(definition(), ledger, { isSyncing, problem }),
-    mustRebuild: () => isUseless,
+    ledger: (): StoreLedger => ledger,
+    status: (): StoreStatus => statusOf(definition(), ledger, { isSyncing, problem }),
+    /** The file is of no use and must go before the next sync. */
+    mustRebuild: (): boolean => isUseless,
     read,
-    begun() {
+    /** A sync begins; a file that must go is gone. */
+    begun(): void {
       isSyncing = true;
       isUseless = false;
     },
-    stored(told) {
+    stored(told: StoreLedger): void {
       // A search may have found meanwhile that it cannot be read.
       if (!isUseless) ledger = told;
     },
-    ended(end) {
+    ended(end: StoreProcessEnd): void {
       isSyncing = false;
       switch (end.kind) {
         case 'run':
@@ -78,4 +73,49 @@ export function storeRecord(file: string, definition: () => Definition): StoreRe
     },
     damaged,
   };
+}
+
+/** See `Readiness`. A connector without anything to search is `Ready` as it is. */
+function readinessOf(definition: Definition, ledger: StoreLedger): Readiness {
+  const whole = new Set(ledger.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
+  if (searchableEntities(definition).every(({ name }) => whole.has(name))) return 'Ready';
+  if (ledger.entities.every(({ records }) => records === 0)) return 'Loading';
+  return ledger.hasEnded ? 'Preview' : 'Building Preview';
+}
+
+export function isSearchable(readiness: Readiness): boolean {
+  return readiness === 'Preview' || readiness === 'Ready';
+}
+
+/** `isSyncing`: a process is at work on the store. */
+export function statusOf(
+  definition: Definition,
+  ledger: StoreLedger,
+  now: { readonly isSyncing: boolean; readonly problem: string | null },
+): StoreStatus {
+  const readiness = readinessOf(definition, ledger);
+  return {
+    readiness,
+    entities: searchableEntities(definition).map(({ name }) =>
+      entityStatus(name, ledger, isSearchable(readiness), now.isSyncing),
+    ),
+    problem: now.problem,
+  };
+}
+
+function entityStatus(
+  entity: string,
+  ledger: StoreLedger,
+  isStoreSearchable: boolean,
+  isSyncing: boolean,
+): EntityStatus {
+  const stored = ledger.entities.find((one) => one.entity === entity);
+  // Without a table it was declared since the last sync.
+  if (stored === undefined || !isStoreSearchable) {
+    const status = (stored?.records ?? 0) === 0 ? 'Initializing' : 'Building Preview';
+    return { entity, status, isSearchable: false, records: null, updatedAt: null };
+  }
+  const { records, isWhole, updatedAt } = stored;
+  const status = isSyncing ? 'Updating' : isWhole ? 'Ready' : 'Preview';
+  return { entity, status, isSearchable: true, records, updatedAt };
 }

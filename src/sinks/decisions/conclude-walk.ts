@@ -37,9 +37,8 @@ export interface Conclusion {
 }
 
 /**
- * A full walk says how far the records go whatever was thought before: a clock that was wrong once may have said further. A walk that began
- * midway has not seen its first half as it is now: what it did not meet says nothing, and the next walk is a full one, whatever the
- * parent's change value says by then.
+ * A full walk says how far the records go: a clock that was wrong once may have said further. What a walk that began midway did not meet says nothing,
+ * as its first half may have changed: the next walk is a full one.
  */
 export function concludeWalk(walk: EndedWalk, { absence, watermark, chainStartedAt }: WalkProof): Conclusion {
   const isFull = walk.mode === 'full';
@@ -75,9 +74,8 @@ export function weakestAbsence(absences: readonly Absence[]): Absence {
 }
 
 /**
- * What a page says of the length of last pages: walks that ended with a page of this size and at least so many records have ended too early.
- * Null where it says nothing that `known` (the shortest page that was followed by more, by entity and requested size) does not hold already.
- * Also of a walk whose end was decided before what its last page's length is worth was known.
+ * What a page says of last pages: walks that ended with one of this size and at least so many records ended too early. Null: nothing beyond `known`,
+ * the shortest page that was followed by more, by entity and requested size.
  */
 export function learnPageLength(
   known: Map<string, number>,

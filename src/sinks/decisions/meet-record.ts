@@ -44,9 +44,8 @@ export interface MetRecord {
 }
 
 /**
- * What a record with a stored key is: updated (another hash, or it was tombstoned), duplicate (`wasSeen`: already met by this chain), unchanged;
- * in this order. The last two are written only for stale volatile fields (`staleBefore`).
- * `isInsertOnly`: an exploded row; what is stored is never replaced, unless the store has lost it.
+ * A record with a stored key is updated (another hash, or tombstoned), duplicate (`wasSeen` by this chain) or unchanged, in this order. The last two are
+ * written only for stale volatile fields. `isInsertOnly` (exploded): what is stored is never replaced, unless the store has lost it.
  */
 export function classifyMet(
   { hash, volatileHash, changedAt, deletedAt }: Omit<StoredRow, 'row' | 'home'>,

@@ -1,4 +1,3 @@
-import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { IdentityChangedError } from '../acquire-errors.ts';
@@ -31,10 +30,7 @@ export function checkReset(
 /** `definition`: the connector type that is stored; undefined where the sink holds nothing. Throws USAGE, and `IdentityChangedError` for another type. */
 export function checkAdoption({ connector, definition }: AdoptedIdentity, stored: string | undefined): void {
   if (stored === undefined) {
-    throw new SyncError(
-      `The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`,
-      { code: 'USAGE', recovery: 'stop' },
-    );
+    throw usage(`The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`);
   }
   if (stored !== definition) {
     throw new IdentityChangedError(connector, [{ what: 'definition', stored, given: definition }]);

@@ -5,10 +5,9 @@ import type { Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { FileFolder } from '../files.ts';
-import { createPrivateDirectory } from '../ledger/private-file.ts';
+import { createPrivateDirectory, hasCode } from '../ledger/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
-import { removeLeftovers, temporaryName } from './temporary-files.ts';
-import { writeWholeFile } from './write-whole-file.ts';
+import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 
 export interface FileFolderOptions {
   /** May be a link to a folder; below it none is followed. */
@@ -66,7 +65,7 @@ export function openFileFolder({ directory, connector, clock }: FileFolderOption
       said(entity, async (folder) => {
         if (current !== null && isOneFile(join(folder, file), join(folder, current))) return;
         await unlink(join(folder, file)).catch((error: unknown) => {
-          if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+          if (!hasCode(error, 'ENOENT')) throw error;
         });
       }),
   };

@@ -15,7 +15,6 @@ export function safeFileName(keyText: string, name: string | null): string {
   return `${keyDigits(keyText)}-${safeBase(name ?? '')}`;
 }
 
-/** The 16 hex digits that the names of a record's files begin with. */
 export function keyDigits(keyText: string): string {
   return createHash('sha256').update(keyText).digest('hex').slice(0, 16);
 }

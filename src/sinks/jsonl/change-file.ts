@@ -18,7 +18,6 @@ interface GrowingFile extends FileNumber {
   readonly descriptor: number;
   /** Committed; what lies behind it is cut or written over. */
   length: number;
-  /** Of the committed bytes. */
   hash: Hash;
   isNew: boolean;
 }

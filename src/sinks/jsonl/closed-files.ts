@@ -2,7 +2,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { CheckedFiles, ClosedFiles, ContentsOptions, DamagedFile } from '../closed-files.ts';
 import { openReadonlyDatabase } from '../ledger/open-database.ts';
 import { toSinkError } from '../ledger/sink-error.ts';
-import { type ListedFile, entityDirectory } from './file-list.ts';
+import { entityDirectory, listedColumns, type ListedFile } from './file-list.ts';
 import { findOtherContent, findWrongLength } from './find-damage.ts';
 
 /** What the ledger says of closed files, against what lies in `directory`. Throws when there is no sink yet. */
@@ -14,8 +14,7 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     const hasHash = db.prepare("SELECT 1 FROM pragma_table_info('_sync_files') WHERE name = 'hash'").get();
     return db
       .prepare<[string], ListedFile>(
-        `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed,
-           ${hasHash === undefined ? 'NULL' : 'hash'} AS hash
+        `SELECT ${listedColumns(hasHash === undefined ? 'NULL' : 'hash')}
          FROM _sync_files WHERE connector = ? AND is_closed = 1 ORDER BY entity, epoch, number`,
       )
       .all(connector);
@@ -64,21 +63,20 @@ export function openJsonlClosedFiles(directory: string, ledger: string): ClosedF
     return checked(connector, files, found);
   };
 
+  const explained = async <Result>(
+    work: () => Result | Promise<Result>,
+    signal?: AbortSignal,
+  ): Promise<Result> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw signal?.aborted === true ? error : toSinkError(error, ledger);
+    }
+  };
+
   return {
-    lengths: async (connector) => {
-      try {
-        return lengths(connector);
-      } catch (error) {
-        throw toSinkError(error, ledger);
-      }
-    },
-    contents: async (connector, options) => {
-      try {
-        return await contents(connector, options);
-      } catch (error) {
-        throw options.signal.aborted ? error : toSinkError(error, ledger);
-      }
-    },
+    lengths: (connector) => explained(() => lengths(connector)),
+    contents: (connector, options) => explained(() => contents(connector, options), options.signal),
     [Symbol.asyncDispose]: async () => void db.close(),
   };
 }

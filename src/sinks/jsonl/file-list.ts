@@ -49,9 +49,10 @@ export interface ListedFile extends FileNumber {
 
 type FileKey = [string, string, number, number];
 
-/** As `ListedFile` has them. */
-export const listedColumns =
-  'entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, hash';
+/** As `ListedFile` has them; versions before 5 have no column for the hash. */
+export function listedColumns(hash: 'hash' | 'NULL'): string {
+  return `entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, ${hash} AS hash`;
+}
 
 export type FileList = ReturnType<typeof prepareFileList>;
 
@@ -59,7 +60,7 @@ export type FileList = ReturnType<typeof prepareFileList>;
 export function prepareFileList(db: Database.Database) {
   const byKey = 'WHERE connector = ? AND entity = ? AND epoch = ? AND number = ?';
   const all = db.prepare<[string], ListedFile>(
-    `SELECT ${listedColumns} FROM _sync_files WHERE connector = ? AND is_closed < 2`,
+    `SELECT ${listedColumns('hash')} FROM _sync_files WHERE connector = ? AND is_closed < 2`,
   );
   const grow = db.prepare<[...FileKey, number, number, number, string | null]>(
     `INSERT INTO _sync_files (connector, entity, epoch, number, length, first_seq, last_seq, hash, is_closed)
@@ -86,13 +87,11 @@ export function prepareFileList(db: Database.Database) {
   ];
   return {
     all: (connector: ConnectorName): readonly ListedFile[] => all.all(connector),
-    /** Adds the file, or notes how far it has grown. */
     grow: (
       owner: FileOwner,
       file: FileNumber,
       size: Pick<ListedFile, 'length' | 'firstSeq' | 'lastSeq' | 'hash'>,
     ): void => void grow.run(...key(owner, file), size.length, size.firstSeq, size.lastSeq, size.hash),
-    /** What a file that has lost lines holds from now on. */
     cut: (owner: FileOwner, file: FileNumber, kept: Pick<ListedFile, 'length' | 'lastSeq' | 'hash'>): void =>
       void cut.run(kept.length, kept.lastSeq, kept.hash, ...key(owner, file)),
     close: (owner: FileOwner, file: FileNumber): void => void close.run(...key(owner, file)),

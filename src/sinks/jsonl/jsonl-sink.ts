@@ -40,9 +40,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
 
   const each = (act: (file: ChangeFile) => void): void => {
     for (const ofConnector of openFiles.values()) {
-      for (const file of ofConnector.values()) {
-        act(file);
-      }
+      for (const file of ofConnector.values()) act(file);
     }
   };
 
@@ -83,9 +81,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
     ensure: open,
     flush: () => each((file) => file.flush()),
     endRun: (connector) => {
-      for (const file of openFiles.get(connector)?.values() ?? []) {
-        file.end();
-      }
+      for (const file of openFiles.get(connector)?.values() ?? []) file.end();
     },
     settle: () => {
       if (!options.isDurable) syncLedgerBeforeNames();
@@ -116,9 +112,7 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
       dropped = connector;
     },
     release: (connector) => {
-      for (const file of openFiles.get(connector)?.values() ?? []) {
-        file.close();
-      }
+      for (const file of openFiles.get(connector)?.values() ?? []) file.close();
       openFiles.delete(connector);
     },
   };

@@ -1,6 +1,6 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
+import { usage } from '../../core/usage-error.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type {
   HomedRow,
@@ -27,7 +27,6 @@ export function keyTableName(connector: ConnectorName, entity: EntityName): stri
 const deletedHash = 'deleted';
 /** To the letter the condition of an index, or that would not serve. */
 const isLost = `hash IN ('${lostHash}', '${givenUpHash}')`;
-/** Rows that have a line. */
 export const hasLine = `NOT ${isLost}`;
 
 /** Every key of an entity with its row number and hash, in the ledger; the records themselves go to `changes` as lines. */
@@ -164,10 +163,9 @@ function markRows(
       tombstone.run(stamp.now, stamp.now, stamp.run, seq, number);
     },
     revive: () => {
-      throw new SyncError(
+      throw usage(
         'A JSONL sink keeps the keys of deleted records, not their fields, so a deletion cannot be taken back. ' +
           'Fetch the record again, or sync with --full.',
-        { code: 'USAGE', recovery: 'stop' },
       );
     },
     tombstonedBy: (run, limit) => tombstonedBy.all(run, limit),

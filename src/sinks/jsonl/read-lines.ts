@@ -1,5 +1,6 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs';
 import { join } from 'node:path';
+import { hasCode } from '../ledger/private-file.ts';
 import { SyncError } from '../../core/errors.ts';
 import { type ListedFile, closedName, growingName } from './file-list.ts';
 
@@ -49,7 +50,7 @@ function open(directory: string, file: ListedFile): number {
       try {
         return openSync(path, 'r');
       } catch (error) {
-        if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
+        if (!hasCode(error, 'ENOENT')) throw error;
       }
     }
   }

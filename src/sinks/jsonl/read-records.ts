@@ -1,13 +1,13 @@
 import type Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonValue } from '../../core/json.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
 import { readJson, writeJson } from '../../core/json-text.ts';
 import { inBatches, openReadTransaction, openStoredKeys } from '../ledger/read-transaction.ts';
 import { isJsonColumn } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader, RecordReader, StoredRecord } from '../record-reader.ts';
-import { type ListedFile, entityDirectory } from './file-list.ts';
+import { entityDirectory, listedColumns, type ListedFile } from './file-list.ts';
 import { hasLine, keyTableName } from './key-table.ts';
 import { readLines, type ChangeLine } from './read-lines.ts';
 
@@ -80,7 +80,7 @@ function* readCurrent(place: Place, seqs: Iterable<number>): Generator<StoredRec
 function listedFiles({ db, connector, table }: Place): readonly ListedFile[] {
   return db
     .prepare<[string, string], ListedFile>(
-      `SELECT entity, epoch, number, length, first_seq AS firstSeq, last_seq AS lastSeq, is_closed AS isClosed, NULL AS hash
+      `SELECT ${listedColumns('NULL')}
        FROM _sync_files WHERE connector = ? AND entity = ? AND length > 0 ORDER BY first_seq`,
     )
     .all(connector, table.entity);
@@ -104,9 +104,7 @@ function parseLine({ columns }: EntityTable, text: string): StoredRecord | null 
     seq,
     changedAt,
     run: run as RunId,
-    values: columns.map(({ name, type }) =>
-      columnValue(type, Object.hasOwn(line, name) ? (line[name] ?? null) : null),
-    ),
+    values: columns.map(({ name, type }) => columnValue(type, memberOf(line, name) ?? null)),
     extra: extra === undefined || extra === null ? null : writeJson(extra),
   };
 }
@@ -118,7 +116,6 @@ function columnValue(type: FieldType, value: JsonValue): ColumnValue {
   return typeof value === 'object' ? writeJson(value) : value;
 }
 
-/** Keys as the ledger beside the lines has them. */
 export function openJsonlKeys(file: string): KeyReader {
   return openStoredKeys({ file, kind: 'jsonl' }, (db, connector, { entity }) =>
     db

@@ -24,9 +24,8 @@ import { lostHash } from '../decisions/meet-record.ts';
 import { keyTableName } from './key-table.ts';
 
 /**
- * Inside acquire's transaction: brings every file that was growing to its committed length and marks it closed (the new
- * holder writes files of its own). A file that holds less, or something else, has lost acknowledged lines (a power loss without
- * durability, or a person's hand): what they said is forgotten, so that it is written again.
+ * Inside acquire's transaction: cuts every growing file to its committed length and closes it. What a file that holds less, or something else,
+ * has lost (a power loss without durability, a person's hand) is forgotten, so that it is written again.
  */
 export function cutTails(
   db: Database.Database,
@@ -84,9 +83,8 @@ export interface MendedSink {
 }
 
 /**
- * Closes a file with the committed lines that can be relied on, and forgets what the others said; true when there were others.
- * Of a file that holds other bytes than were written no line can be relied on: it is put aside as `<name>.damaged`, and so is a
- * closed one with no whole line.
+ * Closes a file with the committed lines that can be relied on, and forgets the others; true when there were any. A file with other bytes than were
+ * written, or a closed one without a whole line, is put aside as `<name>.damaged`.
  */
 export function mendFile({ db, files, directory, connector }: MendedSink, file: ListedFile): boolean {
   const owner = { connector, entity: file.entity };
@@ -162,9 +160,8 @@ interface KeptLines extends Pick<ListedFile, 'length' | 'lastSeq' | 'hash'> {
 const nothing: KeptLines = { length: 0, lastSeq: 0, hash: null, isToKeepAside: false };
 
 /**
- * Null when the committed bytes are there as they were written. Else the whole lines in front of what is missing: blocks that
- * did not reach the disk are behind the end or full of zeros, which no line holds. Where neither explains the difference no
- * line can be relied on.
+ * Null when the committed bytes are there. Else the whole lines in front of what is missing: blocks that did not reach the disk are behind the end
+ * or full of zeros, which no line holds. Where neither explains the difference no line can be relied on.
  */
 function readKept(path: string, file: ListedFile): KeptLines | null {
   const bytes = existsSync(path) ? readFileSync(path).subarray(0, file.length) : Buffer.alloc(0);

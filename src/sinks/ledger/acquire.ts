@@ -49,17 +49,12 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const rival = ledger.connectors.rival(given.connector);
   if (rival !== undefined) throw sharedTablesError(given.connector, rival);
   const stored = ledger.connectors.identity.get(given.connector);
-  if (stored === undefined) {
-    return;
-  }
-  const differences = identityDifferences(stored, given);
-  if (differences.length > 0) {
-    throw new IdentityChangedError(given.connector, differences);
-  }
+  const differences = stored === undefined ? [] : identityDifferences(stored, given);
+  if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
 }
 
 /** The kernel's lock of one connector in this sink. Throws `ConnectorBusyError`, which names the holder. */
-export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
+function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
   let lock: Lock | null;
   try {
     lock = takeLock(`${ledger.file}.${connector}.lock`);
@@ -70,11 +65,24 @@ export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
   return lock;
 }
 
+/** Work that takes the lock alone: epoch and identity stay as they are. */
+export async function withLock<Result>(
+  ledger: Ledger,
+  connector: ConnectorName,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const lock = lockConnector(ledger, connector);
+  try {
+    return await work();
+  } finally {
+    lock.release();
+  }
+}
+
 /** `Repair.adopt`. A resumed walk would send positions of the old address to the new one: unfinished runs end here. */
 export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Instant): Promise<void> {
   const { connector, baseUrl, connectorId } = identity;
-  const lock = lockConnector(ledger, connector);
-  try {
+  await withLock(ledger, connector, async () => {
     await inTransaction(ledger, noRun, () => {
       checkAdoption(identity, ledger.connectors.identity.get(connector)?.definition);
       ledger.runs.interruptRunning.run(connector);
@@ -84,7 +92,5 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
         .run(baseUrl, connectorId, connector);
       ledger.db.prepare('UPDATE _sync_tables SET adopted_at = ? WHERE connector = ?').run(now, connector);
     });
-  } finally {
-    lock.release();
-  }
+  });
 }

@@ -1,13 +1,15 @@
 import { countPage } from '../decisions/add-up.ts';
-import { learnPageLength } from '../decisions/conclude-walk.ts';
-import { writePosition } from '../stored-json.ts';
-import type { CommittedPage, PageCommit } from '../sink.ts';
+import { learnPageLength, concludeWalk, weakestAbsence } from '../decisions/conclude-walk.ts';
+import { writePosition, parseProof } from '../stored-json.ts';
+import type { CommittedPage, PageCommit, UnsealedWalk } from '../sink.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
-import { sealWalk, unsealEarlyEnds } from './partitions/end-walk.ts';
 import { findPartition } from './partitions/find-partition.ts';
 import type { PartitionRow } from './partitions/read-partitions.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { PageLength, Seal, WalkFailure } from '../partition.ts';
+import { writeJson } from '../../core/json-text.ts';
 
 /** Stores whole pages in one transaction. A page committed again after a crash finds its rows and children known, and changes nothing. */
 export async function commitPages(
@@ -16,9 +18,7 @@ export async function commitPages(
   pages: readonly PageCommit[],
 ): Promise<readonly CommittedPage[]> {
   const [first] = pages;
-  if (first === undefined) {
-    return [];
-  }
+  if (first === undefined) return [];
   const stray = pages.find(({ walk }) => walk.run !== first.walk.run && walk.run !== held.run?.run);
   return await inRun(ledger, held, (stray ?? first).walk.run, (commit) => {
     const committed = pages.map((page) => commitPage(commit, page));
@@ -36,9 +36,7 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   );
   const counts = countPage(page, entity, stored);
   for (const one of counts) ledger.counts.add(current.run, one.entity, one.counts);
-  for (const refused of page.refused) {
-    ledger.quarantine.keep(held.connector, refused, commit.stamp);
-  }
+  for (const refused of page.refused) ledger.quarantine.keep(held.connector, refused, commit.stamp);
   ledger.drift.note(held.connector, page.drift, commit.stamp);
   const newlyDue = findChildren(commit, page);
   moveOn(commit, page, partition);
@@ -63,12 +61,53 @@ function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit
 /** A listing that this chain has already read to its end stays as it is, whatever page of it comes again. */
 function moveOn(commit: Commit, page: PageCommit, partition: PartitionRow): void {
   const { transitions } = commit.ledger;
-  if (partition.dueSince === null || partition.listed === 1) {
-    return;
-  }
+  if (partition.dueSince === null || partition.listed === 1) return;
   if (page.seal === null) {
     transitions.advance.run({ id: partition.id, position: writePosition(page.position) });
   } else {
     sealWalk(commit, partition, page.seal);
   }
+}
+
+/** A listing with inner listings is sealed only when all of them are read; they are ledger rows until then. Without any it is a tree of one. */
+export function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, seal: Seal): void {
+  const { transitions, partitions } = ledger;
+  const { run, chainStartedAt } = current;
+  const { now } = stamp;
+  const { proof, absence, watermark, ...shown } = seal;
+  transitions.endListing.run({ id: partition.id, proof: writeJson({ ...proof, ...shown }), absence });
+  if (partition.tree !== null) transitions.sealInner.run({ id: partition.id, now, run });
+  const id = partition.tree ?? partition.id;
+  if (partitions.isAnyInnerDue.get(id) !== undefined) return;
+  const ended = partitions.ended.get(id);
+  if (ended === undefined) return;
+  const weakest = weakestAbsence([ended.absence, ...partitions.innerAbsences.all(id)]);
+  const conclusion = concludeWalk(
+    { ...ended, isMidway: ended.isMidway === 1 },
+    { absence: weakest, watermark: partition.tree === null ? watermark : null, chainStartedAt },
+  );
+  const scope = current.reading.get(partition.entity)?.scope ?? null;
+  transitions.seal.run({ ...conclusion, id, run, now, scope, absence: weakest });
+  transitions.dropInner.run({ tree: id });
+}
+
+/** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
+export function setWalkAside({ ledger, held, current }: Commit, partition: number, why: WalkFailure): void {
+  const { id } = ledger.partitions.get(held.connector, partition);
+  const drop = { dropPosition: Number(why.dropPosition), dropWatermark: Number(why.dropWatermark) };
+  const { transitions } = ledger;
+  transitions.setAside.run({ id, run: current.run, failure: writeJson(why), at: why.at, ...drop });
+}
+
+/** Walks of this chain that a short page ended, although more follows pages of that length, are due again in full. Gives how many, and those of this run. */
+export function unsealEarlyEnds(
+  { ledger: { transitions, partitions }, held: { connector }, current, stamp: { now } }: Commit,
+  entity: EntityName,
+  followed: PageLength,
+): { readonly due: number; readonly ofRun: readonly UnsealedWalk[] } {
+  const { run, origin, window } = current;
+  const early = partitions.earlyEnds.all({ connector, entity, window, origin, ...followed });
+  for (const { id } of early) transitions.unseal.run({ id, now, origin });
+  const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
+  return { due: early.length, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
 }

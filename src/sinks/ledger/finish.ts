@@ -65,7 +65,7 @@ function noteWhole(
   report: RunReport,
 ): void {
   for (const one of report.entities) {
-    if (agreesWithStored(one, isFull)) ledger.tables.agreed(connector, one.entity);
+    if (agreesWithStored(one, isFull)) ledger.tables.agreed.run(connector, one.entity);
   }
   for (const { entity, walked } of readWhole(report, tables.keys(), entities)) {
     ledger.tables.wasRead(connector, entity, run, walked);
@@ -106,8 +106,7 @@ interface StalePartition {
   readonly id: number;
   readonly entity: EntityName;
   readonly foundAt: string;
-  /** 1 where a record led to it. */
-  readonly isBelow: number;
+  readonly isBelowRecord: 0 | 1;
 }
 
 /** Forgets partitions that nothing has led to or read for long, and abandoned windows. What is due stays, and homes of rows below a record, which go with it. */
@@ -119,7 +118,7 @@ function forgetPartitions(
   const since = current.keepPartitionsSince;
   transitions.abandon.run({ connector, since });
   const stale = db.prepare<[Readonly<Record<string, string | number>>], StalePartition>(
-    `SELECT id, entity, parent_key IS NOT NULL AS isBelow, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
+    `SELECT id, entity, parent_key IS NOT NULL AS isBelowRecord, found_at AS foundAt FROM _sync_partitions INDEXED BY _sync_partitions_found
      WHERE connector = :connector AND found_at < :since AND (found_at, id) > (:foundAt, :id)
        AND due_since IS NULL AND gone <> ${standing.ended}
        AND (sealed_at IS NULL OR sealed_at < :since)
@@ -127,13 +126,11 @@ function forgetPartitions(
          WHERE connector = :connector AND backfill <> '' AND base IS NOT NULL)
      ORDER BY found_at, id LIMIT 1000`,
   );
-  for (
-    let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
-    last !== undefined;
-  ) {
+  let last: Pick<StalePartition, 'id' | 'foundAt'> | undefined = { foundAt: '', id: 0 };
+  while (last !== undefined) {
     const batch = stale.all({ connector, since, foundAt: last.foundAt, id: last.id });
     for (const partition of batch) {
-      if (partition.isBelow === 1 && isHome(current, partition)) continue;
+      if (partition.isBelowRecord === 1 && isHome(current, partition)) continue;
       places.dropGuests.run(partition.id);
       transitions.forget.run({ id: partition.id });
     }

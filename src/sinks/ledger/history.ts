@@ -18,9 +18,8 @@ import { readRun, readRuns } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 
 /**
- * Reads the ledger over a connection that may be the writer's own or a read-only one. A file that is open for reading may be
- * of an older version now and be migrated by another process a moment later: statements are made for each question, in the words of
- * the version that it finds.
+ * Reads the ledger over the writer's connection or a read-only one. An open file may be of an older version and be migrated a moment later: statements
+ * are made for each question, in the words of the version that it finds.
  */
 export function openLedgerReader(db: Database.Database, file: string): LedgerReader {
   const once = async <Result>(work: () => Result): Promise<Result> => {

@@ -3,13 +3,12 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ChainReading } from '../decisions/becoming-due.ts';
 import type { RunPlan } from '../sink.ts';
-import { prepareConnectors } from './connectors.ts';
+import { prepareConnectors, preparePauses, prepareRuns } from './runs.ts';
 import { prepareCounts, prepareQuarantine } from './counts.ts';
 import type { Lock } from './lock.ts';
 import { preparePartitionReads } from './partitions/read-partitions.ts';
 import { prepareTransitions } from './partitions/transitions.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
-import { preparePauses, prepareRuns } from './runs.ts';
 import type { SeenRows } from './seen-rows.ts';
 import { prepareDayAccount } from './deletes/day-account.ts';
 import { prepareMissingRows } from './deletes/missing-statements.ts';
@@ -17,11 +16,9 @@ import { preparePlaces } from './deletes/places.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
-import { prepareSequence } from './sequence.ts';
 import { prepareTables } from './tables.ts';
 import type { LockWait } from './sink-error.ts';
 
-/** What a ledger is made of. */
 interface LedgerParts extends LockWait {
   readonly db: Database.Database;
   readonly store: RecordStore;
@@ -53,7 +50,6 @@ export function prepareLedger(parts: LedgerParts) {
   };
 }
 
-/** A connector that this process holds. */
 export interface HeldConnector {
   readonly connector: ConnectorName;
   readonly epoch: number;
@@ -69,16 +65,12 @@ export interface CurrentRun extends Pick<
 > {
   /** Number of the first run of its chain. */
   readonly origin: number;
-  /** When that one began. */
   readonly chainStartedAt: Instant;
-  /** Everything is read in full. */
   readonly isFull: boolean;
   /** What was not read for longest goes first. */
   readonly isStalestFirst: boolean;
-  /** Of the entities that it reads. */
   readonly reading: ReadonlyMap<EntityName, ChainReading>;
   readonly entities: ReadonlySet<EntityName>;
-  /** Entities whose rows are never deleted. */
   readonly keeps: ReadonlySet<EntityName>;
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
@@ -92,10 +84,30 @@ export interface PlannedTable {
   readonly width: number;
 }
 
-/** What every step of a commit works with. */
 export interface Commit {
   readonly ledger: Ledger;
   readonly held: HeldConnector;
   readonly current: CurrentRun;
   readonly stamp: WriteStamp;
+}
+
+/** The sink's change counter (`_seq`): read and written inside one IMMEDIATE transaction, so numbers are given in commit order and never twice. */
+export function prepareSequence(db: Database.Database) {
+  const read = db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck();
+  const write = db.prepare<[number]>('UPDATE _sync_meta SET seq = ?');
+  let stored = 0;
+  let current = 0;
+  return {
+    begin: (): void => {
+      stored = read.get() ?? 0;
+      current = stored;
+    },
+    next: (): number => {
+      current += 1;
+      return current;
+    },
+    save: (): void => {
+      if (current !== stored) write.run(current);
+    },
+  };
 }

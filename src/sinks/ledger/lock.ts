@@ -4,7 +4,6 @@ import { createPrivateFile } from './private-file.ts';
 import { isBusy } from './sink-error.ts';
 
 export interface Lock {
-  /** Idempotent. */
   release(): void;
 }
 
@@ -12,10 +11,8 @@ export interface Lock {
 const held = new Set<Database.Database>();
 
 /**
- * Takes the exclusive lock that `file` stands for, or gives null when somebody else holds it. It never waits.
- * The file is an empty SQLite database held in an exclusive transaction: the kernel frees it when the process dies,
- * however it dies, so there is no stale lock and no expiry. The file itself is left in place: removing it would let two
- * processes lock two files of one name.
+ * Takes the exclusive lock that `file` stands for; null when another holds it. Never waits. An empty SQLite database in an exclusive transaction: the kernel
+ * frees it when the process dies, so no lock is stale. The file stays: without it two processes could lock two files of one name.
  */
 export function takeLock(file: string): Lock | null {
   createPrivateFile(file);

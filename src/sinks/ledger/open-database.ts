@@ -100,7 +100,6 @@ function connect(
   }
 }
 
-/** Of a file that holds a sink. */
 export function storedId(db: Database.Database): string {
   return db.prepare<[], string>('SELECT sink_id FROM _sync_meta').pluck().get() ?? '';
 }
@@ -148,14 +147,8 @@ function inspectNow(db: Database.Database, { file, kind }: Pick<DatabaseOptions,
   return version;
 }
 
-function setPragmas(
-  db: Database.Database,
-  {
-    durability,
-    cacheKiB = mostCacheKiB,
-    ...options
-  }: Pick<DatabaseOptions, 'durability' | 'busyMs' | 'cacheKiB'>,
-): void {
+function setPragmas(db: Database.Database, options: DatabaseOptions): void {
+  const { durability, cacheKiB = mostCacheKiB } = options;
   switchToWal(db, options.busyMs ?? busyMs);
   db.pragma(`synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'}`);
   db.pragma('trusted_schema = OFF');
@@ -187,9 +180,7 @@ function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
     if (version === 0) {
       createSchema(db, options);
     } else {
-      for (const migration of migrations.slice(version - 1)) {
-        migration(db);
-      }
+      for (const migration of migrations.slice(version - 1)) migration(db);
     }
     db.pragma(`user_version = ${schemaVersion}`);
   }).immediate();
@@ -197,11 +188,10 @@ function bringUpToDate(db: Database.Database, options: DatabaseOptions): void {
 
 function createSchema(db: Database.Database, { kind, now }: DatabaseOptions): void {
   db.exec(schemaSql);
-  db.prepare('INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)').run(
-    randomUUID(),
-    kind,
-    now,
+  const insert = db.prepare(
+    'INSERT INTO _sync_meta (one, sink_id, kind, created_at, seq) VALUES (1, ?, ?, ?, 0)',
   );
+  insert.run(randomUUID(), kind, now);
   db.pragma(`application_id = ${applicationId}`);
 }
 

@@ -16,9 +16,8 @@ import { SyncError } from '../../core/errors.ts';
 const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | constants.O_NOFOLLOW;
 
 /**
- * Makes sure that `file` exists as a regular file that only its owner can read, whatever the umask, and is no link.
- * An existing file is never opened here: closing any descriptor of a file drops this process's POSIX locks on it, and
- * those locks are what SQLite (another connection in this process) relies on.
+ * Makes sure that `file` is a regular file of its owner alone, whatever the umask, and no link. An existing one is never opened: closing any descriptor
+ * of a file drops this process's POSIX locks on it, which SQLite relies on.
  */
 export function createPrivateFile(file: string): void {
   createPrivateDirectory(dirname(file));
@@ -50,9 +49,8 @@ export function isPrivateFileThere(file: string): boolean {
 }
 
 /**
- * Makes sure that `directory` exists; folders that are missing are made for their owner alone. Several processes may do
- * this at once. Step by step, because Node's recursive form never ends where a folder exists and yet answers ENOENT
- * to whatever is made in it (as /proc does). Throws SINK_INCOMPATIBLE for a file of that name.
+ * Makes sure that `directory` exists; missing folders are made for their owner alone, by several processes at once if need be. Step by step: Node's recursive
+ * form never ends where a folder answers ENOENT to whatever is made in it (/proc). Throws SINK_INCOMPATIBLE for a file of that name.
  */
 export function createPrivateDirectory(directory: string): void {
   try {
@@ -97,7 +95,7 @@ function noFolder(directory: string, cause: unknown): SyncError {
   });
 }
 
-function hasCode(error: unknown, code: string): boolean {
+export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code;
 }
 

@@ -46,7 +46,6 @@ interface EntityRow extends Omit<EntityStatus, 'files'> {
   readonly connector: ConnectorName;
 }
 
-/** Of all connectors, or of one. */
 function readEntities(db: Database.Database, connector: ConnectorName | null): readonly EntityRow[] {
   const sql = entityStatusSql(has(db, 'deletes'), connector !== null);
   return connector === null

@@ -75,7 +75,6 @@ export function readMissing(
     });
 }
 
-/** What is known of one row; null where it is not missing. */
 function readMissingRow(
   db: Database.Database,
   connector: ConnectorName,

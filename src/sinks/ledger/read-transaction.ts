@@ -2,23 +2,14 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import { otherKeyError } from '../decisions/stored-table.ts';
-import type { KeyAndHash, KeyReader, RecordReader } from '../record-reader.ts';
+import type { KeyAndHash, KeyReader } from '../record-reader.ts';
 import { openLedgerReader } from './history.ts';
 import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
 import { toSinkError } from './sink-error.ts';
 import { parseColumns, parseNames } from '../stored-json.ts';
 
-/** A sink's database held in one state: what the readers of its records have in common. */
-export interface ReadTransaction extends Pick<
-  RecordReader,
-  'sinkId' | 'newestSeq' | 'history' | 'table' | typeof Symbol.asyncDispose
-> {
-  readonly db: Database.Database;
-  readonly file: string;
-}
-
-/** Writers are not kept from writing; until it is disposed, their log cannot be folded into the file. Throws when there is no sink yet. */
-export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kind'>): ReadTransaction {
+/** A sink's database in one state. Writers go on, but cannot fold their log into the file until it is disposed. Throws when there is no sink yet. */
+export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kind'>) {
   const { file } = options;
   const db = openReadonlyDatabase(options);
   try {
@@ -34,7 +25,7 @@ export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kin
       // One counter for all connectors: more than is asked of a sink.
       newestSeq: async () => meta?.seq ?? 0,
       history: openLedgerReader(db, file),
-      table: async (connector, entity) => storedTable(db, connector, entity),
+      table: async (connector: ConnectorName, entity: EntityName) => storedTable(db, connector, entity),
       [Symbol.asyncDispose]: async () => void db.close(),
     };
   } catch (error) {
@@ -78,7 +69,7 @@ function storedTable(
 /** What a file sink says of its keys: `select` reads those of a table that is there. */
 export function openStoredKeys(
   options: Pick<DatabaseOptions, 'file' | 'kind'>,
-  select: (db: ReadTransaction['db'], connector: ConnectorName, table: EntityTable) => Iterable<KeyAndHash>,
+  select: (db: Database.Database, connector: ConnectorName, table: EntityTable) => Iterable<KeyAndHash>,
 ): KeyReader {
   const transaction = openReadTransaction(options);
 

@@ -4,9 +4,8 @@ import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts'
 import type { StoredRow } from '../decisions/meet-record.ts';
 
 /**
- * What a file sink supplies; the ledger does the rest. Every method but `findDamage` is synchronous. `recover`, `ensure`, `endRun`,
- * `flush` and all of `RecordTable` are called inside the ledger's IMMEDIATE transaction; afterwards the ledger calls
- * exactly one of `settle` (it was committed) and `discard` (it was rolled back).
+ * What a file sink supplies; the ledger does the rest. All but `findDamage` is synchronous. `recover`, `ensure`, `endRun`, `flush` and `RecordTable` are called
+ * inside the ledger's IMMEDIATE transaction; then exactly one of `settle` (committed) and `discard` (rolled back).
  */
 export interface RecordStore {
   /** Repairs what a killed writer left. `hasLostRows`: acknowledged rows are gone (a power loss under durability `normal`): everything is read again. */
@@ -56,7 +55,6 @@ export interface TablePlace {
 
 /** One entity's records. `home` is the partition that a row was first met in: an absence from its full walk counts. */
 export interface RecordTable {
-  /** What is stored under the record's key, tombstoned rows included. */
   find(record: Pick<PreparedRecord, 'keyText' | 'values'>): StoredRow | undefined;
   /** Stores a record under a new key; gives its row number, which never changes and is never given twice. */
   insert(record: PreparedRecord, home: number | null, stamp: WriteStamp): number;
@@ -68,7 +66,6 @@ export interface RecordTable {
   liveRows(home: number, after: number, limit: number): readonly HomedRow[];
   /** Up to `limit` rows without a tombstone that were first stored before `at`, behind row `after`, by row number. */
   liveBefore(at: Instant, after: number, limit: number): readonly number[];
-  /** By row number; undefined for one that does not exist. */
   row(row: number): KeyedRow | undefined;
   /** By key; for what is known by its key alone. */
   rowOf(keyText: string): KeyedRow | undefined;
@@ -98,7 +95,6 @@ export interface KeyedRow {
   readonly home: number | null;
 }
 
-/** A row as a reader finds it. */
 export interface ReadRow {
   readonly row: number;
   readonly firstSeenAt: Instant | null;
@@ -125,10 +121,8 @@ export interface RowReader {
 
 export type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;
 
-/** What is written beside every record. */
 export interface WriteStamp {
   readonly run: RunId;
   readonly now: Instant;
-  /** Takes the next number of the sink's change counter. */
   readonly nextSeq: () => number;
 }

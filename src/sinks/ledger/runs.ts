@@ -2,7 +2,11 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { EarlierRun } from '../decisions/resume-run.ts';
+import { readFlags, type Flagged } from './flags.ts';
 import type { RunKind, RunOutcome } from '../run-report.ts';
+import type { ConnectorIdentity, Holder } from '../lease.ts';
+import { writeJson } from '../../core/json-text.ts';
+import { parseHolder } from '../stored-json.ts';
 
 export interface NewRun {
   readonly run: RunId;
@@ -16,15 +20,8 @@ export interface NewRun {
   readonly scope: string;
 }
 
-interface EarlierRow extends Omit<EarlierRun, 'canContinue' | 'isFull' | 'hasStored'> {
-  readonly canContinue: 0 | 1;
-  readonly isFull: 0 | 1;
-  readonly hasStored: 0 | 1;
-}
-
-/** `_sync_runs`. */
 export function prepareRuns(db: Database.Database) {
-  const newest = db.prepare<[string, string], EarlierRow>(
+  const newest = db.prepare<[string, string], Flagged<EarlierRun>>(
     `SELECT run, origin, json_extract(report, '$.resumeAt') AS resumeAt, scope, state,
        can_continue AS canContinue, is_full AS isFull,
        EXISTS (SELECT 1 FROM _sync_counts WHERE run = newest.run) AS hasStored,
@@ -44,11 +41,8 @@ export function prepareRuns(db: Database.Database) {
   return {
     newest: (connector: ConnectorName, window: string): EarlierRun | undefined => {
       const row = newest.get(connector, window);
-      if (row === undefined) return undefined;
-      const { canContinue, isFull, hasStored } = row;
-      return { ...row, canContinue: canContinue === 1, isFull: isFull === 1, hasStored: hasStored === 1 };
+      return row === undefined ? undefined : readFlags(row, 'canContinue', 'isFull', 'hasStored');
     },
-    /** When the chain's first run began. */
     chainStartedAt: db
       .prepare<[origin: number], Instant>('SELECT started_at FROM _sync_runs WHERE number = ?')
       .pluck(),
@@ -85,5 +79,42 @@ export function preparePauses(db: Database.Database) {
        ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
     ),
     resume: db.prepare<[ConnectorName]>('DELETE FROM _sync_pauses WHERE connector = ?'),
+  };
+}
+
+/** `_sync_connectors`: who each connector is and who held it last. */
+export function prepareConnectors(db: Database.Database) {
+  const identity = db.prepare<[string], Pick<ConnectorIdentity, 'baseUrl' | 'connectorId' | 'definition'>>(
+    'SELECT base_url AS baseUrl, connector_id AS connectorId, definition FROM _sync_connectors WHERE connector = ?',
+  );
+  const one = (what: string): string => `SELECT ${what} FROM _sync_connectors WHERE connector = ?`;
+  const epoch = db.prepare<[string], number>(one('epoch')).pluck();
+  const holder = db.prepare<[string], string>(one('holder')).pluck();
+  const rival = db
+    .prepare<[string, string], string>(
+      "SELECT connector FROM _sync_connectors WHERE connector <> ? AND replace(connector, '-', '_') = replace(?, '-', '_')",
+    )
+    .pluck();
+  const hold = db
+    .prepare<[Omit<ConnectorIdentity, 'holder'> & { readonly holder: string }], number>(
+      `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
+       VALUES (:connector, :baseUrl, :connectorId, :definition, :definitionHash, 1, :holder)
+       ON CONFLICT (connector) DO UPDATE SET definition_hash = excluded.definition_hash, epoch = epoch + 1,
+         holder = excluded.holder
+       RETURNING epoch`,
+    )
+    .pluck();
+  return {
+    identity,
+    /** 0 for an unknown connector. */
+    epoch: (connector: ConnectorName): number => epoch.get(connector) ?? 0,
+    holder: (connector: ConnectorName): Holder | null => {
+      const text = holder.get(connector);
+      return text === undefined ? null : parseHolder(text);
+    },
+    /** Another connector whose table names would be the same (`a-b` and `a_b`). */
+    rival: (connector: ConnectorName): string | undefined => rival.get(connector, connector),
+    /** Writes the new holder and definition hash and raises the epoch; gives the new one. */
+    hold: (given: ConnectorIdentity): number => hold.get({ ...given, holder: writeJson(given.holder) }) ?? 0,
   };
 }

@@ -54,29 +54,22 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
 
   const chunkOf = (entity: EntityName, row: number): Chunk => {
     const number = Math.floor(row / rowsPerChunk);
-    const chunk: Chunk =
-      last !== null && last.number === number && last.entity === entity ? last : load(entity, number);
-    last = chunk;
-    return chunk;
+    if (last?.number !== number || last.entity !== entity) last = load(entity, number);
+    return last;
   };
 
   const set = (chunk: Chunk, row: number, half: number): boolean => {
     const index = byteOf(row) + half;
-    const bit = bitOf(row);
     const byte = chunk.bits[index] ?? 0;
-    if ((byte & bit) !== 0) return true;
-    chunk.bits[index] = byte | bit;
-    if (!chunk.isChanged) {
-      chunk.isChanged = true;
-      changed.push(chunk);
-    }
+    if ((byte & bitOf(row)) !== 0) return true;
+    chunk.bits[index] = byte | bitOf(row);
+    if (!chunk.isChanged) changed.push(chunk);
+    chunk.isChanged = true;
     return false;
   };
 
   const isSet = (entity: EntityName, row: number, half: number): boolean => {
-    if (count > keptChunks && changed.length === 0) {
-      forget();
-    }
+    if (count > keptChunks && changed.length === 0) forget();
     return ((chunkOf(entity, row).bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
   };
 
@@ -87,9 +80,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
       if (isAtHome) set(chunk, row, homeHalf);
       return set(chunk, row, 0);
     },
-    /** Whether the chain has met the row. */
     has: (entity: EntityName, row: number): boolean => isSet(entity, row, 0),
-    /** Whether the chain has met the row in its home. */
     hasAtHome: (entity: EntityName, row: number): boolean => isSet(entity, row, homeHalf),
     /** Writes what changed. Inside the transaction, once per commit. */
     save: (): void => {
@@ -98,9 +89,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
         chunk.isChanged = false;
       }
       changed = [];
-      if (count > keptChunks) {
-        forget();
-      }
+      if (count > keptChunks) forget();
     },
     /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
     forget,

@@ -19,7 +19,6 @@ type State =
 
 export interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cacheKiB'> {
   readonly sinkId: string;
-  /** For people. */
   readonly place: string;
 }
 
@@ -77,16 +76,19 @@ export function openServedFile({ sinkId, place, ...options }: ServedFile): Serve
     if (known?.mark !== mark) known = { mark, overview: overviewIn(state.db) };
     return known.overview;
   };
+  const explained = <Result>(work: () => Result): Result => {
+    try {
+      return work();
+    } catch (error) {
+      throw toSinkError(error, file);
+    }
+  };
   /** From the file or, while it is lost, from what was read last. */
   const answer = async <Result>(
     read: (db: Database.Database) => Result,
     remembered: (last: Overview) => Result,
   ): Promise<Result> => {
-    try {
-      return state.kind === 'open' ? oneState(state.db, read) : remembered(state.last);
-    } catch (error) {
-      throw toSinkError(error, file);
-    }
+    return explained(() => (state.kind === 'open' ? oneState(state.db, read) : remembered(state.last)));
   };
 
   return {
@@ -112,13 +114,7 @@ export function openServedFile({ sinkId, place, ...options }: ServedFile): Serve
         (db) => readFreshness(db, connector),
         (last) => last.get(connector)?.freshness ?? [],
       ),
-    overview: async () => {
-      try {
-        return overview();
-      } catch (error) {
-        throw toSinkError(error, file);
-      }
-    },
+    overview: async () => explained(overview),
     problem: async () => {
       try {
         if (lost() === null && state.kind === 'open') readPauses(state.db);

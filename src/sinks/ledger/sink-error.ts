@@ -58,7 +58,6 @@ export interface LockWait {
   readonly file: string;
   readonly lockTimeoutMs: number;
   readonly clock: Clock;
-  /** Ends a wait. */
   readonly signal?: AbortSignal;
 }
 

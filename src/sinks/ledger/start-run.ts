@@ -24,7 +24,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
     ledger.runs.interruptRunning.run(connector);
     const tables = ensureTables(ledger, held, plan, stamp);
     const earlier = unfinishedRun(ledger, held, plan, scope);
-    const begun = beginRun(ledger, held, plan, { earlier, tables });
+    const begun = beginRun(ledger, held, plan, earlier, tables);
     const isPutBack = wasKeptWaiting(earlier);
     if (earlier === null) {
       startFresh(ledger, plan, scope, begun, stamp);
@@ -86,7 +86,8 @@ function beginRun(
   ledger: Ledger,
   held: HeldConnector,
   plan: RunPlan,
-  { earlier, tables }: { readonly earlier: EarlierRun | null; readonly tables: CurrentRun['tables'] },
+  earlier: EarlierRun | null,
+  tables: CurrentRun['tables'],
 ): Omit<CurrentRun, 'isStalestFirst'> {
   const { connector, definitionHash } = held;
   const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;

@@ -11,7 +11,6 @@ import type { EntityRows } from '../sink.ts';
 import type { Commit } from './ledger.ts';
 import type { RecordTable } from './record-store.ts';
 
-/** How records came. */
 interface Showing {
   /** The partition that shows them; null outside a walk. */
   readonly home: number | null;

@@ -9,20 +9,13 @@ export interface KnownTable extends TableColumns {
   readonly asOf: string | null;
 }
 
-export interface TableAccount {
-  /** Rows without a tombstone. */
+/** `stored`: rows without a tombstone. `adoptedAt`: since when they are those of another address, which no full run has agreed with. */
+interface TableAccount {
   readonly stored: number;
-  /** Since when the rows are those of another address, which no full run has agreed with; null where none are. */
   readonly adoptedAt: string | null;
 }
 
-interface TableRow {
-  readonly key: string;
-  readonly stored: string;
-  readonly declared: string;
-  readonly evolved: string;
-  readonly asOf: string | null;
-}
+type TableRow = Readonly<Record<keyof TableColumns, string>> & Pick<KnownTable, 'asOf'>;
 
 /** `_sync_tables`: the columns each entity's table has had, how many rows are in it, and how old they are at most. */
 export function prepareTables(db: Database.Database) {
@@ -51,12 +44,17 @@ export function prepareTables(db: Database.Database) {
           (SELECT taken_over FROM _sync_tables WHERE connector = ? AND entity = ?)), as_of)
      WHERE connector = ? AND entity = ?`,
   );
-  const agreed = db.prepare<[string, string]>(
-    'UPDATE _sync_tables SET adopted_at = NULL WHERE connector = ? AND entity = ?',
-  );
   const known = (connector: ConnectorName, entity: EntityName): KnownTable | undefined => {
     const row = read.get(connector, entity);
-    return row === undefined ? undefined : readTable(row);
+    if (row === undefined) return undefined;
+    const { key, stored, declared, evolved, asOf } = row;
+    return {
+      key: parseNames(key),
+      stored: parseColumns(stored),
+      declared: parseColumns(declared),
+      evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
+      asOf,
+    };
   };
   const save = (connector: ConnectorName, entity: EntityName, table: TableColumns): void => {
     const [stored, declared, evolved] = [table.stored, table.declared, table.evolved].map(writeColumns);
@@ -69,7 +67,6 @@ export function prepareTables(db: Database.Database) {
       save(connector, table.entity, columns);
       return change;
     },
-    /** Undefined for a table that was never declared. */
     known,
     save,
     addRows: (connector: ConnectorName, entity: EntityName, rows: number): void => {
@@ -82,19 +79,11 @@ export function prepareTables(db: Database.Database) {
     account: (connector: ConnectorName, entity: EntityName): TableAccount =>
       account.get(connector, entity) ?? { stored: 0, adoptedAt: null },
     /** A full run has met every row, so adopted ones are those of the new address. */
-    agreed: (connector: ConnectorName, entity: EntityName): void => void agreed.run(connector, entity),
+    agreed: db.prepare<[ConnectorName, EntityName]>(
+      'UPDATE _sync_tables SET adopted_at = NULL WHERE connector = ? AND entity = ?',
+    ),
     /** The run's chain has read all of the entity, whose records come from walks of `walked`: it is as old as the chain, unless that began midway. */
     wasRead: (connector: ConnectorName, entity: EntityName, run: RunId, walked: EntityName): void =>
       void wasRead.run(run, connector, walked, connector, entity),
-  };
-}
-
-function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTable {
-  return {
-    key: parseNames(key),
-    stored: parseColumns(stored),
-    declared: parseColumns(declared),
-    evolved: parseColumns(evolved).map((column) => ({ ...column, isEvolved: true })),
-    asOf,
   };
 }

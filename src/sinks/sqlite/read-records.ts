@@ -62,7 +62,6 @@ function storedRecord({ columns }: EntityTable, row: readonly ColumnValue[]): St
   };
 }
 
-/** Keys as the columns of each table hold them. */
 export function openSqliteKeys(file: string): KeyReader {
   return openStoredKeys({ file, kind: 'sqlite' }, function* (db, connector, { entity, key }) {
     const columns = key.map(quoted).join(', ');

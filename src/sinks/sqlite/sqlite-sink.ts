@@ -1,13 +1,10 @@
 import type Database from 'better-sqlite3';
-import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { Column } from '../../core/records.ts';
 import { openFileSink } from '../ledger/file-sink.ts';
-import type { RecordStore, TablePlace } from '../ledger/record-store.ts';
-import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
+import type { RecordStore } from '../ledger/record-store.ts';
+import { tableName } from '../decisions/stored-table.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
-import { ensureTable } from './ensure-table.ts';
-import { fillFromExtra, sqlType, wouldFit } from './fill-columns.ts';
+import { ensureTable, widenTable, wouldFit } from './ensure-table.ts';
 import { quoted } from './quoted.ts';
 import { openSqliteTable } from './sqlite-table.ts';
 
@@ -30,9 +27,10 @@ function openSqliteStore(db: Database.Database): RecordStore {
     settle: () => undefined,
     discard: () => undefined,
     canUndelete: true,
-    fitting: (connector, entity, columns) => fittingColumns(db, { connector, entity }, columns),
+    fitting: (connector, entity, columns) =>
+      columns.filter((column) => wouldFit(db, tableName(connector, entity), column)),
     evolve: (place) => {
-      evolveTable(db, place);
+      widenTable(db, place, place.filled);
       return openSqliteTable(db, place);
     },
     drop: (connector, entity) => {
@@ -40,24 +38,4 @@ function openSqliteStore(db: Database.Database): RecordStore {
     },
     release: () => undefined,
   };
-}
-
-/** Adds the columns of `place.filled` to the entity's table, as far as it lacks them, and moves into them what `_extra` holds. */
-export function evolveTable(db: Database.Database, place: TablePlace): void {
-  const name = tableName(place.connector, place.table.entity);
-  for (const column of columnsMissingIn(place.filled, place.stored)) {
-    db.exec(`ALTER TABLE ${quoted(name)} ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
-  }
-  for (const column of place.filled) {
-    fillFromExtra(db, name, column, place.stamp);
-  }
-}
-
-/** Those of the columns that every stored value would fit; a look over the table for each. */
-function fittingColumns(
-  db: Database.Database,
-  { connector, entity }: { readonly connector: ConnectorName; readonly entity: EntityName },
-  columns: readonly Column[],
-): readonly Column[] {
-  return columns.filter((column) => wouldFit(db, tableName(connector, entity), column));
 }

@@ -26,15 +26,32 @@ export function openSqliteTable(db: Database.Database, place: TablePlace): Recor
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
 function writeRecords(
   db: Database.Database,
-  place: TablePlace,
+  { connector, table, stored }: TablePlace,
 ): Pick<RecordTable, 'find' | 'insert' | 'update'> {
-  const { table } = place;
-  const sql = recordSql(place);
-  const find = db.prepare<Bound[], StoredRow>(sql.find);
-  const insert = db.prepare<[readonly Bound[], ...Bound[]]>(sql.insert);
-  const update = db.prepare<[readonly Bound[], ...Bound[]]>(sql.update);
-  const keyIndexes = indexesOf(table, (name) => table.key.includes(name));
-  const restIndexes = indexesOf(table, (name) => !table.key.includes(name));
+  const name = quoted(tableName(connector, table.entity));
+  const columns = table.columns.map((column) => quoted(column.name));
+  const keyIndexes = indexesOf(table, (column) => table.key.includes(column));
+  const restIndexes = indexesOf(table, (column) => !table.key.includes(column));
+  // Key columns are not set by an update: naming them would touch their index. Undeclared columns lose their old value.
+  const sets = [
+    ...restIndexes.map((index) => `${columns[index]} = ?`),
+    ...columnsMissingIn(stored, table.columns).map((column) => `${quoted(column.name)} = NULL`),
+  ];
+  const find = db.prepare<Bound[], StoredRow>(
+    `SELECT _row AS row, _hash AS hash, _volatile_hash AS volatileHash, _changed_at AS changedAt,
+       _deleted_at AS deletedAt, _partition AS home
+     FROM ${name} WHERE ${keyIndexes.map((index) => `${columns[index]} = ?`).join(' AND ')}`,
+  );
+  const insert = db.prepare<[readonly Bound[], ...Bound[]]>(
+    `INSERT INTO ${name} (${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
+       _volatile_hash, _partition)
+     VALUES (${columns.map(() => '?').join(', ')}, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  );
+  const update = db.prepare<[readonly Bound[], ...Bound[]]>(
+    `UPDATE ${name} SET ${[...sets, '_extra = ?'].join(', ')}, _changed_at = ?, _run_id = ?, _seq = ?, _hash = ?,
+       _volatile_hash = ?, _deleted_at = NULL
+     WHERE _row = ?`,
+  );
   const [onlyKey] = keyIndexes;
   type Keyed = Pick<PreparedRecord, 'values'>;
   const keyOf =
@@ -44,21 +61,8 @@ function writeRecords(
 
   return {
     find: (record) => find.get(...keyOf(record)),
-    insert: (record, home, { now, run, nextSeq }) => {
-      const { values, extra, hash, volatileHash } = record;
-      const { lastInsertRowid } = insert.run(
-        values,
-        extra,
-        now,
-        now,
-        run,
-        nextSeq(),
-        hash,
-        volatileHash,
-        home,
-      );
-      return Number(lastInsertRowid);
-    },
+    insert: ({ values, extra, hash, volatileHash }, home, { now, run, nextSeq }) =>
+      Number(insert.run(values, extra, now, now, run, nextSeq(), hash, volatileHash, home).lastInsertRowid),
     update: (row: number, record: PreparedRecord, { now, run, nextSeq }: WriteStamp) => {
       const rest = restIndexes.map((index) => record.values[index]);
       update.run(rest, record.extra, now, run, nextSeq(), record.hash, record.volatileHash, row);
@@ -67,23 +71,44 @@ function writeRecords(
 }
 
 /** Homes and tombstones. A key is read with whole integers, so that its text is to the digit what was prepared. */
-function markRows(db: Database.Database, place: TablePlace): Omit<RecordTable, 'find' | 'insert' | 'update'> {
-  const sql = rowSql(place);
-  const setHome = db.prepare<[number, number]>(sql.setHome);
-  const liveRows = db.prepare<[number, number, number], HomedRow>(sql.liveRows);
-  const liveBefore = db.prepare<[Instant, number, number], number>(sql.liveBefore).pluck();
-  const row = db.prepare<[number], RawRow>(sql.row).raw().safeIntegers();
-  const rowOf = db.prepare<ColumnValue[], RawRow>(sql.rowOf).raw().safeIntegers();
-  const tombstone = db.prepare<[Instant, Instant, RunId, number, number]>(sql.tombstone);
-  const revive = db.prepare<[Instant, RunId, number, number]>(sql.revive);
-  const tombstonedBy = db.prepare<[RunId, number], number>(sql.tombstonedBy).pluck();
+function markRows(
+  db: Database.Database,
+  { connector, table }: TablePlace,
+): Omit<RecordTable, 'find' | 'insert' | 'update'> {
+  const plain = tableName(connector, table.entity);
+  const name = quoted(plain);
+  const keyed = `SELECT _row, _changed_at, _deleted_at, _partition, ${table.key.map(quoted).join(', ')} FROM ${name}`;
+  const stamped = '_changed_at = ?, _run_id = ?, _seq = ? WHERE _row = ?';
+  const setHome = db.prepare<[number, number]>(`UPDATE ${name} SET _partition = ? WHERE _row = ?`);
+  const liveRows = db.prepare<[number, number, number], HomedRow>(liveRowsSql(plain));
+  const liveBefore = db
+    .prepare<[Instant, number, number], number>(
+      `SELECT _row FROM ${name} WHERE _first_seen_at < ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`,
+    )
+    .pluck();
+  const row = db.prepare<[number], RawRow>(`${keyed} WHERE _row = ?`).raw().safeIntegers();
+  const rowOf = db
+    .prepare<ColumnValue[], RawRow>(`${keyed} WHERE ${keyCondition(table)}`)
+    .raw()
+    .safeIntegers();
+  const tombstone = db.prepare<[Instant, Instant, RunId, number, number]>(
+    `UPDATE ${name} SET _deleted_at = ?, ${stamped}`,
+  );
+  const revive = db.prepare<[Instant, RunId, number, number]>(
+    `UPDATE ${name} SET _deleted_at = NULL, ${stamped}`,
+  );
+  const tombstonedBy = db
+    .prepare<[RunId, number], number>(
+      `SELECT _row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = ? ORDER BY _row LIMIT ?`,
+    )
+    .pluck();
   return {
     setHome: (row, home) => void setHome.run(home, row),
     liveRows: (home, after, limit) => liveRows.all(home, after, limit),
     liveBefore: (at, after, limit) => liveBefore.all(at, after, limit),
     row: (number) => readRow(row.get(number)),
     rowOf: (keyText) => {
-      const parts = keyPartsOf(keyText, place.table.key.length);
+      const parts = keyPartsOf(keyText, table.key.length);
       return parts === null ? undefined : readRow(rowOf.get(...parts));
     },
     tombstone: (row, { now, run, nextSeq }) => void tombstone.run(now, now, run, nextSeq(), row),
@@ -119,53 +144,6 @@ function indexesOf({ columns }: EntityTable, isWanted: (name: string) => boolean
   return columns.flatMap(({ name }, index) => (isWanted(name) ? [index] : []));
 }
 
-/** The statements of a record's way into its table; its key is bound in the order of the columns. */
-function recordSql(
-  place: Pick<TablePlace, 'connector' | 'table' | 'stored'>,
-): Record<'find' | 'insert' | 'update', string> {
-  const { table, stored } = place;
-  const name = quoted(tableName(place.connector, table.entity));
-  const columns = table.columns.map((column) => quoted(column.name));
-  const isKey = table.columns.filter((column) => table.key.includes(column.name));
-  const rest = columnsMissingIn(table.columns, isKey);
-  const gone = columnsMissingIn(stored, table.columns);
-  // Key columns are not set by an update: naming them would touch their index. Undeclared columns lose their old value.
-  const sets = [
-    ...rest.map((column) => `${quoted(column.name)} = ?`),
-    ...gone.map((column) => `${quoted(column.name)} = NULL`),
-  ];
-  const marks = columns.map(() => '?').join(', ');
-  return {
-    find: `SELECT _row AS row, _hash AS hash, _volatile_hash AS volatileHash, _changed_at AS changedAt,
-             _deleted_at AS deletedAt, _partition AS home
-           FROM ${name} WHERE ${isKey.map((column) => `${quoted(column.name)} = ?`).join(' AND ')}`,
-    insert: `INSERT INTO ${name} (${columns.join(', ')}, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash,
-               _volatile_hash, _partition)
-             VALUES (${marks}, ?, ?, ?, ?, ?, ?, ?, ?)`,
-    update: `UPDATE ${name} SET ${[...sets, '_extra = ?'].join(', ')}, _changed_at = ?, _run_id = ?, _seq = ?, _hash = ?,
-               _volatile_hash = ?, _deleted_at = NULL
-             WHERE _row = ?`,
-  };
-}
-
-/** The statements about rows that are stored, by row number, key or home; keys are in the order of `table.key`. */
-function rowSql({ connector, table }: Pick<TablePlace, 'connector' | 'table'>): Record<RowStatement, string> {
-  const plain = tableName(connector, table.entity);
-  const name = quoted(plain);
-  const stamped = '_changed_at = ?, _run_id = ?, _seq = ? WHERE _row = ?';
-  const keyed = `SELECT _row, _changed_at, _deleted_at, _partition, ${table.key.map(quoted).join(', ')} FROM ${name}`;
-  return {
-    setHome: `UPDATE ${name} SET _partition = ? WHERE _row = ?`,
-    liveRows: liveRowsSql(plain),
-    liveBefore: `SELECT _row FROM ${name} WHERE _first_seen_at < ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`,
-    row: `${keyed} WHERE _row = ?`,
-    rowOf: `${keyed} WHERE ${keyCondition(table)}`,
-    tombstone: `UPDATE ${name} SET _deleted_at = ?, ${stamped}`,
-    revive: `UPDATE ${name} SET _deleted_at = NULL, ${stamped}`,
-    tombstonedBy: `SELECT _row FROM ${name} WHERE _deleted_at IS NOT NULL AND _run_id = ? ORDER BY _row LIMIT ?`,
-  };
-}
-
 export function liveRowsSql(table: string): string {
   return `SELECT _row AS row, _changed_at AS changedAt FROM ${quoted(table)} INDEXED BY ${quoted(homeIndexName(table))}
           WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`;
@@ -174,9 +152,6 @@ export function liveRowsSql(table: string): string {
 export function keyCondition({ key }: Pick<EntityTable, 'key'>): string {
   return key.map((column) => `${quoted(column)} = ?`).join(' AND ');
 }
-
-type RowStatement =
-  'setHome' | 'liveRows' | 'liveBefore' | 'row' | 'rowOf' | 'tombstone' | 'revive' | 'tombstonedBy';
 
 /** Rows as their tables say, for a connection that may only read. */
 export function openSqliteRows(db: Database.Database): RowReader {

@@ -1,11 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/core/json.ts';
-import type { Params } from '../../../src/core/records.ts';
-import { revisionTime } from '../../../src/sample/revisions.ts';
-import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
-import type { SampleAccount } from '../../../src/sample/sample-account.ts';
 import { sampleTruth } from '../../support/sample-truth.ts';
 import { object, objects, text } from '../../support/service/served-api.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { Params } from '../../../src/core/records.ts';
+import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
+import type { SampleAccount } from '../../../src/sample/sample-account.ts';
+import { revisionTime } from '../../../src/sample/writing.ts';
 
 const revision = 10;
 const options = { definitionName: 'email-marketing', seed: 7, size: 'small' } as const;

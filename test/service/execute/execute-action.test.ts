@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import type { JsonObject } from '../../../src/core/json.ts';
-import { executeAction, type ExecuteAnswer } from '../../../src/service/execute/execute-action.ts';
-import { executeBody, type ExecuteBody } from '../../../src/service/execute/execute-body.ts';
-import type { Provider, ProviderFile } from '../../../src/service/provider.ts';
-import { noContextStores } from '../../../src/service/store/no-context-stores.ts';
-import type { ContextStores } from '../../../src/service/store/context-stores.ts';
-import { entityNamed } from '../../support/sync-once.ts';
 import { definitionNamed, never, providerOf, sampleOf } from '../../support/service/store-world.ts';
+import { entityNamed } from '../../support/sync-once.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import {
+  executeAction,
+  type ExecuteAnswer,
+  executeBody,
+  type ExecuteBody,
+} from '../../../src/service/execute/execute-action.ts';
+import type { Provider, ProviderFile } from '../../../src/service/provider.ts';
+import type { ContextStores } from '../../../src/service/store/context-stores.ts';
+import { noContextStores } from '../../../src/service/store/open-context-stores.ts';
 
 const definition = definitionNamed('workspace-notes');
 const long = 'x'.repeat(300);

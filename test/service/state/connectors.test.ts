@@ -125,14 +125,9 @@ describe('connectors', () => {
 
 describe('the audit log', () => {
   const note = (organizationId: string, target: string): void =>
-    state.audit.note({
-      organizationId,
-      actor: 'c',
-      tokenKind: 'application',
-      action: 'connector.created',
-      target,
-      fields: ['name'],
-    });
+    state.audit.note({ organizationId, clientId: 'c', kind: 'application' }, 'connector.created', target, [
+      'name',
+    ]);
 
   it('gives the newest entries of an organization first, and nothing of another', () => {
     note(acme, 'first');

@@ -1,11 +1,6 @@
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import type { PreparedRecord } from '../../../src/core/records.ts';
-import { openSearchIndex } from '../../../src/search/index/open-search-index.ts';
-import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
-import type { SqlPart } from '../../../src/search/search-index.ts';
-import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
-import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
   Bench,
   member,
@@ -14,7 +9,12 @@ import {
   page,
   type Started,
 } from '../../contracts/sink/fixture.ts';
-import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import type { PreparedRecord } from '../../../src/core/records.ts';
+import { openSearchIndex } from '../../../src/search/index/open-search-index.ts';
+import type { Piece } from '../../../src/search/sql-piece.ts';
+import { updateSearchIndex } from '../../../src/search/index/update-search-index.ts';
+import type { SearchField, SearchTarget } from '../../../src/search/search-target.ts';
+import type { RunPlan, Sink } from '../../../src/sinks/sink.ts';
 
 export const sqlite = fileSinkKind({
   options: (folder) => ({
@@ -164,7 +164,7 @@ export class IndexWorld extends IndexFile {
 }
 
 /** Those of live rows: what is tombstoned is not there for a search. */
-function idsOf(db: Database.Database, part: SqlPart | null): readonly string[] | null {
+function idsOf(db: Database.Database, part: Piece | null): readonly string[] | null {
   if (part === null) return null;
   return db
     .prepare<unknown[], string>(

@@ -1,4 +1,6 @@
 import { resolve } from 'node:path';
+import { type Bench, news, onlyPartition, page, record, rootOf } from '../../contracts/sink/fixture.ts';
+import { never, sqlite } from './index-world.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { EntityName } from '../../../src/core/names.ts';
@@ -11,10 +13,8 @@ import {
   type SearchProcesses,
   type SearchProcessesOptions,
 } from '../../../src/search/process/open-search-processes.ts';
-import type { SearchCall } from '../../../src/search/process/search-message.ts';
+import type { SearchCall } from '../../../src/search/process/start-search-process.ts';
 import { searchTarget } from '../../../src/search/search-target.ts';
-import { news, onlyPartition, page, record, rootOf, type Bench } from '../../contracts/sink/fixture.ts';
-import { never, sqlite } from './index-world.ts';
 
 export const listMembers = entityOf('list_members');
 

@@ -1,9 +1,9 @@
 import { expect } from 'vitest';
 import type { JsonValue } from '../../../src/core/json.ts';
-import { apiError } from '../../../src/service/routes/answer-shapes.ts';
+import { openApiDocument } from '../../../src/service/reference/open-api-document.ts';
 import { apiEndpoints } from '../../../src/service/routes/api-endpoints.ts';
 import type { Endpoint } from '../../../src/service/routes/endpoint.ts';
-import { openApiDocument } from '../../../src/service/reference/open-api-document.ts';
+import { apiError } from '../../../src/service/routes/shapes.ts';
 
 const { paths } = openApiDocument(apiEndpoints, []);
 

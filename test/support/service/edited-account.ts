@@ -1,8 +1,7 @@
+import { text } from './served-api.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Params } from '../../../src/core/records.ts';
-import { listingOf } from '../../../src/sample/listing.ts';
-import type { SampleAccount } from '../../../src/sample/sample-account.ts';
-import { text } from './served-api.ts';
+import { listingOf, type SampleAccount } from '../../../src/sample/sample-account.ts';
 
 /**
  * A sample account that changes while it is served: give it to a service with `wrap`. Edits lie over the lists as the

@@ -2,21 +2,20 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { definitions } from './served-api.ts';
 import { systemClock } from '../../../src/core/clock.ts';
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Definition } from '../../../src/definitions/definition.ts';
-import { executeAction } from '../../../src/service/execute/execute-action.ts';
-import type { ExecuteBody } from '../../../src/service/execute/execute-body.ts';
-import type { Provider } from '../../../src/service/provider.ts';
 import { createSampleAccount } from '../../../src/sample/create-sample-account.ts';
 import type { SampleAccount, SampleSize } from '../../../src/sample/sample-account.ts';
 import { sampleProviders } from '../../../src/sample/sample-providers.ts';
+import { executeAction, type ExecuteBody } from '../../../src/service/execute/execute-action.ts';
+import type { Provider } from '../../../src/service/provider.ts';
 import type { ContextStores, StoreStatus } from '../../../src/service/store/context-stores.ts';
 import {
-  openContextStores,
   type ContextStoresOptions,
+  openContextStores,
 } from '../../../src/service/store/open-context-stores.ts';
-import { definitions } from './served-api.ts';
 
 export function definitionNamed(name: string): Definition {
   const definition = definitions.get(name);

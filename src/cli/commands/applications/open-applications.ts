@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '../../../core/clock.ts';
-import type { Application, Applications } from '../../../service/state/service-state.ts';
 import {
   defaultMaxTokens,
   defaultScopedTokenSeconds,
   defaultTokenSeconds,
-} from '../../../service/state/token-lifetimes.ts';
+} from '../../../service/server-limits.ts';
+import type { Application, Applications } from '../../../service/state/service-state.ts';
 
 /** The applications in a service's data. */
 export interface StoredApplications extends Disposable {

@@ -1,10 +1,10 @@
+import { maxSampleRevision } from '../../../sample/writing.ts';
 import type { Service } from '../../../service/start-service.ts';
-import { maxSampleRevision } from '../../../sample/revisions.ts';
 import { formatDuration } from '../../../settings/parse-unit.ts';
 import { shellWord } from '../../program-name.ts';
 import type { ChosenApplication } from './choose-application.ts';
-import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';
 import type { ServeChoices } from './serve-flags.ts';
+import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';
 
 export interface Announced {
   readonly service: Pick<Service, 'url' | 'connectors'>;

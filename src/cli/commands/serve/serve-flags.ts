@@ -1,8 +1,8 @@
 import { isIP } from 'node:net';
 import { usage } from '../../../core/usage-error.ts';
 import type { SampleSize } from '../../../sample/sample-account.ts';
-import { maxSampleRevision } from '../../../sample/revisions.ts';
-import { shortestTokenSeconds } from '../../../service/state/token-lifetimes.ts';
+import { maxSampleRevision } from '../../../sample/writing.ts';
+import { shortestTokenSeconds } from '../../../service/server-limits.ts';
 import { durationExamples, formatDuration, parseDuration } from '../../../settings/parse-unit.ts';
 import { wholeNumber } from '../../whole-number.ts';
 import type { SampleServiceOptions } from './serve-samples.ts';

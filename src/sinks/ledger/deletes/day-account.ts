@@ -3,10 +3,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { firstHourOfDay, hourOf } from '../../decisions/last-day.ts';
 
-export interface DayChanges {
-  readonly added: number;
-  readonly deleted: number;
-}
+type DayChanges = Readonly<Record<'added' | 'deleted', number>>;
 
 /** `_sync_hours`: rows that came and went in the last 24 hours, to the hour (up to 25 of them: a limit holds for every 24), so that the rows of a day ago need no look at them. */
 export function prepareDayAccount(db: Database.Database) {
@@ -45,7 +42,6 @@ export function prepareDayAccount(db: Database.Database) {
     },
     within: (connector: ConnectorName, entity: EntityName, now: Instant): DayChanges =>
       within.get(connector, entity, firstHourOfDay(now)) ?? { added: 0, deleted: 0 },
-    /** Drops what is older than the window. */
     prune: (connector: ConnectorName, now: Instant): void => void prune.run(connector, firstHourOfDay(now)),
   };
 }

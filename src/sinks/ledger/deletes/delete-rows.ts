@@ -9,9 +9,8 @@ import type { KeyedRow, RecordTable } from '../record-store.ts';
 export type Permission = 'judged' | 'allowed' | 'along';
 
 /**
- * The only way to a tombstone: marks a live row as deleted and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in
- * later runs too. What the guards have let pass is noted for the day with all that goes along, in the same transaction: a
- * run that is killed before it has deleted the rest leaves a delete that was judged as a whole.
+ * The only way to a tombstone: deletes a live row and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in later runs too. What guards
+ * let pass is noted for the day with all that goes along, at once: a run killed in between leaves a delete that was judged as a whole.
  */
 export function deleteRow(
   commit: Commit,
@@ -41,19 +40,18 @@ export function deleteRow(
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
 export function deleteMissing(
   commit: Commit,
-  {
-    entity,
-    which,
-    limit,
-  }: { readonly entity: EntityName; readonly which: TombstoneChoice; readonly limit: number },
+  entity: EntityName,
+  which: TombstoneChoice,
+  limit: number,
 ): number {
   const { ledger, held, current } = commit;
+  const { connector } = held;
   const table = current.tables.get(entity)?.table;
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
     const rows = ledger.missing.ready.all({
-      connector: held.connector,
+      connector,
       entity,
       which,
       run: current.run,
@@ -64,7 +62,7 @@ export function deleteMissing(
       // A row that this chain has seen exists: it is left alone, and is missing no more.
       const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
       if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
-      else ledger.missing.end.run(held.connector, entity, row);
+      else ledger.missing.end.run(connector, entity, row);
       deleted += isMissing ? 1 : 0;
     }
     if (rows.length === 0 || deleted >= limit) return deleted;
@@ -97,16 +95,17 @@ export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRo
 
 function emptyPartition(
   commit: Commit,
-  { id, entity, sweptTo }: EndedPartitionRow,
+  partition: EndedPartitionRow,
   limit: number,
 ): { readonly steps: number; readonly rows: number } {
   const { current, ledger } = commit;
+  const { id, entity, sweptTo } = partition;
   const { transitions } = ledger;
   const table = current.tables.get(entity)?.table;
   const live = table === undefined || current.keeps.has(entity) ? [] : table.liveRows(id, sweptTo, limit);
   let rows = 0;
   for (const { row } of live) {
-    rows += table !== undefined && endRow(commit, { entity, table, row, partition: id }) ? 1 : 0;
+    rows += table !== undefined && endRow(commit, partition, table, row) ? 1 : 0;
   }
   const last = live.at(-1);
   if (last === undefined || live.length < limit) {
@@ -118,15 +117,13 @@ function emptyPartition(
   return { steps: live.length, rows };
 }
 
-interface OrphanedRow {
-  readonly entity: EntityName;
-  readonly table: RecordTable;
-  readonly row: number;
-  readonly partition: number;
-}
-
 /** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
-function endRow(commit: Commit, { entity, table, row, partition }: OrphanedRow): boolean {
+function endRow(
+  commit: Commit,
+  { id: partition, entity }: EndedPartitionRow,
+  table: RecordTable,
+  row: number,
+): boolean {
   const { ledger, held, current, stamp } = commit;
   const { connector } = held;
   const home = ledger.places.others({ connector, entity, row }).find(({ isLive }) => isLive)?.partition;
@@ -173,7 +170,7 @@ export function rowsBelow(
   return counts;
 }
 
-const rowsAtOnce = 1_000;
+export const rowsAtOnce = 1_000;
 
 /** Rows without a tombstone at home in the partition, behind row `from`. */
 export function* liveRows(
@@ -183,16 +180,25 @@ export function* liveRows(
 ): Generator<number> {
   const planned = current.tables.get(entity)?.table;
   if (planned === undefined && ledger.tables.known(connector, entity) === undefined) return;
-  const unplanned = planned === undefined ? openRows(ledger.db) : undefined;
-  for (let after = from; ;) {
-    const batch =
+  yield* inOrder(
+    from,
+    (after) =>
       planned?.liveRows(id, after, rowsAtOnce) ??
-      unplanned?.liveRows(connector, entity, id, after, rowsAtOnce) ??
-      [];
-    for (const { row } of batch) yield row;
-    const last = batch.at(-1);
-    if (last === undefined || batch.length < rowsAtOnce) return;
-    after = last.row;
+      openRows(ledger.db).liveRows(connector, entity, id, after, rowsAtOnce),
+    ({ row }) => row,
+  );
+}
+
+/** What `read` gives in batches of up to `rowsAtOnce`, each behind the last number of the one before. */
+export function* inOrder<Row>(
+  from: number,
+  read: (after: number) => readonly Row[],
+  numberOf: (row: Row) => number,
+): Generator<number> {
+  for (let after = from; ;) {
+    const batch = read(after);
+    for (const row of batch) yield (after = numberOf(row));
+    if (batch.length < rowsAtOnce) return;
   }
 }
 

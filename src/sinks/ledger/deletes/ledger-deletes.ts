@@ -9,7 +9,7 @@ import type { Commit, Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
 import { storeRows } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
-import { deleteMissing, deleteOrphans, liveRows, rowsBelow } from './delete-rows.ts';
+import { deleteMissing, deleteOrphans, inOrder, liveRows, rowsAtOnce, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-statements.ts';
 import { suspectParents, sweepRows } from './sweep-rows.ts';
 
@@ -30,13 +30,11 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
     judge: async (lease, run, entity, judgements) =>
       inLease(lease, run, (commit) => judgeRows(commit, entity, judgements)),
     tombstone: async (lease, run, entity, which, limit) =>
-      inLease(lease, run, (commit) => deleteMissing(commit, { entity, which, limit })),
+      inLease(lease, run, (commit) => deleteMissing(commit, entity, which, limit)),
     tombstoneOrphans: async (lease, run, limit) =>
       inLease(lease, run, (commit) => deleteOrphans(commit, limit)),
   };
 }
-
-const rowsAtOnce = 1_000;
 
 /** What the deletes of missing rows would come to, of each entity with some or with rows that would go along. What is below deleted records was judged before. */
 function weighMissing(commit: Commit): readonly EntityMissing[] {
@@ -66,18 +64,14 @@ function rowsAlong(commit: Commit, entity: EntityName): readonly DeletedRows[] {
   if (ledger.partitions.leadsOn.get(connector, entity) === undefined) return [];
   const table = current.tables.get(entity)?.table;
   const rowsByEntity = new Map<EntityName, number>();
-  for (let after = 0; ;) {
-    const batch = ledger.missing.open.all(connector, entity, after, rowsAtOnce);
-    for (const row of batch) {
-      const keyText = table?.row(row)?.keyText;
-      if (keyText === undefined) continue;
-      for (const [child, rows] of rowsBelow(commit, entity, keyText)) {
-        rowsByEntity.set(child, (rowsByEntity.get(child) ?? 0) + rows);
-      }
+  const read = (after: number): readonly number[] =>
+    ledger.missing.open.all(connector, entity, after, rowsAtOnce);
+  for (const row of inOrder(0, read, Number)) {
+    const keyText = table?.row(row)?.keyText;
+    if (keyText === undefined) continue;
+    for (const [child, rows] of rowsBelow(commit, entity, keyText)) {
+      rowsByEntity.set(child, (rowsByEntity.get(child) ?? 0) + rows);
     }
-    const last = batch.at(-1);
-    if (last === undefined) break;
-    after = last;
   }
   return [...rowsByEntity].map(([child, rows]) => ({ entity: child, rows }));
 }
@@ -102,15 +96,10 @@ function accountOf(
 function hasSurvivor({ ledger, held, current }: Commit, entity: EntityName, firstMissed: Instant): boolean {
   const table = current.tables.get(entity)?.table;
   if (table === undefined) return true;
-  for (let after = 0; ;) {
-    const rows = table.liveBefore(firstMissed, after, rowsAtOnce);
-    if (rows.some((row) => ledger.missing.isCounted.get(held.connector, entity, row) === undefined)) {
-      return true;
-    }
-    const last = rows.at(-1);
-    if (last === undefined || rows.length < rowsAtOnce) return false;
-    after = last;
+  for (const row of inOrder(0, (after) => table.liveBefore(firstMissed, after, rowsAtOnce), Number)) {
+    if (ledger.missing.isCounted.get(held.connector, entity, row) === undefined) return true;
   }
+  return false;
 }
 
 function candidates(

@@ -3,6 +3,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { Needs, AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
+import { readFlags, type Flagged } from '../flags.ts';
 import { standing } from '../partitions/states.ts';
 
 export interface NotedRow {
@@ -39,8 +40,6 @@ interface ToConfirm extends Pick<NotedRow, 'row' | 'isVouchedFor'> {
   readonly inject: string;
 }
 
-type AlikeRow = { [Part in keyof AlikeRows]: AlikeRows[Part] extends boolean ? 0 | 1 : AlikeRows[Part] };
-
 /** `_sync_missing`, whose rows `decisions/missing-rows.ts` explains. Conditions that are written here as SQL mean the same. */
 export function prepareMissingRows(db: Database.Database) {
   const { live, ended, emptied } = standing;
@@ -53,7 +52,7 @@ export function prepareMissingRows(db: Database.Database) {
   const insert = `INSERT INTO _sync_missing
       (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
     VALUES (:connector, :entity, :row, :partition, :origin, 1, :since`;
-  const alike = db.prepare<[string], AlikeRow>(
+  const alike = db.prepare<[string], Flagged<AlikeRows>>(
     `SELECT m.entity, count(*) AS rows, min(m.since) AS since, min(m.missed, 2) AS missed, m.needs, m.is_allowed AS isAllowed,
        m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked, 0 AS isGone,
        iif(p.gone = ${live}, 'live', 'emptied') AS home
@@ -90,15 +89,8 @@ export function prepareMissingRows(db: Database.Database) {
     noted: db.prepare<[...OfEntity, row: number], NotedRow>(
       `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
     ),
-    /** Missing rows and orphans, those that are noted alike together, by entity. */
     alike: (connector: ConnectorName): readonly AlikeRows[] =>
-      alike.all(connector).map((row) => ({
-        ...row,
-        isAllowed: row.isAllowed === 1,
-        isVouchedFor: row.isVouchedFor === 1,
-        wasAsked: row.wasAsked === 1,
-        isGone: false,
-      })),
+      alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked', 'isGone')),
     /** Rows whose deletes a guard must judge, by row number. */
     open: db
       .prepare<[...OfEntity, after: number, limit: number], number>(
@@ -106,7 +98,6 @@ export function prepareMissingRows(db: Database.Database) {
            AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT ?`,
       )
       .pluck(),
-    /** Whether the row is missing, and `get` has not vouched for it. */
     isCounted: db.prepare<[...OfEntity, row: number]>(
       `SELECT 1 FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND m.row = ? AND ${isMissing} AND NOT (${isVouchedFor})`,
     ),
@@ -117,7 +108,6 @@ export function prepareMissingRows(db: Database.Database) {
          WHERE m.connector = ? AND m.entity = ? AND m.missed > 0 AND p.gone IN (${ended}, ${emptied})`,
       )
       .pluck(),
-    /** A person lets the deletes of what is missing now pass. */
     allow: db.prepare<OfEntity>(
       'UPDATE _sync_missing SET is_allowed = 1 WHERE connector = ? AND entity = ? AND missed > 0',
     ),
@@ -136,7 +126,6 @@ export function prepareMissingRows(db: Database.Database) {
     foundGone: db.prepare<[run: string, ...OfEntity, row: number]>(
       `UPDATE _sync_missing SET gone_run = ?, is_vouched_for = 0 WHERE ${ofRow}`,
     ),
-    /** Rows that need nothing more in this run. */
     ready: db.prepare<[Ready], NotedRow>(
       `SELECT ${columns} FROM ${withPartition}
        WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}

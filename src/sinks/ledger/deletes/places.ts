@@ -1,8 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import type { Instant } from '../../../core/clock.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
-import type { Absence } from '../../partition.ts';
+import { readFlags, type Flagged } from '../flags.ts';
 import { standing } from '../partitions/states.ts';
 
 /** A row of an entity, and a partition that has shown it although it is not its home. */
@@ -15,33 +14,21 @@ interface RowAt {
 
 type OfRow = Omit<RowAt, 'partition'>;
 
-interface PlaceRow {
-  readonly partition: number;
-  readonly metBy: number;
-  readonly isLive: 0 | 1;
-  readonly isDue: 0 | 1;
-  readonly origin: number | null;
-  readonly foundAt: Instant | null;
-  readonly isBelowRecord: 0 | 1;
-  readonly fullOrigin: number | null;
-  readonly absence: Absence;
-}
-
 /** `_sync_also`: where rows have been met besides their home. */
 export function preparePlaces(db: Database.Database) {
   const ofRow = 'connector = :connector AND entity = :entity AND row = :row';
-  const place = `place.gone IS ${standing.live} AS isLive, place.due_since IS NOT NULL AS isDue, place.origin, place.found_at AS foundAt,
+  const place = `place.gone IS ${standing.live} AS isLive, place.due_since IS NOT NULL AS isDue,
+    coalesce(place.origin, 0) AS origin, coalesce(place.found_at, '') AS foundAt,
     place.parent_key IS NOT NULL AS isBelowRecord, place.full_origin AS fullOrigin, place.absence`;
-  const others = db.prepare<[OfRow], PlaceRow>(
+  const others = db.prepare<[OfRow], Flagged<OtherPlace>>(
     `SELECT also.partition, also.origin AS metBy, ${place}
      FROM _sync_also AS also LEFT JOIN _sync_partitions AS place ON place.id = also.partition
      WHERE also.connector = :connector AND also.entity = :entity AND also.row = :row ORDER BY also.partition`,
   );
-  const one = db.prepare<[id: number], PlaceRow>(
+  const one = db.prepare<[id: number], Flagged<OtherPlace>>(
     `SELECT id AS partition, 0 AS metBy, ${place} FROM _sync_partitions AS place WHERE id = ?`,
   );
   return {
-    /** The chain `origin` has met the row there. */
     meet: db.prepare<[RowAt & { readonly origin: number }]>(
       `INSERT INTO _sync_also (connector, entity, row, partition, origin) VALUES (:connector, :entity, :row, :partition, :origin)
        ON CONFLICT (connector, entity, row, partition) DO UPDATE SET origin = excluded.origin
@@ -59,7 +46,6 @@ export function preparePlaces(db: Database.Database) {
        WHERE partition = :partition AND connector = :connector AND entity = :entity AND row > :after ORDER BY row LIMIT :limit`,
     ),
     others: (row: OfRow): readonly OtherPlace[] => others.all(row).map(readPlace),
-    /** Undefined: there is no such partition any more. */
     one: (partition: number): OtherPlace | undefined => {
       const found = one.get(partition);
       return found === undefined ? undefined : readPlace(found);
@@ -67,13 +53,6 @@ export function preparePlaces(db: Database.Database) {
   };
 }
 
-function readPlace({ isLive, isDue, isBelowRecord, origin, foundAt, ...place }: PlaceRow): OtherPlace {
-  return {
-    ...place,
-    isLive: isLive === 1,
-    isDue: isDue === 1,
-    isBelowRecord: isBelowRecord === 1,
-    origin: origin ?? 0,
-    foundAt: foundAt ?? '',
-  };
+function readPlace(row: Flagged<OtherPlace>): OtherPlace {
+  return readFlags(row, 'isLive', 'isDue', 'isBelowRecord');
 }

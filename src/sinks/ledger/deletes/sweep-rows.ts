@@ -57,15 +57,8 @@ function moveOrMiss(
   if (found.home !== id) table.setHome(row, found.home);
   if (found.kind === 'moves') return;
   const { origin, chainStartedAt: since } = current;
-  ledger.missing.note.run({
-    connector,
-    entity,
-    row,
-    partition: found.home,
-    origin,
-    since,
-    needs: found.needs,
-  });
+  const { home: partition, needs } = found;
+  ledger.missing.note.run({ connector, entity, row, partition, origin, since, needs });
 }
 
 /** What the partition showed of others' rows: not any more, or for good where nothing leads to their home. */

@@ -1,18 +1,19 @@
 import type Database from 'better-sqlite3';
 import type { EntityName, RunId } from '../../../core/names.ts';
-import type { Files, LeftFiles, ReplacedFile, WantedFile } from '../../files.ts';
+import type { Files, LeftFiles, ReplacedFile, StoredFile, WantedFile } from '../../files.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import { parseParams } from '../../stored-json.ts';
 import type { Ledger } from '../ledger.ts';
 import type { InLease } from '../transact.ts';
 
-/** `Files` over the ledger. */
 export function ledgerFiles(ledger: Ledger, inLease: InLease): Files {
   const rows = prepareDownloadRows(ledger.db);
   return {
     next: async (lease, run, entity, limit) =>
       inLease(lease, run, ({ held: { connector } }) =>
-        rows.next.all({ connector, entity, run, limit }).map(readWanted),
+        rows.next
+          .all({ connector, entity, run, limit })
+          .map(({ params, ...wanted }) => ({ ...wanted, params: parseParams(params) })),
       ),
     stored: async (lease, run, { id, version }, file) =>
       inLease(lease, run, ({ held: { connector }, stamp: { now } }) => {
@@ -35,10 +36,6 @@ export function ledgerFiles(ledger: Ledger, inLease: InLease): Files {
   };
 }
 
-interface WantedRow extends Omit<WantedFile, 'params'> {
-  readonly params: string;
-}
-
 interface Outcome {
   readonly connector: string;
   readonly id: number;
@@ -46,23 +43,18 @@ interface Outcome {
   readonly run: RunId;
 }
 
-interface StoredOutcome extends Outcome {
-  readonly file: string;
-  readonly bytes: number;
-  readonly sha256: string;
-  readonly contentType: string | null;
-  readonly now: string;
-}
-
 function prepareDownloadRows(db: Database.Database) {
   return {
-    next: db.prepare<{ connector: string; entity: EntityName; run: RunId; limit: number }, WantedRow>(
+    next: db.prepare<
+      { connector: string; entity: EntityName; run: RunId; limit: number },
+      Omit<WantedFile, 'params'> & { readonly params: string }
+    >(
       `SELECT id, entity, key AS keyText, params, version, name, content_type AS contentType, size
        FROM _sync_downloads INDEXED BY _sync_downloads_wanted
        WHERE connector = :connector AND entity = :entity AND is_wanted = 1 AND failed_run IS NOT :run
        ORDER BY failed_at, id LIMIT :limit`,
     ),
-    stored: db.prepare<StoredOutcome>(
+    stored: db.prepare<Outcome & StoredFile & { readonly now: string }>(
       `UPDATE _sync_downloads SET replaced = iif(file <> :file, file, nullif(replaced, :file)), file = :file, bytes = :bytes, sha256 = :sha256,
          stored_type = :contentType, stored_version = :version, stored_at = :now, stored_run = :run,
          is_wanted = gone IS NULL AND version <> :version, failure = NULL, failed_at = NULL, failed_run = NULL
@@ -90,8 +82,4 @@ function prepareDownloadRows(db: Database.Database) {
       'UPDATE _sync_downloads SET replaced = NULL WHERE connector = ? AND id = ? AND replaced = ?',
     ),
   };
-}
-
-function readWanted({ params, ...row }: WantedRow): WantedFile {
-  return { ...row, params: parseParams(params) };
 }

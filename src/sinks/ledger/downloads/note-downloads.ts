@@ -64,10 +64,8 @@ export function prepareDownloadNotes(db: Database.Database) {
       if (before !== undefined && before.gone === null && isSame(before, told)) return;
       write.run({ connector, entity, keyText, ...told });
     },
-    /** The record is tombstoned. */
     end: (connector: ConnectorName, entity: EntityName, keyText: string): void =>
       void end.run(connector, entity, keyText),
-    /** Its tombstone is taken back. */
     begin: (connector: ConnectorName, entity: EntityName, keyText: string): void =>
       void begin.run(connector, entity, keyText),
   };
@@ -83,7 +81,6 @@ export interface EntityFiles extends FileStatus {
   readonly entity: EntityName;
 }
 
-/** Of all connectors, or of one. */
 export function readFileStatus(
   db: Database.Database,
   connector: ConnectorName | null,

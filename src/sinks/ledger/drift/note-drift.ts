@@ -11,13 +11,14 @@ import {
 } from '../../decisions/drift-columns.ts';
 import type { DriftRow } from '../../drift.ts';
 import { has } from '../read-operations.ts';
+import { readFlags, type Flagged } from '../flags.ts';
 import type { WriteStamp } from '../record-store.ts';
 
 /** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */
 export type DriftRows = ReturnType<typeof prepareDriftRows>;
 
 function prepareDriftRows(db: Database.Database) {
-  const of = db.prepare<[string, string], Omit<NotedDrift, 'isRefused'> & { readonly isRefused: 0 | 1 }>(
+  const of = db.prepare<[string, string], Flagged<NotedDrift>>(
     `SELECT field, kind, type, is_refused AS isRefused FROM _sync_drift WHERE connector = ? AND entity = ?
      ORDER BY field, kind, first_seen_at, type`,
   );
@@ -28,7 +29,7 @@ function prepareDriftRows(db: Database.Database) {
   );
   return {
     of: (connector: ConnectorName, entity: EntityName): readonly NotedDrift[] =>
-      of.all(connector, entity).map((one) => ({ ...one, isRefused: one.isRefused === 1 })),
+      of.all(connector, entity).map((one) => readFlags(one, 'isRefused')),
     add: (
       connector: ConnectorName,
       entity: EntityName,
@@ -78,18 +79,11 @@ export function prepareDrift(db: Database.Database) {
   return { of: rows.of, note: driftNoting(rows) };
 }
 
-interface DriftColumns extends Omit<SeenDrift, 'isRefused' | 'isEvolved'> {
-  readonly isRefused: 0 | 1;
-  readonly isEvolved: 0 | 1;
-}
-
 /** A definition that has come to declare a field ends its drift. */
 export function readDrift(db: Database.Database, connector: ConnectorName): readonly DriftRow[] {
   if (!has(db, 'deletes')) return [];
-  const rows = db.prepare<[ConnectorName], DriftColumns>(seenSql).all(connector);
-  return mergeDrift(
-    rows.map((row) => ({ ...row, isRefused: row.isRefused === 1, isEvolved: row.isEvolved === 1 })),
-  );
+  const rows = db.prepare<[ConnectorName], Flagged<SeenDrift>>(seenSql).all(connector);
+  return mergeDrift(rows.map((row) => readFlags(row, 'isRefused', 'isEvolved')));
 }
 
 const seenSql = `

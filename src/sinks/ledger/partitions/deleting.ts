@@ -5,7 +5,6 @@ import { anyKnown, anyLive, standing, transition } from './states.ts';
 const below =
   "connector = :connector AND parent_entity = :entity AND parent_key = :keyText AND backfill = ''";
 
-/** What the search for deleted records does to partitions. */
 export const deleting = {
   sweepTo: transition<{ readonly id: number; readonly sweptTo: number }>({
     what: 'its rows have been looked at up to this one',
@@ -63,7 +62,6 @@ export const deleting = {
   }),
 } as const;
 
-/** The record whose partitions are meant. */
 export interface Below {
   readonly connector: string;
   readonly entity: string;

@@ -39,12 +39,13 @@ export function findPartition(ledger: Ledger, found: FoundPartition, finding: Fi
     transitions.find.run(values);
     return true;
   }
+  const { id } = stored;
   const isRenewed = stored.gone !== standing.live;
-  if (isRenewed) transitions.renew.run({ id: stored.id });
-  transitions.meet.run({ ...values, id: stored.id });
+  if (isRenewed) transitions.renew.run({ id });
+  transitions.meet.run({ ...values, id });
   const walks = isRenewed ? neverWalked : stored;
   if (isUnchanged(walks, found.marker, reading)) return false;
-  beginWalk(ledger, finding, { id: stored.id, entity: found.entity, mode: decideMode(walks, reading) });
+  beginWalk(ledger, finding, { id, entity: found.entity, mode: decideMode(walks, reading) });
   return true;
 }
 

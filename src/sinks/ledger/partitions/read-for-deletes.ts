@@ -3,7 +3,6 @@ import type { EntityName } from '../../../core/names.ts';
 import type { Needs } from '../../decisions/missing-rows.ts';
 import { standing } from './states.ts';
 
-/** A partition whose full walk of this chain is to be swept. */
 export interface UnsweptPartition {
   readonly id: number;
   readonly entity: EntityName;
@@ -25,7 +24,6 @@ interface ParentOf {
   readonly parentKey: string;
 }
 
-/** What the search for deleted records reads of `_sync_partitions`. */
 export function prepareDeleteReads(db: Database.Database) {
   const ended = `FROM _sync_partitions INDEXED BY _sync_partitions_gone WHERE connector = :connector AND gone = ${standing.ended}`;
   // The index holds what was set aside: few rows, however many partitions there are.
@@ -62,7 +60,6 @@ export function prepareDeleteReads(db: Database.Database) {
       `SELECT DISTINCT parent_entity AS parentEntity, parent_key AS parentKey ${setAside}
          AND parent_key IS NOT NULL AND gone = ${standing.live} AND json_extract(failure, '$.code') = 'NOT_FOUND'`,
     ),
-    /** What this run has set aside and is below a tombstoned record now. */
     endedBelow: db.prepare<[connector: string, run: string], Pick<EndedPartitionRow, 'id' | 'entity'>>(
       `SELECT id, entity ${setAside} AND gone > ${standing.live}`,
     ),

@@ -4,9 +4,10 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
 import type { EndedWalk } from '../../decisions/conclude-walk.ts';
-import type { Absence, Partition, WalkMode } from '../../partition.ts';
+import type { Absence, PageLength, Partition, WalkMode } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
+import type { Flagged } from '../flags.ts';
 import { prepareDeleteReads } from './read-for-deletes.ts';
 import { standing } from './states.ts';
 
@@ -61,8 +62,7 @@ export interface EarlyEnd {
   readonly sealedRun: string;
 }
 
-interface EndedRow extends Omit<EndedWalk, 'isMidway'> {
-  readonly midway: number;
+interface EndedRow extends Flagged<EndedWalk> {
   readonly absence: Absence;
 }
 
@@ -70,15 +70,7 @@ interface InChain extends BoundScope {
   readonly origin: number;
 }
 
-interface LeftoversOf extends Omit<InChain, 'entities'> {
-  readonly entity: EntityName;
-  readonly after: number;
-}
-
-interface EarlyEndsOf extends Omit<LeftoversOf, 'after'> {
-  readonly size: number;
-  readonly records: number;
-}
+type OfEntity = Omit<InChain, 'entities'> & { readonly entity: EntityName };
 
 /** What is read of `_sync_partitions` while runs write it. */
 export function preparePartitionReads(db: Database.Database) {
@@ -134,7 +126,7 @@ export function preparePartitionReads(db: Database.Database) {
        WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
     ),
     /** The next thousand of what is due below a parent although the chain has not found it. */
-    leftovers: db.prepare<[LeftoversOf], Leftover>(
+    leftovers: db.prepare<[OfEntity & { readonly after: number }], Leftover>(
       `SELECT id, parent_entity AS parentEntity, parent_key AS parentKey, origin AS foundOrigin, ${walks}
        FROM _sync_partitions INDEXED BY _sync_partitions_due
        WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
@@ -151,13 +143,12 @@ export function preparePartitionReads(db: Database.Database) {
     innerAbsences: db
       .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
       .pluck(),
-    /** A partition whose own listing is read. */
     ended: db.prepare<[id: number], EndedRow>(
-      `SELECT mode, midway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
+      `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
        FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
     ),
     /** Walks of the chain that ended with a page of this size and at least so many records. */
-    earlyEnds: db.prepare<[EarlyEndsOf], EarlyEnd>(
+    earlyEnds: db.prepare<[OfEntity & PageLength], EarlyEnd>(
       `SELECT id, mode, proof, sealed_run AS sealedRun FROM _sync_partitions AS one
        WHERE connector = :connector AND entity = :entity AND backfill = :window AND origin = :origin AND gone = ${standing.live}
          AND (due_since IS NULL OR listed = 1)

@@ -4,7 +4,6 @@ import { keeping } from './keeping.ts';
 import type { Transition } from './states.ts';
 import { walking } from './walking.ts';
 
-/** Every statement that writes `_sync_partitions`, by name. */
 export const transitions = { ...walking, ...deleting, ...keeping };
 
 type StatementOf<One> =
