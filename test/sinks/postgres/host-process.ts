@@ -1,0 +1,81 @@
+import { systemClock } from '../../../src/core/clock.ts';
+import type { RunId } from '../../../src/core/names.ts';
+import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
+import type { Partition } from '../../../src/sinks/partition.ts';
+import { openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import {
+  identity,
+  member,
+  members,
+  membersTable,
+  page,
+  reading,
+  rootOf,
+  sealed,
+  type Started,
+} from '../../contracts/sink/fixture.ts';
+
+/*
+ * One of several hosts that want the same connector: waits until it gets it, then goes on with the unfinished run, page by page, and
+ * tells its parent of every page that is stored. Started with the sink's options as JSON and the number of pages.
+ */
+
+const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
+const pages = Number(process.argv[3]);
+const rowsPerPage = 5;
+process.on('disconnect', () => process.exit(0));
+
+const sink = await openSink(options, { clock: systemClock });
+const lease = await acquire(sink);
+const run = `r${lease.epoch}` as RunId;
+const started: Started = { lease, run };
+await sink.startRun(lease, {
+  run,
+  kind: 'sync',
+  window: '',
+  backfill: '',
+  startedAt: new Date().toISOString(),
+  isFull: false,
+  isBudgeted: false,
+  reading: new Map([[members, reading()]]),
+  keeps: [],
+  keepPartitionsSince: '2026-01-01T00:00:00.000Z',
+  tables: [membersTable],
+  entities: [members],
+  roots: [rootOf(members)],
+  choices: '',
+  leaves: [],
+  continueAfter: '2026-01-01T00:00:00.000Z',
+});
+for (;;) {
+  const [partition] = await sink.nextPartitions(lease, 1);
+  if (partition === undefined) break;
+  await walk(partition);
+}
+process.send?.({ kind: 'done', epoch: lease.epoch });
+
+async function acquire(opened: Sink): Promise<Started['lease']> {
+  for (;;) {
+    try {
+      return await opened.acquire(identity());
+    } catch (error) {
+      if (!(error instanceof ConnectorBusyError)) throw error;
+    }
+    await systemClock.sleep(20);
+  }
+}
+
+async function walk({ id, position }: Partition): Promise<void> {
+  const first = Number(position?.['offset'] ?? 0);
+  for (let index = first; index < pages; index += 1) {
+    const keys = Array.from({ length: rowsPerPage }, (_, row) => String(index * rowsPerPage + row));
+    const records = keys.map((key) => member(key));
+    const seal = index === pages - 1 ? sealed : null;
+    await sink.commit(lease, [
+      page(started, id, records, { position: { kind: 'offset', offset: index + 1 }, seal }),
+    ]);
+    process.send?.({ kind: 'stored', epoch: lease.epoch, page: index });
+  }
+}
