@@ -81,14 +81,16 @@ export async function readGuests(
   limit: number,
 ): Promise<readonly Guest[]> {
   return await tx.rows<Guest>(
-    `SELECT guest.row, guest.partition, guest.origin
-     FROM unnest(:partitions::bigint[], :afters::bigint[]) WITH ORDINALITY AS shown(partition, after, n)
-     CROSS JOIN LATERAL (
-       SELECT also.row, also.partition, also.origin FROM ${at}_sync_also AS also
-       WHERE also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after
-       ORDER BY also.row LIMIT :limit
-     ) AS guest
-     ORDER BY shown.n, guest.row LIMIT :limit`,
+    `SELECT few.row, few.partition, few.origin FROM (
+       SELECT shown.n, guest.row, guest.partition, guest.origin
+       FROM unnest(:partitions::bigint[], :afters::bigint[]) WITH ORDINALITY AS shown(partition, after, n)
+       CROSS JOIN LATERAL (
+         SELECT also.row, also.partition, also.origin FROM ${at}_sync_also AS also
+         WHERE also.partition = shown.partition AND also.connector = :connector AND also.entity = :entity AND also.row > shown.after
+         ORDER BY also.row LIMIT :limit
+       ) AS guest
+       LIMIT :limit) AS few
+     ORDER BY few.n, few.row`,
     {
       ...of,
       limit,

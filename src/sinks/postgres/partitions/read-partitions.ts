@@ -46,13 +46,14 @@ export async function partitionsById(
   connector: ConnectorName,
   ids: readonly number[],
 ): Promise<ReadonlyMap<number, PartitionRow>> {
-  const found = await tx.rows<PartitionRow>(
-    `SELECT one.id, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
+  // Not asked for by the connector too: without statistics the server may look at all of its partitions then.
+  const found = await tx.rows<PartitionRow & { readonly connector: ConnectorName }>(
+    `SELECT one.id, one.connector, one.entity, one.tree, one.due_since IS NOT NULL AS is_due, one.listed = 1 AS is_listed,
        coalesce(one.base, (SELECT coalesce(root.base, root.id) FROM ${at}_sync_partitions AS root WHERE root.id = one.tree), one.id) AS home
-     FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[]) AND one.connector = :connector`,
-    { ids: [...new Set(ids)].toSorted((left, right) => left - right), connector },
+     FROM ${at}_sync_partitions AS one WHERE one.id = ANY(:ids::bigint[])`,
+    { ids: [...new Set(ids)].toSorted((left, right) => left - right) },
   );
-  const byId = new Map(found.map((row) => [row.id, row]));
+  const byId = new Map(found.filter((row) => row.connector === connector).map((row) => [row.id, row]));
   const lost = ids.find((id) => !byId.has(id));
   if (lost === undefined) return byId;
   throw new SyncError(

@@ -38,10 +38,12 @@ export function markRows({
     },
     liveRows: async (tx, homes, limit) =>
       await tx.rows<HomedRow>(
-        `SELECT live.row, v.home, live.changed_at FROM ${ofHomes}
-         CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isAtHome}
-           ORDER BY t._row LIMIT :limit) AS live
-         ORDER BY v.n, live.row LIMIT :limit`,
+        `SELECT few.row, few.home, few.changed_at FROM (
+           SELECT v.n, v.home, live.row, live.changed_at FROM ${ofHomes}
+           CROSS JOIN LATERAL (SELECT t._row AS row, t._changed_at AS changed_at FROM ${name} AS t WHERE ${isAtHome}
+             ORDER BY t._row LIMIT :limit) AS live
+           LIMIT :limit) AS few
+         ORDER BY few.n, few.row`,
         { ...boundHomes(homes), limit },
       ),
     countLive: async (tx, homes, most) => {
@@ -61,6 +63,8 @@ export function markRows({
         { before, after, limit },
       ),
     rows: async (tx, rows) => {
+      // Asked for none, the server may look at all.
+      if (rows.length === 0) return new Map();
       const found = await tx.arrays(`${keyed} WHERE t._row = ANY(:rows::bigint[])`, { rows });
       return new Map(found.map((cells) => [Number(cells[0]), keyedRow(cells)]));
     },
@@ -69,6 +73,7 @@ export function markRows({
         const canonical = canonicalKey(table, text);
         return canonical === null ? [] : [{ text, hash: textHash(canonical) }];
       });
+      if (known.length === 0) return new Map();
       const sql = keyed.replace('SELECT', 'SELECT k.n,');
       const found = await tx.arrays(
         `${sql} JOIN unnest(:keys::bytea[]) WITH ORDINALITY AS k(key, n) ON t._key = k.key`,
@@ -87,7 +92,10 @@ export function markRows({
   };
 }
 
-/** Through the index on the home, one partition after the other: as soon as there are enough rows it stops. */
+/**
+ * Through the index on the home, one partition after the other: what is LATERAL can be looked up in no other order, and as soon as there are enough
+ * rows it stops. Sorted in front of its limit, it would read the rows of all of them wherever the server has no statistics yet.
+ */
 const ofHomes = 'unnest(:homes::bigint[], :afters::bigint[]) WITH ORDINALITY AS v(home, after, n)';
 const isAtHome = 't._partition = v.home AND t._row > v.after AND t._deleted_at IS NULL';
 
