@@ -142,6 +142,8 @@ CREATE TABLE _sync_missing (
   gone_run TEXT,
   PRIMARY KEY (connector, entity, row)
 );
+CREATE INDEX _sync_missing_asked ON _sync_missing (connector, entity, asked_at NULLS FIRST, row) WHERE needs = 'get';
+CREATE INDEX _sync_missing_gone ON _sync_missing (connector, gone_run, entity, row) WHERE gone_run IS NOT NULL;
 
 CREATE TABLE _sync_drift (
   connector TEXT NOT NULL,

@@ -109,7 +109,7 @@ async function liveHomes({ ledger, tx }: Commit, batches: readonly Batch[]): Pro
   return homes.size === 0 ? homes : await livePartitions(tx, ledger.at, [...homes]);
 }
 
-/** Only where full walks have missed rows can meeting one end that. */
+/** Only where full walks have missed rows can meeting one end that. `EXISTS` would be planned as a join, which goes through all missing rows. */
 async function missedEntities(
   { ledger, held, tx }: Commit,
   batches: readonly Batch[],
@@ -117,8 +117,8 @@ async function missedEntities(
   const entities = batches.filter(({ rows }) => rows.size > 0).map(({ entity }) => entity);
   if (entities.length === 0) return new Set();
   const found = await tx.rows<{ readonly entity: EntityName }>(
-    `SELECT asked.entity FROM unnest(:entities::text[]) AS asked(entity)
-     WHERE EXISTS (SELECT 1 FROM ${ledger.at}_sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity)`,
+    `SELECT asked.entity FROM unnest(:entities::text[]) AS asked(entity) CROSS JOIN LATERAL (
+       SELECT 1 FROM ${ledger.at}_sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS found`,
     { entities, connector: held.connector },
   );
   return new Set(found.map(({ entity }) => entity));

@@ -21,13 +21,14 @@ export interface EndedPartitionRow {
   readonly sweptTo: number;
 }
 
-/** Those whose rows are still to be deleted. */
+/** Those whose rows are still to be deleted, in an order that only their index has: by id alone, the planner may go through all partitions. */
 export const nextEnded = ask<
   { connector: string; entities: readonly string[]; limit: number },
   EndedPartitionRow
 >(
   (at) => `SELECT id, entity, swept_to FROM ${at}_sync_partitions
-     WHERE connector = :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[]) ORDER BY id LIMIT :limit`,
+     WHERE connector BETWEEN :connector AND :connector AND gone = ${standing.ended} AND entity = ANY(:entities::text[])
+     ORDER BY connector, id LIMIT :limit`,
 );
 
 const partitionsAtOnce = 500;

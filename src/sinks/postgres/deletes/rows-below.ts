@@ -91,15 +91,16 @@ function nameOf({ entity, row }: Pick<Root, 'entity' | 'row'>): string {
   return `${entity} ${row}`;
 }
 
-/** Those whose records lead to partitions at all. */
+/** Those whose records lead to partitions at all. With `EXISTS`, or without an order, the planner may go through all partitions. */
 export async function entitiesLeadingOn(
   { ledger: { at }, held: { connector }, tx }: Commit,
   entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
   const found = await tx.rows<{ entity: EntityName }>(
-    `SELECT named.entity FROM unnest(:entities::text[]) AS named(entity) WHERE EXISTS (
+    `SELECT named.entity FROM unnest(:entities::text[]) AS named(entity) CROSS JOIN LATERAL (
        SELECT 1 FROM ${at}_sync_partitions AS p
-       WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL)`,
+       WHERE p.connector = :connector AND p.parent_entity = named.entity AND p.parent_hash IS NOT NULL
+       ORDER BY p.parent_hash LIMIT 1) AS found`,
     { connector, entities },
   );
   return new Set(found.map(({ entity }) => entity));

@@ -7,12 +7,14 @@ import { leavePlaces } from './places.ts';
 import { readSweep, type SweepRead, type UnsweptPartition } from './read-sweep.ts';
 import { walkSweep, type FoundRows } from './walk-sweep.ts';
 
+/** In an order that only the index of unswept partitions has: by id alone, the planner may go through all partitions. */
 const nextUnswept = ask<
   { connector: string; origin: number; entities: readonly string[]; limit: number },
   UnsweptPartition
 >(
   (at) => `SELECT id, entity, coalesce(absence, 'walk') AS absence, swept_to FROM ${at}_sync_partitions
-     WHERE connector = :connector AND sweep_origin = :origin AND entity = ANY(:entities::text[]) ORDER BY id LIMIT :limit`,
+     WHERE connector = :connector AND sweep_origin BETWEEN :origin AND :origin AND entity = ANY(:entities::text[])
+     ORDER BY sweep_origin, id LIMIT :limit`,
 );
 
 const partitionsAtOnce = 500;

@@ -117,15 +117,18 @@ export const leftWork = ask<Scope, LeftWork>(
      WHERE ${inScope} AND due_since IS NOT NULL AND tree IS NULL GROUP BY entity ORDER BY entity`,
 );
 
-/** The next thousand of what is due below a parent although the chain has not found it. */
+/**
+ * The next thousand of what is due below a parent although the chain has not found it, in an order that only the index of due partitions has: by
+ * id alone, the planner may go through all partitions.
+ */
 export const readLeftovers = ask<
   { connector: string; window: string; entity: string; origin: number; after: number },
   Leftover
 >(
   (at) => `SELECT one.id, one.parent_entity, one.parent_key, one.origin AS found_origin, ${walks}
      FROM ${at}_sync_partitions AS one
-     WHERE connector = :connector AND entity = :entity AND backfill = :window AND ${isLeftover} AND id > :after
-     ORDER BY id LIMIT 1000`,
+     WHERE connector = :connector AND entity BETWEEN :entity AND :entity AND backfill = :window AND ${isLeftover} AND id > :after
+     ORDER BY entity, id LIMIT 1000`,
 );
 
 /** The chains that last walked these partitions in full; null: none did. Those that do not exist are left out. */

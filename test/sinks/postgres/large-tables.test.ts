@@ -1,0 +1,164 @@
+import { expect, it, onTestFinished } from 'vitest';
+import { instant } from '../../../src/core/clock.ts';
+import type { EntityTable } from '../../../src/core/records.ts';
+import type { RunId } from '../../../src/core/names.ts';
+import { deleteOrphans } from '../../../src/sinks/postgres/deletes/delete-orphans.ts';
+import { deleteMissing } from '../../../src/sinks/postgres/deletes/delete-rows.ts';
+import { candidates, judgeRows } from '../../../src/sinks/postgres/deletes/judge-rows.ts';
+import { sweepRows } from '../../../src/sinks/postgres/deletes/sweep-rows.ts';
+import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/postgres/ledger.ts';
+import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
+import { findPartitions } from '../../../src/sinks/postgres/partitions/find-partitions.ts';
+import { moveOn } from '../../../src/sinks/postgres/partitions/move-on.ts';
+import { partitionsById, readLeftovers } from '../../../src/sinks/postgres/partitions/read-partitions.ts';
+import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
+import { openSeenRows } from '../../../src/sinks/postgres/records/seen-rows.ts';
+import { storeRows } from '../../../src/sinks/postgres/store-rows.ts';
+import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
+import {
+  Bench,
+  lists,
+  listsTable,
+  member,
+  members,
+  membersTable,
+  news,
+  opens,
+  opensTable,
+  partition,
+  sealed,
+} from '../../contracts/sink/fixture.ts';
+import { lookingAt } from '../../support/sinks/looking-at.ts';
+
+/** A quarter of them each is due, unswept, below a deleted record, idle. */
+const partitions = 40_000;
+const atOnce = 500;
+
+/* The planner cannot be told which index to use, and what it chooses depends on what is stored: it must never go through a whole table. */
+
+it('looks at no more rows than a step is about, however many partitions and rows there are', async () => {
+  const kind = await postgresSinkKind();
+  const bench = new Bench(kind);
+  onTestFinished(async () => await bench.close());
+  const plan = { entities: [lists, members], tables: [listsTable, membersTable, opensTable] };
+  await bench.begin(await bench.open(), 'r1', plan);
+  await fill(bench);
+  const options = kind.options(bench.folder);
+  if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
+  const ledger = await openLedger(options, { durability: 'full', clock: bench.clock });
+  onTestFinished(async () => await ledger.server[Symbol.asyncDispose]());
+  const { at } = ledger;
+  const tableOf = (table: EntityTable): PlannedTable => ({
+    table: openRecordTable({ at, connector: news, table, stored: table.columns }),
+    width: table.columns.length,
+  });
+  const now = instant(bench.clock.now());
+  const held = { connector: news } as HeldConnector;
+  const looks: { readonly step: string; readonly rows: number; readonly sql: string }[] = [];
+  const during = async (step: string, work: (commit: Commit) => Promise<unknown>): Promise<void> => {
+    const current = {
+      ...bench.plan('r1', plan),
+      origin: 1,
+      chainStartedAt: now,
+      isStalestFirst: false,
+      reading: new Map(),
+      entities: new Set(plan.entities),
+      keeps: new Set<never>(),
+      tables: new Map([
+        [lists, tableOf(listsTable)],
+        [members, tableOf(membersTable)],
+        [opens, tableOf(opensTable)],
+      ]),
+      seen: openSeenRows(at, news, 1),
+      followed: new Map<string, number>(),
+    };
+    const stamp = { run: 'r1' as RunId, now, takeSeqs: async () => await Promise.resolve(1_000_000) };
+    await ledger.server.transact(async (tx) => {
+      const looking = lookingAt(tx, ({ sql, rows }) => looks.push({ step, rows, sql }));
+      await work({ ledger, held, current, tx: looking, stamp });
+    });
+  };
+  const numbers = Array.from({ length: atOnce }, (_, index) => index + 1);
+
+  await during('store records', async (commit) => {
+    const records = numbers.map((number) => member(String(number * 60), 'Ada'));
+    await storeRows(commit, [{ entity: members, records, home: 5, isInsertOnly: false }]);
+  });
+  await during('find partitions', async ({ tx, current }) => {
+    const founds = numbers.map((number) =>
+      partition(
+        members,
+        { of: partitions - 250 + number },
+        { parent: { entity: lists, keyText: `["${number}"]` } },
+      ),
+    );
+    const finding = { connector: news, window: '', origin: 2, now, reading: current.reading };
+    await findPartitions(tx, at, founds, finding);
+  });
+  await during('move on', async (commit) => {
+    const due = numbers.map((number) => 4 * number + 1);
+    const rows = [...(await partitionsById(commit.tx, at, news, due)).values()];
+    const page = { position: { kind: 'offset' } };
+    await moveOn(
+      commit,
+      rows.map((row, index) => ({
+        partition: row,
+        page: { ...page, seal: index % 2 === 0 ? sealed : null },
+      })),
+    );
+  });
+  await during('leftovers', async ({ tx }) => {
+    const after = partitions / 2;
+    await readLeftovers(tx, at, { connector: news, window: '', entity: members, origin: 7, after });
+  });
+  await during('sweep', async (commit) => await sweepRows(commit, atOnce));
+  await during('empty partitions', async (commit) => await deleteOrphans(commit, atOnce));
+  await during('confirm', async (commit) => {
+    const asked = await candidates(commit, lists, atOnce);
+    await judgeRows(
+      commit,
+      lists,
+      asked.map(({ row }) => ({ row, verdict: 'gone' })),
+    );
+  });
+  await during(
+    'delete',
+    async (commit) => await deleteMissing(commit, { entity: lists, which: 'all', limit: atOnce }),
+  );
+
+  expect(looks.length).toBeGreaterThan(30);
+  expect(looks.filter(({ rows }) => rows > 4 * atOnce)).toEqual([]);
+}, 120_000);
+
+async function fill(bench: Bench): Promise<void> {
+  const hash = (text: string): string => `substr(sha256(convert_to(${text}, 'UTF8')), 1, 16)`;
+  const params = `'{"of":' || g || '}'`;
+  const key = `'["' || g || '"]'`;
+  const at = "'2026-01-01T00:00:00.000Z'";
+  const numbers = (count: number): string => `FROM generate_series(1, ${count}) AS g`;
+  await bench.ledger(
+    `INSERT INTO _sync_partitions (connector, entity, params, params_hash, inject, rank, parent_entity, parent_key, parent_hash, origin,
+       found_at, due_since, ready, listed, mode, full_origin, sweep_origin, gone, absence)
+     SELECT 'news', 'members', ${params}, ${hash(params)}, '{}', 1, 'lists', ${key}, ${hash(key)}, 1, ${at},
+       CASE WHEN g % 4 = 3 THEN ${at} END, CASE WHEN g % 4 = 3 THEN 1 ELSE 0 END, 0, 'full', 1, CASE WHEN g % 4 = 1 THEN 1 END,
+       CASE WHEN g % 4 = 2 THEN 1 ELSE 0 END, 'nothing' ${numbers(partitions)}`,
+  );
+  const marks = '_first_seen_at, _changed_at, _run_id, _seq, _hash, _partition';
+  const marked = `${at}::timestamptz, ${at}::timestamptz, 'r0', g, 'h'`;
+  const memberKey = `'["a","' || g || '"]'`;
+  await bench.ledger(
+    `INSERT INTO news__members (_row, _key, list_id, id, ${marks})
+     SELECT g, ${hash(memberKey)}, 'a', g::text, ${marked}, 1 + g % ${partitions} ${numbers(partitions * 2)}`,
+  );
+  await bench.ledger(
+    `INSERT INTO news__lists (_row, _key, id, ${marks}) SELECT g, ${hash(key)}, g::text, ${marked}, 4 ${numbers(partitions)}`,
+  );
+  await bench.ledger(
+    `INSERT INTO _sync_also SELECT 'news', 'members', g, 1 + (g * 7) % ${partitions}, 1 ${numbers(partitions)}`,
+  );
+  await bench.ledger(
+    `INSERT INTO _sync_missing (connector, entity, row, partition, origin, missed, since, needs, is_allowed, is_vouched_for)
+     SELECT 'news', 'lists', g, 1, 1, 1, ${at}, 'get', 0, 0 ${numbers(partitions / 2)}`,
+  );
+  await bench.ledger('ANALYZE');
+}
