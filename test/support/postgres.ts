@@ -1,6 +1,6 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, chownSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -36,6 +36,8 @@ export interface PostgresOptions {
   readonly config?: Readonly<Record<string, string>>;
   /** Where the files lie; a folder below the system's for temporary files where none is given. It must be empty. */
   readonly folder?: string;
+  /** The server is a standby of this one, which is stopped for a moment, and begins as a copy of it. */
+  readonly standbyOf?: PrivatePostgres;
 }
 
 /** PostgreSQL refuses to run as root. */
@@ -54,16 +56,20 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Priv
   const data = join(folder, 'data');
   const port = await freePort();
   const environment = { PATH: process.env['PATH'] ?? '', LC_ALL: 'C', TZ: 'UTC' };
-  execFileSync(
-    join(bin, 'initdb'),
-    ['-D', data, '-U', 'sync', '-A', 'trust', '-E', 'UTF8', '-N', '--no-instructions'],
-    {
-      ...nobody,
-      cwd: folder,
-      env: environment,
-      stdio: ['ignore', 'ignore', 'pipe'],
-    },
-  );
+  if (options.standbyOf === undefined) {
+    execFileSync(
+      join(bin, 'initdb'),
+      ['-D', data, '-U', 'sync', '-A', 'trust', '-E', 'UTF8', '-N', '--no-instructions'],
+      {
+        ...nobody,
+        cwd: folder,
+        env: environment,
+        stdio: ['ignore', 'ignore', 'pipe'],
+      },
+    );
+  } else {
+    await copyStopped(options.standbyOf, data);
+  }
   const settings = {
     listen_addresses: '127.0.0.1',
     unix_socket_directories: folder,
@@ -125,12 +131,24 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Priv
   };
 }
 
+/** A standby begins as the files of its primary while that is not running. */
+async function copyStopped(primary: PrivatePostgres, data: string): Promise<void> {
+  await primary.kill();
+  execFileSync('cp', ['-a', primary.data, data]);
+  await primary.restart();
+  rmSync(join(data, 'postmaster.pid'), { force: true });
+  writeFileSync(join(data, 'standby.signal'), '');
+  const from = `host=127.0.0.1 port=${primary.port} user=sync`;
+  appendFileSync(join(data, 'postgresql.auto.conf'), `primary_conninfo = '${from}'\n`);
+  if (nobody !== null) chownSync(join(data, 'standby.signal'), nobody.uid, nobody.gid);
+}
+
 async function accepting(server: ChildProcess): Promise<void> {
   if (server.stderr === null) throw new Error('postgres should be started with its errors piped');
   const lines: string[] = [];
   for await (const line of createInterface({ input: server.stderr })) {
     lines.push(line);
-    if (line.includes('database system is ready to accept connections')) {
+    if (/database system is ready to accept (?:read-only )?connections/.test(line)) {
       server.stderr.resume();
       return;
     }

@@ -10,6 +10,8 @@ export interface ConnectionsOptions {
   readonly schema: string;
   /** Connections at most. */
   readonly connections: number;
+  /** Called when a connection broke or could not be made: the next one may be with another server. */
+  readonly onLoss: () => void;
 }
 
 /** Connections to whichever of a server's hosts is no standby. */
@@ -29,6 +31,7 @@ export function openConnections({
   direct,
   schema,
   connections,
+  onLoss,
 }: ConnectionsOptions): Connections {
   const place = placeOf(connection, schema);
   const pools = new Map<number, pg.Pool>();
@@ -45,24 +48,34 @@ export function openConnections({
       idleTimeoutMillis: 30_000,
     });
     // A connection that breaks while nobody uses it is replaced when the next one is asked for.
-    pool.on('error', () => undefined);
+    pool.on('error', onLoss);
     pools.set(host, pool);
     return pool;
   };
 
+  const isStandby = async (client: pg.PoolClient): Promise<boolean> => {
+    if (connection.hosts.length === 1) return false;
+    try {
+      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+      return rows[0]?.standby !== false;
+    } catch (error) {
+      destroy(client);
+      throw error;
+    }
+  };
   const take = async (): Promise<pg.PoolClient> => {
-    for (let tried = 0; ; tried += 1) {
+    for (let tried = 1; ; tried += 1) {
+      let why: unknown = noPrimary();
       try {
         const client = await poolOf(current).connect();
-        if (connection.hosts.length === 1) return client;
-        const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
-        if (rows[0]?.standby === false) return client;
+        if (!(await isStandby(client))) return client;
         client.release();
-        if (tried + 1 >= connection.hosts.length) throw noPrimary();
       } catch (error) {
-        if (tried + 1 >= connection.hosts.length) throw error;
+        why = error;
       }
+      onLoss();
       current = (current + 1) % connection.hosts.length;
+      if (tried >= connection.hosts.length) throw why;
     }
   };
 
@@ -85,8 +98,12 @@ export function openConnections({
     } finally {
       clearTimeout(deadline);
       client.off('error', onError);
-      if (isBroken) destroy(client);
-      else client.release();
+      if (isBroken) {
+        onLoss();
+        destroy(client);
+      } else {
+        client.release();
+      }
     }
   };
 

@@ -19,7 +19,7 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Le
   return await disposedOnFailure(server, async () => {
     if (how.sinkId !== undefined) await expectSink(server, schema, how.sinkId);
     const { sinkId } = await makeSink(server, schema, clock);
-    server.afterLoss(async () => await makeSink(server, schema, clock));
+    server.afterLoss(async (found) => await makeSink(found, schema, clock));
     return { server, at: `${quoted(schema)}.`, clock, sinkId };
   });
 }

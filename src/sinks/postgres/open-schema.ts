@@ -19,7 +19,11 @@ const oldestVersion = 14;
  * Makes the sink in `schema`, with the schema, where there is none. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
  * tables of another program are there, or a newer sink.
  */
-export async function makeSink(server: Server, schema: string, clock: Clock): Promise<FoundSink> {
+export async function makeSink(
+  server: Pick<Server, 'place' | 'read' | 'transact'>,
+  schema: string,
+  clock: Clock,
+): Promise<FoundSink> {
   const known = await server.read(async (tx) => {
     const found = await findSink(tx, schema, server.place);
     return found !== null && isOf(found, await identifyServer(tx)) ? found : null;
@@ -95,7 +99,8 @@ const lostNumbers = 2 ** 32;
 
 /**
  * The server is another one than last time. A promoted standby (same system, another timeline) may lack the newest commits: numbers of
- * changes go on far above all that those may have had. What was restored into another system is another sink.
+ * changes go on far above all that those may have had, and every holder is overtaken, because what it believes to be stored may be gone; the next
+ * run goes on from what is there. What was restored into another system is another sink.
  */
 async function moveOn(
   tx: WriteTx,
@@ -104,7 +109,9 @@ async function moveOn(
   server: ServerIdentity,
 ): Promise<FoundSink> {
   const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
-  await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers`, { lostNumbers });
+  await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers, epoch = epoch + 1`, {
+    lostNumbers,
+  });
   await tx.run(
     `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
     { sinkId, systemIdentifier: server.systemIdentifier, timeline: server.timeline },

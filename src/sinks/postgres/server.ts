@@ -3,7 +3,7 @@ import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
-import { failingOf, toSinkError } from './postgres-error.ts';
+import { codeOf, failingOf, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
@@ -18,8 +18,11 @@ export interface Server extends AsyncDisposable {
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
-  /** From now on called in front of the first transaction after a lost connection: the server may be another one. */
-  afterLoss(look: () => Promise<unknown>): void;
+  /**
+   * From now on called in front of the first transaction after a lost connection: the server may be another one. `look` is given the server
+   * as it is then.
+   */
+  afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
   /** A connection of its own, to the host that is written to; the caller ends it. Straight to the server where the settings name a way. */
   connect(): Promise<pg.Client>;
 }
@@ -29,7 +32,7 @@ export interface WriteTx extends Tx {
   noteTransaction(xid: string): void;
 }
 
-export interface ServerOptions extends ConnectionsOptions {
+export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
   readonly durability: 'full' | 'normal';
   readonly signal?: AbortSignal;
 }
@@ -45,24 +48,39 @@ const reconnectMs = 60_000;
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
-  const { withClient, connect, end } = openConnections(options);
+  /** Since `look` was called last. */
   let isLost = false;
-  let look: (() => Promise<unknown>) | null = null;
-  /** `look` has transactions of its own. */
-  const lookAgain = async (): Promise<void> => {
-    isLost = false;
-    try {
-      await look?.();
-    } catch (error) {
-      isLost = true;
-      throw error instanceof SyncError && error.cause !== undefined && error.recovery === 'retry'
-        ? error.cause
-        : error;
+  let look: Parameters<Server['afterLoss']>[0] | null = null;
+  let looking: Promise<void> | null = null;
+  const onLoss = (): void => void (isLost = true);
+  const { withClient, connect, end } = openConnections({ ...options, onLoss });
+
+  const lookFirst = async (): Promise<void> => {
+    if (isLost) {
+      looking ??= (async () => {
+        try {
+          isLost = false;
+          await look?.({ place, read, transact: (work, restart) => transact(work, restart, true) });
+        } catch (error) {
+          isLost = true;
+          throw error instanceof SyncError && error.cause !== undefined && error.recovery === 'retry'
+            ? error.cause
+            : error;
+        } finally {
+          looking = null;
+        }
+      })();
     }
+    await looking;
   };
 
-  const attempt = async <Result>(work: (tx: WriteTx) => Promise<Result>): Promise<Outcome<Result>> =>
+  const attempt = async <Result>(
+    work: (tx: WriteTx) => Promise<Result>,
+    isLooking: boolean,
+  ): Promise<Outcome<Result>> =>
     await withClient(async (client): Promise<Outcome<Result>> => {
+      // Noticed only now: whoever answers must be looked at before it is written to.
+      if (!isLooking && look !== null && (isLost || looking !== null)) throw lostMeanwhile();
       let xid: string | null = null;
       const tx: WriteTx = { ...txOn(client), noteTransaction: (noted) => void (xid = noted) };
       const mode = options.durability === 'full' ? '' : '; SET LOCAL synchronous_commit = off';
@@ -79,6 +97,7 @@ export function openServer(options: ServerOptions): Server {
         return { kind: 'committed', result };
       } catch (error) {
         if (failingOf(error) !== 'connection') throw error;
+        onLoss();
         return { kind: 'unknown', result, xid, error };
       }
     });
@@ -113,6 +132,8 @@ export function openServer(options: ServerOptions): Server {
     try {
       return await whileLost(async () => await wasCommitted(xid));
     } catch (lost) {
+      // A number that the server has not given yet: a standby that never got it is the primary now.
+      if (codeOf(lost) === '22023') return false;
       throw toSinkError(lost, place);
     }
   };
@@ -120,18 +141,18 @@ export function openServer(options: ServerOptions): Server {
   const transact = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
     restart?: () => void,
+    isLooking = false,
   ): Promise<Result> => {
     const startedMs = performance.now();
     for (let conflicts = 0, pauseMs = 100; ;) {
       try {
-        if (isLost) await lookAgain();
-        const outcome = await attempt(work);
+        if (!isLooking) await lookFirst();
+        const outcome = await attempt(work, isLooking);
         if (outcome.kind === 'committed') return outcome.result;
         if (await wasStored(outcome)) return outcome.result;
       } catch (error) {
         const failing = failingOf(error);
         conflicts += failing === 'conflict' ? 1 : 0;
-        isLost ||= failing === 'connection';
         const isOver = performance.now() - startedMs > reconnectMs || signal?.aborted === true;
         if (failing === 'other' || conflicts > mostConflicts || (failing === 'connection' && isOver)) {
           throw toSinkError(error, place);
@@ -156,24 +177,26 @@ export function openServer(options: ServerOptions): Server {
     }
   };
 
+  const read: Server['read'] = async (work) => {
+    try {
+      return await withClient(async (client) => {
+        await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}`);
+        try {
+          return await work(txOn(client));
+        } finally {
+          await client.query('ROLLBACK').catch(() => undefined);
+        }
+      });
+    } catch (error) {
+      throw toSinkError(error, place);
+    }
+  };
+
   return {
     place,
-    transact,
+    transact: (work, restart) => transact(work, restart),
     afterLoss: (given) => void (look = given),
-    read: async (work) => {
-      try {
-        return await withClient(async (client) => {
-          await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}`);
-          try {
-            return await work(txOn(client));
-          } finally {
-            await client.query('ROLLBACK').catch(() => undefined);
-          }
-        });
-      } catch (error) {
-        throw toSinkError(error, place);
-      }
-    },
+    read,
     connect,
     [Symbol.asyncDispose]: end,
   };
@@ -187,3 +210,7 @@ type Outcome<Result> =
       readonly xid: string | null;
       readonly error: unknown;
     };
+
+function lostMeanwhile(): Error {
+  return Object.assign(new Error('the connection was lost'), { code: '08006' });
+}
