@@ -97,14 +97,19 @@ async function partitionNames({ bench }: Side): Promise<ReadonlyMap<number, stri
   return new Map(rows.map(({ id, ...name }) => [Number(id), JSON.stringify(Object.values(name))]));
 }
 
-/** `id` and `tree` of partitions by name. */
+/** `id` and `tree` of partitions by name, and walks that are due again in an order of their own. */
 function named({ value, error }: Settled, names: ReadonlyMap<number, string>): unknown {
   if (error !== undefined) {
     return { failed: error instanceof Error ? error.message : 'something that is no error' };
   }
   return JSON.parse(
-    JSON.stringify(value ?? null, (key, one: unknown) =>
-      (key === 'id' || key === 'tree') && typeof one === 'number' ? (names.get(one) ?? 'unknown') : one,
-    ),
+    JSON.stringify(value ?? null, (key, one: unknown) => {
+      if (key === 'unsealed' && Array.isArray(one)) {
+        return one.map((walk) => JSON.stringify(walk)).toSorted();
+      }
+      return (key === 'id' || key === 'tree') && typeof one === 'number'
+        ? (names.get(one) ?? 'unknown')
+        : one;
+    }),
   );
 }

@@ -23,17 +23,34 @@ const ledgerTables: Readonly<Record<string, string>> = {
     'entity, key, params, version, name, content_type, size, gone, is_wanted, stored_version, failure',
 };
 
-/** All that a sink stores, with partitions by name, in an order of its own. */
+/** They hold numbers of runs, which a sink may give again after a reset of the connector, or not. */
+const runNumbers = ['number', 'origin', 'full_origin', 'sweep_origin', 'taken_over', 'first_origin'];
+
+/** All that a sink stores, with partitions and runs by name, in an order of its own. */
 export async function storedState(bench: Bench): Promise<Readonly<Record<string, readonly unknown[]>>> {
   const partitions = await bench.ledger(`SELECT id, ${partitionColumns} FROM _sync_partitions`);
   const names = new Map(
     partitions.map(({ id, entity, params, backfill }) => [id, JSON.stringify([entity, params, backfill])]),
   );
   const nameOf = (id: unknown): unknown => (id === null ? null : (names.get(id) ?? 'forgotten'));
+  const runs = new Map<unknown, unknown>([
+    [0, 0],
+    [null, null],
+    ...(await bench.ledger('SELECT number, run FROM _sync_runs')).map(
+      ({ number, run }) => [number, run] as const,
+    ),
+  ]);
+  const byRun = (row: LedgerRow): LedgerRow =>
+    Object.fromEntries(
+      Object.entries(row).map(([name, value]) => [
+        name,
+        runNumbers.includes(name) ? ((runs.get(value) ?? 'forgotten') as LedgerRow[string]) : value,
+      ]),
+    );
   const state: Record<string, readonly unknown[]> = {
     _sync_partitions: ordered(
       partitions.map(({ id: _id, ...row }) => ({
-        ...row,
+        ...byRun(row),
         base: nameOf(row['base']),
         tree: nameOf(row['tree']),
       })),
@@ -42,13 +59,18 @@ export async function storedState(bench: Bench): Promise<Readonly<Record<string,
   for (const [table, columns] of Object.entries(ledgerTables)) {
     const rows = await bench.ledger(`SELECT ${columns} FROM ${table}`);
     state[table] = ordered(
-      rows.map((row) => ('partition' in row ? { ...row, partition: nameOf(row['partition']) } : row)),
+      rows
+        .map(byRun)
+        .map((row) => ('partition' in row ? { ...row, partition: nameOf(row['partition']) as string } : row)),
     );
   }
   const declared = new Set((state['_sync_tables'] as readonly LedgerRow[]).map(({ entity }) => entity));
   for (const { entity, columns } of tables) {
     if (!declared.has(entity)) continue;
-    const names = columns.map(({ name }) => `"${name}"`).join(', ');
+    // As text: a number of JavaScript would round the long ones.
+    const names = columns
+      .map(({ name, type }) => (type === 'integer' ? `CAST("${name}" AS TEXT) AS "${name}"` : `"${name}"`))
+      .join(', ');
     const rows = await bench.ledger(
       `SELECT _row, ${names}, _extra, _first_seen_at, _changed_at, _run_id, _hash, _volatile_hash, _deleted_at, _partition FROM news__${entity}`,
     );
