@@ -45,6 +45,7 @@ export function toSinkError(error: unknown, place: string): unknown {
   const code = codeOf(error);
   const failing = failingOf(error);
   if (!(error instanceof pg.DatabaseError) && failing === 'other') return error;
+  if (error instanceof pg.DatabaseError) dropValues(error);
   const said = error instanceof Error ? error.message : String(error);
   const context = { place, cause: code === '' ? 'connection' : code };
   if (code === '53100' || code === '53200') {
@@ -72,6 +73,13 @@ export function toSinkError(error: unknown, place: string): unknown {
     context,
     cause: error,
   });
+}
+
+/** What the server adds to its message quotes the values that it is about. */
+function dropValues(error: pg.DatabaseError): void {
+  error.detail = undefined;
+  error.where = undefined;
+  error.internalQuery = undefined;
 }
 
 function advice(code: string): string {
