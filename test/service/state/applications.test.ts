@@ -106,7 +106,7 @@ describe('authentication of applications', () => {
   it('lets a client from elsewhere in while one address guesses', async () => {
     const quiet = addApplication(state, 'quiet');
     const ended: string[] = [];
-    const guesses = Array.from({ length: 8 }, (_, index) =>
+    const guesses = Array.from({ length: 16 }, (_, index) =>
       state.applications
         .authenticate(`guess ${index}`, 'guess', '192.0.2.1')
         .then(() => void ended.push('guess')),
@@ -115,8 +115,8 @@ describe('authentication of applications', () => {
       .authenticate(quiet.clientId, 'wrong-by-mistake', '192.0.2.2')
       .then(() => void ended.push('honest'));
     await Promise.all([...guesses, honest]);
-    // Two are checked at once. In one queue it would begin last, and end last or last but one; how fast each check is, is up to the machine.
-    expect(ended.indexOf('honest')).toBeLessThan(7);
+    // Two are checked at once. In one queue it would begin last; how fast each check is, is up to the machine.
+    expect(ended.indexOf('honest')).toBeLessThan(12);
   });
 });
 
