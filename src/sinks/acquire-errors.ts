@@ -120,3 +120,15 @@ export interface IdentityDifference {
   readonly stored: string;
   readonly given: string;
 }
+
+/** Nothing was synced into the sink yet, or another process is making it just now. */
+export class NoSinkYetError extends SyncError {
+  /** `place`: where a person finds the sink. */
+  constructor(place: string) {
+    super(`There is no sink at ${place} yet. Check its place in the settings, or run a sync first.`, {
+      code: 'SINK_FAILED',
+      recovery: 'stop',
+      context: { place },
+    });
+  }
+}

@@ -1,4 +1,5 @@
 import type { ConnectorName } from '../core/names.ts';
+import { NoSinkYetError } from './acquire-errors.ts';
 import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import { postgresAccess } from './postgres/postgres-access.ts';
@@ -34,14 +35,22 @@ export async function openHistory(sink: SinkPlace): Promise<OpenHistory> {
 
 /** The same; null when nothing has been synced into it yet. Throws where that cannot be known, or something else is there. */
 export async function openExistingHistory(sink: SinkPlace): Promise<OpenHistory | null> {
-  const access = accessSink(sink);
-  return (await access.isThere()) ? await access.openHistory() : null;
+  return await nullWithoutSink(accessSink(sink).openHistory());
 }
 
 /** The stored records in one state, read only, beside a process that writes; null when nothing has been synced into it yet. */
 export async function openExistingRecords(sink: SinkPlace): Promise<RecordReader | null> {
-  const access = accessSink(sink);
-  return (await access.isThere()) ? await access.openRecords() : null;
+  return await nullWithoutSink(accessSink(sink).openRecords());
+}
+
+/** A look in front of the opening would see a file that another process is still making. */
+async function nullWithoutSink<Opened>(opening: Promise<Opened>): Promise<Opened | null> {
+  try {
+    return await opening;
+  } catch (error) {
+    if (error instanceof NoSinkYetError) return null;
+    throw error;
+  }
 }
 
 export async function statusOf(

@@ -29,8 +29,10 @@ export async function fetchFiles(run: Run): Promise<void> {
   await removeReplaced(fetching);
   for (const entity of entities) {
     signal.throwIfAborted();
-    await removeUnknown(fetching, entity, await files.folder.prepare(entity));
+    await removeUnknown(fetching, entity);
     await fetchEntity(fetching, entity);
+    // The file that a killed run stored under an earlier name has a second one beside it only now.
+    await removeUnknown(fetching, entity);
   }
   await removeReplaced(fetching);
 }
@@ -46,11 +48,8 @@ async function removeReplaced({ sink, lease, id, files }: FilesRun): Promise<voi
 }
 
 /** A file whose name has changed twice since a killed run stored it is noted nowhere, and would stay for ever. */
-async function removeUnknown(
-  { sink, lease, id, files }: FilesRun,
-  entity: EntityName,
-  names: readonly string[],
-): Promise<void> {
+async function removeUnknown({ sink, lease, id, files }: FilesRun, entity: EntityName): Promise<void> {
+  const names = await files.folder.prepare(entity);
   if (names.length === 0) return;
   const unknown = await sink.files.unknown(lease, id, entity, names);
   for (const file of unknown) await files.folder.remove(entity, file, null);

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { accessSync, constants } from 'node:fs';
 import Database from 'better-sqlite3';
 import { SyncError } from '../../core/errors.ts';
+import { NoSinkYetError } from '../acquire-errors.ts';
 import type { Instant } from '../../core/clock.ts';
 import { movedError } from './file-place.ts';
 import { createPrivateFile, isPrivateFileThere } from './private-file.ts';
@@ -59,16 +60,9 @@ export function isSinkThere(file: string): boolean {
 export function openReadonlyDatabase(
   options: Omit<DatabaseOptions, 'durability' | 'now'>,
 ): Database.Database {
-  if (!isSinkThere(options.file)) {
-    throw new SyncError(
-      `There is no sink at ${options.file} yet. Check the path in the settings, or run a sync first.`,
-      { code: 'SINK_FAILED', recovery: 'stop', context: { file: options.file } },
-    );
-  }
+  if (!isSinkThere(options.file)) throw new NoSinkYetError(options.file);
   return connect(options.file, { readonly: true, timeout: busyMs, makes: false }, (db) => {
-    if (inspect(db, options) === 0) {
-      throw incompatible(options.file, 'it holds no sink yet', 'Run a sync first.');
-    }
+    if (inspect(db, options) === 0) throw new NoSinkYetError(options.file);
     db.pragma('trusted_schema = OFF');
     if (options.cacheKiB !== undefined) db.pragma(`cache_size = -${options.cacheKiB}`);
   });

@@ -13,7 +13,7 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
 import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
-import { accessSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
 import { member, news, onlyPartition, page, start } from '../sink/fixture.ts';
 import { useBench } from '../sink/use-bench.ts';
 import type { FileSinkKind } from './file-sink-kind.ts';
@@ -108,6 +108,15 @@ export function openingFiles(kind: FileSinkKind): void {
       /There is no sink at .* yet/,
     );
     expect(readdirSync(bench().folder)).toEqual([]);
+  });
+
+  it('is not there yet while another process makes its file', async () => {
+    const { folder } = bench();
+    const db = new Database(kind.ledgerFile(folder));
+    db.pragma('journal_mode = WAL');
+    db.close();
+    expect(await openExistingHistory(kind.options(folder))).toBeNull();
+    expect(await openExistingRecords(kind.options(folder))).toBeNull();
   });
 
   it('knows when its file was moved away, serves what it read last meanwhile, and takes the file back', async () => {

@@ -106,17 +106,15 @@ describe('authentication of applications', () => {
   it('lets a client from elsewhere in while one address guesses', async () => {
     const quiet = addApplication(state, 'quiet');
     const ended: string[] = [];
-    const guesses = Array.from({ length: 8 }, (_, index) =>
-      state.applications
-        .authenticate(`guess ${index}`, 'guess', '192.0.2.1')
-        .then(() => void ended.push('guess')),
-    );
-    const honest = state.applications
-      .authenticate(quiet.clientId, 'wrong-by-mistake', '192.0.2.2')
-      .then(() => void ended.push('honest'));
-    await Promise.all([...guesses, honest]);
-    // Two are checked at once. In one queue it would begin last, and end last or last but one; how fast each check is, is up to the machine.
-    expect(ended.indexOf('honest')).toBeLessThan(7);
+    const ask = async (who: string, clientId: string, address: string): Promise<void> => {
+      await state.applications.authenticate(clientId, 'guess', address);
+      ended.push(who);
+    };
+    const guesses = Array.from({ length: 8 }, (_, index) => ask('guess', `guess ${index}`, '192.0.2.1'));
+    const honest = [2, 3, 4].map((host) => ask('honest', quiet.clientId, `192.0.2.${host}`));
+    await Promise.all([...guesses, ...honest]);
+    // Two are checked at once. In one queue the three would begin last; how fast each check is, is up to the machine.
+    expect(ended.indexOf('honest')).toBeLessThan(6);
   });
 });
 
