@@ -20,6 +20,6 @@ describe('partitions in PostgreSQL', () => {
     const called = new Set(
       texts.flatMap((text) => [...text.matchAll(/\btransitions\.(\w+)\(/g)].map(([, name]) => name)),
     );
-    expect([...called].sort()).toEqual(Object.keys(transitions).sort());
+    expect(called).toEqual(new Set(Object.keys(transitions)));
   });
 });

@@ -61,7 +61,7 @@ export async function storedState(bench: Bench): Promise<Readonly<Record<string,
     state[table] = ordered(
       rows
         .map(byRun)
-        .map((row) => ('partition' in row ? { ...row, partition: nameOf(row['partition']) as string } : row)),
+        .map((row) => ('partition' in row ? { ...row, partition: nameOf(row['partition']) } : row)),
     );
   }
   const declared = new Set((state['_sync_tables'] as readonly LedgerRow[]).map(({ entity }) => entity));
