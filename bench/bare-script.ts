@@ -1,17 +1,12 @@
 import Database from 'better-sqlite3';
-import { loadDefinitions } from '../src/definitions/load-definitions.ts';
-import type { EntityName } from '../src/core/names.ts';
+import { memberColumns, memberPages, printResult } from './read-members.ts';
 
 /**
  * The baseline, as written in an hour: fetch, parse, upsert a page in one transaction, WAL; no retries, no checkpoints, no
  * reports. `node bare-script.js <base url> <database> <synchronous>`; prints its result as JSON.
  */
 const [baseUrl = '', path = '', synchronous = 'NORMAL'] = process.argv.slice(2);
-const members = loadDefinitions(['config/definitions'])
-  .get('email-marketing')
-  ?.entities.get('list_members' as EntityName);
-if (members === undefined) throw new Error('no definition of list_members');
-const { columns } = members.table;
+const columns = memberColumns();
 
 const startedMs = performance.now();
 const db = new Database(path);
@@ -36,40 +31,10 @@ const store = db.transaction((records: readonly Record<string, unknown>[]) => {
   }
 });
 
-const credentials = { client_id: 'bench', client_secret: 'bench' };
-const token = String((await post('/api/v1/account/applications/token', credentials, ''))['access_token']);
 let rows = 0;
-for (let offset = 0; ; offset += 1000) {
-  const page = await post(
-    '/api/v1/integrations/connectors/bench/execute',
-    {
-      entity: 'list_members',
-      action: 'list',
-      params: { list_id: 'bench', count: 1000, offset },
-    },
-    token,
-  );
-  const records = page['result'] as readonly Record<string, unknown>[];
+for await (const records of memberPages(baseUrl)) {
   store(records);
   rows += records.length;
-  if (records.length < 1000) break;
 }
 db.close();
-const { userCPUTime, systemCPUTime, maxRSS } = process.resourceUsage();
-const result = {
-  rows,
-  written: rows,
-  ms: performance.now() - startedMs,
-  cpuMs: (userCPUTime + systemCPUTime) / 1000,
-  rssMiB: maxRSS / 1024,
-};
-process.stdout.write(`${JSON.stringify(result)}\n`);
-
-async function post(route: string, body: object, bearer: string): Promise<Record<string, unknown>> {
-  const response = await fetch(baseUrl + route, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${bearer}` },
-    body: JSON.stringify(body),
-  });
-  return (await response.json()) as Record<string, unknown>;
-}
+printResult(rows, startedMs);

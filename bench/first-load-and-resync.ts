@@ -5,13 +5,18 @@ import { cpus, tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
+import { findPostgres } from '../test/support/ensure-postgres.ts';
+import { startPostgres, type PrivatePostgres } from '../test/support/postgres.ts';
 
 /**
  * First load and unchanged re-sync of list members over HTTP, compared with a bare script. Each round runs all of them in
- * turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds]`.
+ * turn, so that a slowing machine affects all alike. `npm run bench -- [members] [rounds] [sqlite|postgres|all]`; PostgreSQL is a server of the
+ * bench's own, on this machine, which waits for its disk.
  */
 const members = Number(process.argv[2] ?? 200_000);
 const rounds = Number(process.argv[3] ?? 3);
+const kinds = process.argv[4] ?? 'all';
 
 interface Outcome {
   readonly rows: number;
@@ -19,6 +24,8 @@ interface Outcome {
   readonly ms: number;
   readonly cpuMs: number;
   readonly rssMiB: number;
+  /** Bytes of write-ahead log per member; PostgreSQL alone. */
+  readonly walBytes?: number;
 }
 
 const folder = mkdtempSync(path.join(tmpdir(), 'connector-sync-bench-'));
@@ -26,34 +33,19 @@ const server = spawn(process.execPath, [programme('member-server'), String(membe
   stdio: ['ignore', 'pipe', 'inherit'],
 });
 const results = new Map<string, Outcome[]>();
+await using postgres =
+  kinds === 'sqlite' || findPostgres() === null
+    ? null
+    : await startPostgres({ config: { fsync: 'on', shared_buffers: '256MB', max_wal_size: '4GB' } });
+if (postgres === null && kinds !== 'sqlite') {
+  process.stderr.write('PostgreSQL is left out: its programs are not here\n');
+}
 try {
   const [port] = (await once(createInterface({ input: server.stdout }), 'line')) as [string];
   const baseUrl = `http://127.0.0.1:${port}`;
   for (let round = 1; round <= rounds; round += 1) {
-    for (const synchronous of ['NORMAL', 'FULL']) {
-      const file = path.join(folder, `bare-${synchronous}-${round}.db`);
-      await measure(`bare script, ${synchronous}, first load`, 'bare-script', [baseUrl, file, synchronous]);
-      await measure(`bare script, ${synchronous}, again`, 'bare-script', [baseUrl, file, synchronous]);
-    }
-    for (const durability of ['normal', 'full']) {
-      const sqlite = {
-        type: 'sqlite',
-        name: 'bench',
-        path: path.join(folder, `${durability}-${round}.db`),
-        durability,
-      };
-      const jsonl = {
-        type: 'jsonl',
-        name: 'bench',
-        directory: path.join(folder, `${durability}-${round}`),
-        durability,
-      };
-      for (const sink of [sqlite, jsonl]) {
-        const name = `connector-sync, ${sink.type}, ${durability}`;
-        await measure(`${name}, first load`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
-        await measure(`${name}, re-sync`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
-      }
-    }
+    if (kinds !== 'postgres') await measureFiles(baseUrl, round);
+    if (postgres !== null) await measurePostgres(baseUrl, round, postgres);
     process.stderr.write(`round ${round} of ${rounds} done\n`);
   }
 } finally {
@@ -62,7 +54,87 @@ try {
 }
 print();
 
-async function measure(name: string, file: string, args: readonly string[]): Promise<void> {
+async function measureFiles(baseUrl: string, round: number): Promise<void> {
+  for (const synchronous of ['NORMAL', 'FULL']) {
+    const file = path.join(folder, `bare-${synchronous}-${round}.db`);
+    await measure(`bare script, ${synchronous}, first load`, 'bare-script', [baseUrl, file, synchronous]);
+    await measure(`bare script, ${synchronous}, again`, 'bare-script', [baseUrl, file, synchronous]);
+  }
+  for (const durability of ['normal', 'full']) {
+    const sqlite = {
+      type: 'sqlite',
+      name: 'bench',
+      path: path.join(folder, `${durability}-${round}.db`),
+      durability,
+    };
+    const jsonl = {
+      type: 'jsonl',
+      name: 'bench',
+      directory: path.join(folder, `${durability}-${round}`),
+      durability,
+    };
+    for (const sink of [sqlite, jsonl]) {
+      const name = `connector-sync, ${sink.type}, ${durability}`;
+      await measure(`${name}, first load`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
+      await measure(`${name}, re-sync`, 'sync-once', [baseUrl, JSON.stringify(sink)]);
+    }
+  }
+}
+
+async function measurePostgres(
+  baseUrl: string,
+  round: number,
+  { url, port, connection }: PrivatePostgres,
+): Promise<void> {
+  const proxy = spawn(process.execPath, [programme('delay-proxy'), String(port)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  try {
+    const [delayed] = (await once(createInterface({ input: proxy.stdout }), 'line')) as [string];
+    for (const synchronous of ['off', 'on']) {
+      const args = [baseUrl, url, `bare_${synchronous}_${round}`, synchronous];
+      await measure(`bare script, postgres, ${synchronous}, first load`, 'bare-postgres', args, url);
+      await measure(`bare script, postgres, ${synchronous}, again`, 'bare-postgres', args, url);
+    }
+    const ways = [
+      ['normal', 'normal', port],
+      ['full', 'full', port],
+      ['full, 1 ms away', 'full', Number(delayed)],
+    ] as const;
+    for (const [name, durability, to] of ways) {
+      const schema = `sync_${durability}_${to === port ? 'near' : 'far'}_${round}`;
+      const hosts = [{ host: '127.0.0.1', port: to }];
+      const at = { ...connection, hosts };
+      const sink = JSON.stringify({
+        type: 'postgres',
+        name: 'bench',
+        connection: at,
+        direct: null,
+        schema,
+        connections: 4,
+        durability,
+      });
+      await measure(`connector-sync, postgres, ${name}, first load`, 'sync-once', [baseUrl, sink], url);
+      await measure(`connector-sync, postgres, ${name}, re-sync`, 'sync-once', [baseUrl, sink], url);
+    }
+  } finally {
+    proxy.kill();
+  }
+}
+
+/** Where the write-ahead log has come to, in bytes. */
+async function walPosition(url: string): Promise<number> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query<{ bytes: string }>(
+    "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn AS bytes",
+  );
+  await client.end();
+  return Number(rows[0]?.bytes);
+}
+
+async function measure(name: string, file: string, args: readonly string[], url?: string): Promise<void> {
+  const walBefore = url === undefined ? null : await walPosition(url);
   const child = spawn(process.execPath, [programme(file), ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -72,27 +144,27 @@ async function measure(name: string, file: string, args: readonly string[]): Pro
   if (code !== 0) throw new Error(`${name} ended with ${code}`);
   const outcome = JSON.parse(output) as Outcome;
   if (outcome.rows !== members) throw new Error(`${name} has ${outcome.rows} rows instead of ${members}`);
-  results.set(name, [...(results.get(name) ?? []), outcome]);
+  const walBytes =
+    url === undefined || walBefore === null
+      ? {}
+      : { walBytes: ((await walPosition(url)) - walBefore) / members };
+  results.set(name, [...(results.get(name) ?? []), { ...outcome, ...walBytes }]);
 }
 
 function print(): void {
-  const base = { NORMAL: bare('NORMAL'), FULL: bare('FULL') };
   process.stdout.write(
     `${members} members, ${rounds} rounds, ${cpus().length} cores, Node ${process.version}; medians\n\n`,
   );
-  const head = ['', 'records/s', 'to bare NORMAL', 'to bare FULL', 'rows written', 'CPU s', 'peak RSS MiB'];
-  const rows = [...results].map(([name, outcomes]) => {
-    const ms = median(outcomes, 'ms');
-    return [
-      name,
-      String(Math.round((members / ms) * 1000)),
-      `${(base.NORMAL / ms).toFixed(2)}x`,
-      `${(base.FULL / ms).toFixed(2)}x`,
-      String(median(outcomes, 'written')),
-      (median(outcomes, 'cpuMs') / 1000).toFixed(1),
-      String(Math.round(median(outcomes, 'rssMiB'))),
-    ];
-  });
+  const head = ['', 'records/s', 'to bare script', 'rows written', 'CPU s', 'peak RSS MiB', 'WAL B/record'];
+  const rows = [...results].map(([name, outcomes]) => [
+    name,
+    String(Math.round((members / median(outcomes, 'ms')) * 1000)),
+    ...[toBare(name, outcomes)].map((ratio) => `${ratio.toFixed(2)}x`),
+    String(median(outcomes, 'written')),
+    (median(outcomes, 'cpuMs') / 1000).toFixed(1),
+    String(Math.round(median(outcomes, 'rssMiB'))),
+    outcomes[0]?.walBytes === undefined ? '' : median(outcomes, 'walBytes').toFixed(0),
+  ]);
   const widths = head.map((_, column) => Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)));
   for (const row of [head, ...rows]) {
     process.stdout.write(
@@ -100,29 +172,60 @@ function print(): void {
     );
   }
   process.stdout.write('\nTargets\n');
-  for (const durability of ['normal', 'full'] as const) {
-    const first = results.get(`connector-sync, sqlite, ${durability}, first load`) ?? [];
-    const again = results.get(`connector-sync, sqlite, ${durability}, re-sync`) ?? [];
-    const ratio = base[durability === 'full' ? 'FULL' : 'NORMAL'] / median(first, 'ms');
-    const faster = median(first, 'ms') / median(again, 'ms');
-    const rss = Math.max(median(first, 'rssMiB'), median(again, 'rssMiB'));
-    target(
-      `first load at least 1.0x of the bare script (sqlite, both ${durability})`,
-      `${ratio.toFixed(2)}x`,
-      ratio >= 1,
-    );
-    target(`re-sync faster than the first load (sqlite, ${durability})`, `${faster.toFixed(2)}x`, faster > 1);
-    target(
-      `re-sync writes no row (sqlite, ${durability})`,
-      `${median(again, 'written')}`,
-      median(again, 'written') === 0,
-    );
-    target(`peak RSS under 250 MiB (sqlite, ${durability})`, `${Math.round(rss)} MiB`, rss < 250);
+  for (const durability of ['normal', 'full']) {
+    if (kinds !== 'postgres') checkFiles(`sqlite, ${durability}`);
+    if (postgres !== null) checkServer(durability);
   }
 }
 
-function bare(synchronous: 'NORMAL' | 'FULL'): number {
-  return median(results.get(`bare script, ${synchronous}, first load`) ?? [], 'ms');
+/** How a line compares with the script that stores the same page by page, in the same store, waiting for its disk as often. */
+function toBare(name: string, outcomes: readonly Outcome[]): number {
+  const isLoose = /NORMAL|normal|, off/.test(name);
+  const step = /re-sync|again/.test(name) ? 'again' : 'first load';
+  const bare = name.includes('postgres')
+    ? `bare script, postgres, ${isLoose ? 'off' : 'on'}, ${step}`
+    : `bare script, ${isLoose ? 'NORMAL' : 'FULL'}, ${step}`;
+  return median(results.get(bare) ?? [], 'ms') / median(outcomes, 'ms');
+}
+
+function checkFiles(sink: string): void {
+  const [first, again] = linesOf(sink);
+  const ratio = toBare(`connector-sync, ${sink}, first load`, first);
+  const faster = median(first, 'ms') / median(again, 'ms');
+  const written = median(again, 'written');
+  const rss = Math.max(median(first, 'rssMiB'), median(again, 'rssMiB'));
+  target(`first load at least 1.0x of the bare script (${sink})`, `${ratio.toFixed(2)}x`, ratio >= 1);
+  target(`re-sync faster than the first load (${sink})`, `${faster.toFixed(2)}x`, faster > 1);
+  target(`re-sync writes no row (${sink})`, String(written), written === 0);
+  target(`peak RSS under 250 MiB (${sink})`, `${Math.round(rss)} MiB`, rss < 250);
+}
+
+function checkServer(durability: string): void {
+  const sink = `postgres, ${durability}`;
+  const [first, again] = linesOf(sink);
+  const load = toBare(`connector-sync, ${sink}, first load`, first);
+  const same = toBare(`connector-sync, ${sink}, re-sync`, again);
+  const wal = median(again, 'walBytes');
+  const [far] = linesOf(`${sink}, 1 ms away`);
+  target(`first load at least 0.8x of the bare script (${sink})`, `${load.toFixed(2)}x`, load >= 0.8);
+  target(
+    `re-sync at least 1.0x of the bare script's second time (${sink})`,
+    `${same.toFixed(2)}x`,
+    same >= 1,
+  );
+  target(`re-sync costs at most 10 bytes of WAL a record (${sink})`, wal.toFixed(1), wal <= 10);
+  if (far.length === 0) return;
+  const cost = median(far, 'ms') / median(first, 'ms') - 1;
+  target(
+    `a millisecond more to the server costs at most 15 % (${sink})`,
+    `${(100 * cost).toFixed(0)} %`,
+    cost <= 0.15,
+  );
+}
+
+function linesOf(sink: string): readonly [readonly Outcome[], readonly Outcome[]] {
+  const of = (step: string): readonly Outcome[] => results.get(`connector-sync, ${sink}, ${step}`) ?? [];
+  return [of('first load'), of('re-sync')];
 }
 
 function target(what: string, measured: string, isMet: boolean): void {
@@ -130,7 +233,9 @@ function target(what: string, measured: string, isMet: boolean): void {
 }
 
 function median(outcomes: readonly Outcome[], part: keyof Outcome): number {
-  const sorted = outcomes.map((outcome) => outcome[part]).toSorted((left, right) => left - right);
+  const sorted = outcomes
+    .map((outcome) => outcome[part] ?? Number.NaN)
+    .toSorted((left, right) => left - right);
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
