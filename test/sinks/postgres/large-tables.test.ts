@@ -10,13 +10,19 @@ import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/pos
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
 import { findPartitions } from '../../../src/sinks/postgres/partitions/find-partitions.ts';
 import { moveOn } from '../../../src/sinks/postgres/partitions/move-on.ts';
-import { partitionsById, readLeftovers } from '../../../src/sinks/postgres/partitions/read-partitions.ts';
+import {
+  isLeft,
+  partitionsById,
+  readLeftovers,
+} from '../../../src/sinks/postgres/partitions/read-partitions.ts';
+import { transitions } from '../../../src/sinks/postgres/partitions/transitions.ts';
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
 import { openSeenRows } from '../../../src/sinks/postgres/records/seen-rows.ts';
 import { storeRows } from '../../../src/sinks/postgres/store-rows.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,
+  dayMs,
   lists,
   listsTable,
   member,
@@ -53,6 +59,7 @@ it('looks at no more rows than a step is about, however many partitions and rows
     width: table.columns.length,
   });
   const now = instant(bench.clock.now());
+  const before = instant(bench.clock.now() - 7 * dayMs);
   const held = { connector: news } as HeldConnector;
   const looks: { readonly step: string; readonly rows: number; readonly sql: string }[] = [];
   const during = async (step: string, work: (commit: Commit) => Promise<unknown>): Promise<void> => {
@@ -111,6 +118,13 @@ it('looks at no more rows than a step is about, however many partitions and rows
     const after = partitions / 2;
     await readLeftovers(tx, at, { connector: news, window: '', entity: members, origin: 7, after });
   });
+  await during('begin a chain', async ({ tx }) => {
+    const scope = { connector: news, window: '', entities: plan.entities };
+    await isLeft(tx, at, { ...scope, origin: 1 });
+    await transitions.dropHalfRead(tx, at, scope);
+    const span = { fullBefore: before, believedUntil: now };
+    await transitions.age(tx, at, { connector: news, entity: members, ...span, now });
+  });
   await during('sweep', async (commit) => await sweepRows(commit, atOnce));
   await during('empty partitions', async (commit) => await deleteOrphans(commit, atOnce));
   await during('confirm', async (commit) => {
@@ -138,9 +152,9 @@ async function fill(bench: Bench): Promise<void> {
   const numbers = (count: number): string => `FROM generate_series(1, ${count}) AS g`;
   await bench.ledger(
     `INSERT INTO _sync_partitions (connector, entity, params, params_hash, inject, rank, parent_entity, parent_key, parent_hash, origin,
-       found_at, due_since, ready, listed, mode, full_origin, sweep_origin, gone, absence)
+       found_at, due_since, ready, listed, mode, full_at, full_origin, sweep_origin, gone, absence)
      SELECT 'news', 'members', ${params}, ${hash(params)}, '{}', 1, 'lists', ${key}, ${hash(key)}, 1, ${at},
-       CASE WHEN g % 4 = 3 THEN ${at} END, CASE WHEN g % 4 = 3 THEN 1 ELSE 0 END, 0, 'full', 1, CASE WHEN g % 4 = 1 THEN 1 END,
+       CASE WHEN g % 4 = 3 THEN ${at} END, CASE WHEN g % 4 = 3 THEN 1 ELSE 0 END, 0, 'full', '2026-03-01T00:00:00.000Z', 1, CASE WHEN g % 4 = 1 THEN 1 END,
        CASE WHEN g % 4 = 2 THEN 1 ELSE 0 END, 'nothing' ${numbers(partitions)}`,
   );
   const marks = '_first_seen_at, _changed_at, _run_id, _seq, _hash, _partition';
