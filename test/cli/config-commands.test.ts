@@ -174,6 +174,26 @@ describe('init', () => {
     expect(standard.stdout).toContain('npx connector-sync check\n');
   });
 
+  it('writes a config for a sink in PostgreSQL, whose address and password come from the environment', async () => {
+    const base = ['--base-url', 'https://api.example.com'];
+    const made = await callCli(['init', '--sink', 'postgres', ...base], { cwd: folder });
+    expect(made.code).toBe(0);
+    expect(made.stdout).toContain('DATABASE_URL=postgresql://');
+    const env = {
+      CONNECTOR_API_CLIENT_ID: 'a',
+      CONNECTOR_API_CLIENT_SECRET: 'bbbb',
+      DATABASE_URL: 'postgresql://me:of-the-database@db.example.com/warehouse',
+    };
+    const shown = await callCli(['config', 'show', '--json'], { cwd: folder, env });
+    expect(shown.stdout).not.toContain('of-the-database');
+    expect(jsonLines(shown)).toMatchObject([{ sinks: { main: { type: 'postgres', schema: 'main' } } }]);
+    const refused = await callCli(['init', '--sink', 'mysql'], { cwd: folder });
+    expect(refused).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('expected sqlite, jsonl or postgres') as string,
+    });
+  });
+
   it.each([
     ['below a file', 'taken/my.yaml', 'is a file, expected a folder'],
     ['where nothing can be made', '/proc/nope/my.yaml', 'cannot be written: its folder cannot be created'],

@@ -36,8 +36,8 @@ describe('a config file is refused', () => {
     [
       'with an unknown sink type',
       'type: sqlite',
-      'type: postgres',
-      'sinks.warehouse.type: expected type: sqlite or jsonl',
+      'type: mysql',
+      'sinks.warehouse.type: expected type: sqlite, jsonl or postgres',
     ],
     [
       'with a sink in memory',

@@ -18,7 +18,7 @@ export function addInit(command: Command, enter: Enter): void {
   command
     .option('--base-url <url>', 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)')
     .option('--workspace <name>', 'workspace in which the connectors are looked up', 'default')
-    .option('--sink <type>', 'sqlite or jsonl', 'sqlite')
+    .option('--sink <type>', 'sqlite, jsonl or postgres', 'sqlite')
     .addHelpText(
       'after',
       '\nExample:\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
@@ -56,7 +56,9 @@ async function textOf(file: string): Promise<string | null> {
 }
 
 function choicesOf({ baseUrl, workspace, sink }: InitFlags, dataFolder: string): ConfigChoices {
-  if (sink !== 'sqlite' && sink !== 'jsonl') throw usage(`--sink: expected sqlite or jsonl, got "${sink}".`);
+  if (sink !== 'sqlite' && sink !== 'jsonl' && sink !== 'postgres') {
+    throw usage(`--sink: expected sqlite, jsonl or postgres, got "${sink}".`);
+  }
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
   }
@@ -86,17 +88,19 @@ interface ConfigChoices {
   /** Null: read from $CONNECTOR_API_URL. */
   readonly baseUrl: string | null;
   readonly workspace: string;
-  readonly sink: 'sqlite' | 'jsonl';
+  readonly sink: 'sqlite' | 'jsonl' | 'postgres';
   /** Relative to the config file. */
   readonly dataFolder: string;
 }
 
 /** A config file with a connector of each built-in definition that hosted services have; texts are written as JSON, which YAML reads. */
 function configText(choices: ConfigChoices): string {
-  const sink =
-    choices.sink === 'sqlite'
-      ? `{ type: sqlite, path: ${pathText(choices.dataFolder, 'warehouse.db')} }`
-      : `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`;
+  const sink = {
+    sqlite: `{ type: sqlite, path: ${pathText(choices.dataFolder, 'warehouse.db')} }`,
+    jsonl: `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`,
+    postgres: '{ type: postgres, url: "${DATABASE_URL}" }',
+  }[choices.sink];
+  const shared = choices.sink === 'postgres' ? ', shared: true' : '';
   const rate = isLoopback(choices.baseUrl)
     ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
     : '';
@@ -128,7 +132,7 @@ ${rate}
   #   definition: document-library
   #   workspace: ${JSON.stringify(choices.workspace)}
   #   sink: main
-  #   downloads: { directory: ${pathText(choices.dataFolder, 'files')} } # the files of its records
+  #   downloads: { directory: ${pathText(choices.dataFolder, 'files')}${shared} } # the files of its records
 `;
 }
 
@@ -150,5 +154,6 @@ function environmentText(choices: ConfigChoices): string {
     ...(choices.baseUrl === null ? ['CONNECTOR_API_URL=https://...'] : []),
     'CONNECTOR_API_CLIENT_ID=...',
     'CONNECTOR_API_CLIENT_SECRET=...',
+    ...(choices.sink === 'postgres' ? ['DATABASE_URL=postgresql://user:password@host:5432/database'] : []),
   ].join('\n');
 }
