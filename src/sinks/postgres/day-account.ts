@@ -11,7 +11,7 @@ const dayMs = 24 * 60 * 60 * 1_000;
 /** `2026-03-01T10` */
 const hourLength = 13;
 
-interface RowsOf {
+export interface RowsOf {
   readonly entity: EntityName;
   readonly rows: number;
 }

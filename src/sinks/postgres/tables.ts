@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
-import { noteInDay } from './day-account.ts';
+import { noteInDay, type RowsOf } from './day-account.ts';
 import { tableName } from './records/names.ts';
 import type { Tx } from './session.ts';
 
@@ -121,7 +121,7 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
 }
 
 /** Rows of an entity that a transaction of the chain `origin` has stored. */
-export interface StoredOf {
+interface StoredOf {
   readonly entity: EntityName;
   readonly inserted: number;
   /** Tombstones that were taken back. */
@@ -156,11 +156,6 @@ export async function noteStored(
   const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));
   const ofDay = added.filter(({ entity }) => counted.has(entity));
   await noteInDay(tx, at, connector, { added: ofDay, deleted: [], now: chain.now });
-}
-
-export interface RowsOf {
-  readonly entity: EntityName;
-  readonly rows: number;
 }
 
 /** Tombstones. Each entity once. */

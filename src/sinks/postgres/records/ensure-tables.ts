@@ -78,13 +78,3 @@ async function createTable(tx: Tx, at: string, connector: ConnectorName, table: 
     `CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`,
   );
 }
-
-/** Removes an entity's records; the ledger's rows about them are the caller's. */
-export async function dropTable(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  entity: EntityName,
-): Promise<void> {
-  await tx.run(`DROP TABLE IF EXISTS ${tableAt(at, connector, entity)}`);
-}
