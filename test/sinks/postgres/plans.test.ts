@@ -23,7 +23,6 @@ const plan = { tables: [listsTable, membersTable], entities: [lists, members], r
 /** What is read of a table or an index, as the server counts it. */
 interface Reads {
   readonly name: string;
-  readonly scans: number;
   readonly rows: number;
 }
 
@@ -57,12 +56,9 @@ describe('what a run reads of PostgreSQL', () => {
     await bench.close();
   });
 
-  const tables = async (): Promise<readonly Reads[]> =>
-    (await bench.ledger(`SELECT relname AS name, seq_scan AS scans, seq_tup_read AS rows FROM pg_stat_user_tables
-      WHERE schemaname = current_schema() ORDER BY relname`)) as unknown as readonly Reads[];
-  const indexes = async (): Promise<readonly Reads[]> =>
-    (await bench.ledger(`SELECT indexrelname AS name, idx_scan AS scans, idx_tup_read AS rows FROM pg_stat_user_indexes
-      WHERE schemaname = current_schema() ORDER BY indexrelname`)) as unknown as readonly Reads[];
+  const reads = async (): Promise<readonly Reads[]> =>
+    (await bench.ledger(`SELECT relname AS name, seq_tup_read AS rows FROM pg_stat_user_tables WHERE schemaname = current_schema()
+      UNION ALL SELECT indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = current_schema()`)) as unknown as readonly Reads[];
 
   /** A run of its own process, as it were: the server counts what a connection has read when that is closed at the latest. */
   async function run(name: string, gone: number): Promise<void> {
@@ -78,15 +74,12 @@ describe('what a run reads of PostgreSQL', () => {
     await bench.closeSinks();
   }
 
-  it('is never a whole table, and of no index more than a few times what is stored, without statistics too', async () => {
+  it('is of no table and no index more than a few times what is stored, without statistics too', async () => {
     await run('r1', 0);
-    const before = new Map((await tables()).map(({ name, scans }) => [name, scans]));
     await run('r2', 0);
     await run('r3', 1);
-    const whole = (await tables()).filter(({ name, scans }) => scans > (before.get(name) ?? 0));
-    expect(whole.map(({ name }) => name).filter((name) => name !== '_sync_meta')).toEqual([]);
     const stored = listCount * (membersOfList + 1);
     // A statement for each page that looked through all partitions of the connector would read 22,500 in the first run alone.
-    expect((await indexes()).filter(({ rows }) => rows > 12 * stored)).toEqual([]);
+    expect((await reads()).filter(({ rows }) => rows > 12 * stored)).toEqual([]);
   });
 });
