@@ -16,14 +16,22 @@ export interface ConnectionsOptions {
 
 /** Connections to whichever of a server's hosts is no standby. */
 export interface Connections {
-  /** Gives `work` a connection, and takes its socket away where it takes too long. Rejects with what the client library throws. */
-  readonly withClient: <Result>(work: (client: pg.PoolClient) => Promise<Result>) => Promise<Result>;
+  /**
+   * Gives `work` a connection, and takes its socket away where nothing was heard of it for too long: `work` calls `heard` with each answer. Rejects with
+   * what the client library throws.
+   */
+  readonly withClient: <Result>(
+    work: (client: pg.PoolClient, heard: () => void) => Promise<Result>,
+  ) => Promise<Result>;
   /** As `Server.connect`. */
   readonly connect: () => Promise<pg.Client>;
   readonly end: () => Promise<void>;
 }
 
-/** Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. */
+/**
+ * Whatever hangs, the transaction ends: a half-open connection would be noticed after a quarter of an hour. Longer than any statement may take; a
+ * transaction of many (values of a large table that get a column) may take longer.
+ */
 const deadlineMs = 150_000;
 
 export function openConnections({
@@ -79,7 +87,7 @@ export function openConnections({
     }
   };
 
-  const withClient = async <Result>(work: (client: pg.PoolClient) => Promise<Result>): Promise<Result> => {
+  const withClient: Connections['withClient'] = async (work) => {
     const client = await take();
     let isBroken = false;
     const onError = (): void => {
@@ -91,7 +99,7 @@ export function openConnections({
       client.release(true);
     }, deadlineMs);
     try {
-      return await work(client);
+      return await work(client, () => void deadline.refresh());
     } catch (error) {
       isBroken ||= failingOf(error) === 'connection';
       throw error;

@@ -78,11 +78,11 @@ export function openServer(options: ServerOptions): Server {
     work: (tx: WriteTx) => Promise<Result>,
     isLooking: boolean,
   ): Promise<Outcome<Result>> =>
-    await withClient(async (client): Promise<Outcome<Result>> => {
+    await withClient(async (client, heard): Promise<Outcome<Result>> => {
       // Noticed only now: whoever answers must be looked at before it is written to.
       if (!isLooking && look !== null && (isLost || looking !== null)) throw lostMeanwhile();
       let xid: string | null = null;
-      const tx: WriteTx = { ...txOn(client), noteTransaction: (noted) => void (xid = noted) };
+      const tx: WriteTx = { ...txOn(client, heard), noteTransaction: (noted) => void (xid = noted) };
       const mode = options.durability === 'full' ? '' : '; SET LOCAL synchronous_commit = off';
       let result: Result;
       try {
@@ -179,10 +179,10 @@ export function openServer(options: ServerOptions): Server {
 
   const read: Server['read'] = async (work) => {
     try {
-      return await withClient(async (client) => {
+      return await withClient(async (client, heard) => {
         await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}`);
         try {
-          return await work(txOn(client));
+          return await work(txOn(client, heard));
         } finally {
           await client.query('ROLLBACK').catch(() => undefined);
         }

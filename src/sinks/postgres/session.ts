@@ -22,16 +22,19 @@ export interface Tx {
   copyIn(sql: string, chunks: Iterable<Buffer>): Promise<void>;
 }
 
-export function txOn(client: pg.ClientBase): Tx {
+/** `heard` is called with each answer. */
+export function txOn(client: pg.ClientBase, heard?: () => void): Tx {
   const ask = async (
     sql: string,
     values: Values,
     asArrays: boolean,
   ): Promise<pg.QueryArrayResult | pg.QueryResult> => {
     const { text, bound } = bindNames(sql, values);
-    return asArrays
+    const answer = asArrays
       ? await client.query({ text, values: bound, types: parsers, rowMode: 'array' })
       : await client.query({ text, values: bound, types: parsers });
+    heard?.();
+    return answer;
   };
   const rows = async <Row extends object>(sql: string, values: Values = {}): Promise<readonly Row[]> => {
     const result = await ask(sql, values, true);
