@@ -26,6 +26,15 @@ export interface SinkAccess {
   openClosedFiles(): Promise<ClosedFiles | null>;
   /** What is free where the sink stores; null where the sink cannot tell. */
   freeBytes(): Promise<number | null>;
+  /** For `check`: what the sink rests on besides files, point by point. Rejects where it is out of reach. */
+  check(how: Pick<OpenHow, 'clock' | 'durability'>): Promise<readonly SinkFinding[]>;
+}
+
+export interface SinkFinding {
+  readonly what: string;
+  readonly state: 'ok' | 'warning' | 'failed';
+  /** What was found, and what to do where it is not ok; without any secret. */
+  readonly detail: string;
 }
 
 export interface OpenHow {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { checkWritable, freeBytes } from '../../app/check-sink.ts';
+import { checkWritable, freeBytes, sinkFindings } from '../../app/check-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
@@ -10,6 +10,7 @@ import { checkConnectors } from './check/check-connectors.ts';
 import {
   openCheckProgress,
   attempt,
+  failed,
   marks,
   passed,
   skipped,
@@ -91,6 +92,7 @@ async function checkSinks(
   isDeep: boolean,
 ): Promise<readonly CheckResult[]> {
   const sinks: CheckResult[] = [];
+  const servers: CheckResult[] = [];
   const disks: CheckResult[] = [];
   const files: CheckResult[] = [];
   using progress = openCheckProgress(context);
@@ -100,6 +102,7 @@ async function checkSinks(
     progress.tell(() => `${count(index)} of ${counted(all.length, 'sink')} checked`);
     const opened = await attempt(`sink ${sink.name}`, () => checkSink(sink, context));
     sinks.push(opened);
+    servers.push(...(await checkUnderneath(sink, context, opened.state === 'ok')));
     const what = `disk of ${sink.name}`;
     if (opened.state !== 'ok') {
       disks.push(skipped(what, 'the sink could not be opened'));
@@ -108,12 +111,38 @@ async function checkSinks(
     disks.push(await attempt(what, () => checkDisk(sink)));
     files.push(...(await checkClosedFiles(context, settings, sink, isDeep)));
   }
-  return [...summarize(sinks, 'sinks'), ...summarize(disks, 'disks'), ...files];
+  return [
+    ...summarize(sinks, 'sinks'),
+    ...summarize(servers, 'servers'),
+    ...summarize(disks, 'disks'),
+    ...files,
+  ];
 }
 
 async function checkSink(sink: SinkSettings, context: CommandContext): Promise<string> {
   const { place, connectors } = await checkWritable(sink, context);
   return `${place} can be written (${counted(connectors, 'connector')} in it)`;
+}
+
+/** A sink that could not be opened because of what it rests on: that is said too, where it can be asked. */
+async function checkUnderneath(
+  sink: SinkSettings,
+  { clock }: CommandContext,
+  isOpen: boolean,
+): Promise<readonly CheckResult[]> {
+  try {
+    const findings = await sinkFindings(sink, clock);
+    return findings
+      .filter(({ state }) => isOpen || state !== 'ok')
+      .map(({ what, state, detail }) => ({
+        what: `${what} of ${sink.name}`,
+        state,
+        detail,
+        exitCode: state === 'failed' ? exitCodes.failed : exitCodes.ok,
+      }));
+  } catch (error) {
+    return isOpen ? [failed(`server of ${sink.name}`, error)] : [];
+  }
 }
 
 async function checkDisk(sink: SinkSettings): Promise<string> {

@@ -34,5 +34,9 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
     },
     openClosedFiles: async () => null,
     freeBytes: async () => null,
+    check: async (how) => {
+      const { checkServer } = await import('./check-server.ts');
+      return await checkServer(at, how);
+    },
   };
 }

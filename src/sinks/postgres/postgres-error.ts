@@ -55,6 +55,12 @@ export function toSinkError(error: unknown, place: string): unknown {
       { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
     );
   }
+  if (code === '53300') {
+    return new SyncError(
+      `PostgreSQL at ${place} has no connection free (${said}). Raise max_connections or the limit of the user or database, or lower connections in the config.`,
+      { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
+    );
+  }
   if (failing === 'connection') {
     return new SyncError(
       `PostgreSQL at ${place} cannot be reached (${said}). Check the server and the network; what was not committed is read again.`,

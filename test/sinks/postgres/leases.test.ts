@@ -1,11 +1,10 @@
-import { createServer, connect, type Server } from 'node:net';
-import { once } from 'node:events';
 import pg from 'pg';
 import { afterEach, expect, it, onTestFinished, vi } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
 import type { Lease } from '../../../src/sinks/lease.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import { identity, manualClock, news } from '../../contracts/sink/fixture.ts';
+import { startPooler } from '../../support/postgres-pooler.ts';
 import { sharedPostgres, startPostgres, type PrivatePostgres } from '../../support/postgres.ts';
 
 /* How a holder is known to live: by a lock of its session, and by a row that it renews. */
@@ -126,7 +125,10 @@ it('does not take a restart of the server for the end of all holders', async () 
 it('asks for no lock through a pooler, and goes by the lease alone', async () => {
   const postgres = await sharedPostgres();
   const pooler = await startPooler(postgres.port);
-  onTestFinished(async () => await pooler.close());
+  onTestFinished(async () => {
+    for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
+    await pooler.close();
+  });
   const { open, sql } = world(postgres, pooler.port);
   const [first, second] = [await open(), await open()];
   const old = await first.acquire(identity());
@@ -147,37 +149,3 @@ it('gives one of many that ask at once the connector', async () => {
   const refused = asked.flatMap((one): unknown[] => (one.status === 'rejected' ? [one.reason] : []));
   for (const reason of refused) expect(reason).toMatchObject(busy);
 });
-
-/** Passes everything on, and gives clients numbers of its own for the server's processes, as a pooler does. */
-async function startPooler(port: number): Promise<{ readonly port: number; close(): Promise<void> }> {
-  const server: Server = createServer((client) => {
-    const upstream = connect(port, '127.0.0.1');
-    client.on('error', () => upstream.destroy());
-    upstream.on('error', () => client.destroy());
-    client.on('close', () => upstream.destroy());
-    upstream.on('close', () => client.destroy());
-    client.pipe(upstream);
-    upstream.on('data', (bytes) => client.write(renumbered(bytes)));
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('should listen on a port');
-  return {
-    port: address.port,
-    close: async () => {
-      for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
-/** BackendKeyData: `K`, the length 12, the number of the process, a secret. */
-const keyData = Buffer.from([0x4b, 0, 0, 0, 12]);
-
-function renumbered(bytes: Buffer): Buffer {
-  const at = bytes.indexOf(keyData);
-  if (at >= 0) bytes.writeInt32BE(1_000_000 + schemas, at + keyData.length);
-  return bytes;
-}

@@ -1,0 +1,227 @@
+import type pg from 'pg';
+import type { OpenHow, SinkFinding } from '../sink-access.ts';
+import { openConnections } from './connections.ts';
+import type { PostgresPlace } from './open-ledger.ts';
+import { placeOf, type PostgresConnection } from './place.ts';
+import { toSinkError } from './postgres-error.ts';
+import { txOn, type Tx } from './session.ts';
+
+/** Besides its pool a process has a connection for its locks, and one on which it watches its runs. */
+const besidePool = 2;
+const mostClockDifferenceMs = 5_000;
+
+/**
+ * What a sink there rests on, for a person: each point by itself, so that one that is wrong hides none. Throws `SyncError` SINK_FAILED where the
+ * server cannot be asked. The schema need not be there yet.
+ */
+export async function checkServer(
+  place: PostgresPlace,
+  { clock, durability }: Pick<OpenHow, 'clock' | 'durability'>,
+): Promise<readonly SinkFinding[]> {
+  const { connection, direct, schema, connections } = place;
+  const at = placeOf(connection, schema);
+  const opened = openConnections({ ...place, connections: 1, onLoss: () => undefined });
+  try {
+    const found = await opened.withClient(async (client) => {
+      const tx = txOn(client);
+      return [
+        await checkVersion(tx),
+        await checkRights(tx, schema),
+        await checkEncryption(tx, connection),
+        await checkCommits(tx, durability),
+        await checkFree(tx, connections + besidePool),
+        await checkClock(tx, () => clock.now()),
+      ];
+    });
+    const isUrlPooled = await opened.withClient(isPooled);
+    const session = await opened.connect();
+    try {
+      return [...found, poolerFinding(isUrlPooled, await isPooled(session), direct !== null)];
+    } finally {
+      await session.end();
+    }
+  } catch (error) {
+    throw toSinkError(error, at);
+  } finally {
+    await opened.end();
+  }
+}
+
+async function checkVersion(tx: Tx): Promise<SinkFinding> {
+  const found = await tx.first<{ version: string }>("SELECT current_setting('server_version') AS version");
+  return ok('server', `PostgreSQL ${found?.version}`);
+}
+
+interface Rights {
+  readonly role: string;
+  readonly database: string;
+  readonly isThere: boolean;
+  readonly mayCreateSchema: boolean;
+  readonly mayCreateTables: boolean;
+  readonly foreign: number;
+}
+
+/** Columns are added to tables, which only their owner may do. */
+async function checkRights(tx: Tx, schema: string): Promise<SinkFinding> {
+  const found = await tx.first<Rights>(
+    `SELECT current_user::text AS role, current_database()::text AS database, n.oid IS NOT NULL AS is_there,
+       has_database_privilege(current_database(), 'CREATE') AS may_create_schema,
+       coalesce(has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE'), false) AS may_create_tables,
+       (SELECT count(*) FROM pg_catalog.pg_class AS c
+        WHERE c.relnamespace = n.oid AND c.relkind = 'r' AND NOT pg_has_role(c.relowner, 'USAGE')) AS foreign
+     FROM (SELECT 1) AS one LEFT JOIN pg_catalog.pg_namespace AS n ON n.nspname = :schema`,
+    { schema },
+  );
+  if (found === undefined) return failed('rights', 'the server does not say what the user may do');
+  const { role, database, isThere, mayCreateSchema, mayCreateTables, foreign } = found;
+  if (!isThere) {
+    return mayCreateSchema
+      ? ok('rights', `${role} may make the schema ${schema}`)
+      : failed(
+          'rights',
+          `${role} may not make the schema ${schema}: GRANT CREATE ON DATABASE ${database} TO ${role}`,
+        );
+  }
+  if (!mayCreateTables) {
+    return failed(
+      'rights',
+      `${role} may not make tables in ${schema}: ALTER SCHEMA ${schema} OWNER TO ${role}`,
+    );
+  }
+  if (foreign > 0) {
+    return failed(
+      'rights',
+      `${foreign} tables of ${schema} belong to another user, so ${role} may add no columns: ALTER TABLE ... OWNER TO ${role}`,
+    );
+  }
+  return ok('rights', `${role} owns the tables in ${schema} and may make new ones`);
+}
+
+async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): Promise<SinkFinding> {
+  const found = await tx.first<{ version: string | null }>(
+    'SELECT version FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()',
+  );
+  const version = found?.version ?? 'TLS';
+  const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
+  if (sslmode === 'verify-full') return ok('encryption', `${version}, the certificate is checked`);
+  if (sslmode === 'require') {
+    return warning(
+      'encryption',
+      `${version}, but whoever answers is believed: use sslmode=verify-full, with sslrootcert where the authority is your own`,
+    );
+  }
+  return isHere
+    ? ok('encryption', 'none, on this machine')
+    : warning(
+        'encryption',
+        'none: records can be read and changed on their way; use sslmode=verify-full, or a network that only these machines are in',
+      );
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
+}
+
+async function checkCommits(tx: Tx, durability: OpenHow['durability']): Promise<SinkFinding> {
+  const found = await tx.first<Record<'commits' | 'fsync' | 'pages', string>>(
+    `SELECT current_setting('synchronous_commit') AS commits, current_setting('fsync') AS fsync,
+       current_setting('full_page_writes') AS pages`,
+  );
+  if (found?.fsync === 'off' || found?.pages === 'off') {
+    const name = found.fsync === 'off' ? 'fsync' : 'full_page_writes';
+    return warning('commits', `${name} is off: a crash of the server's machine may destroy the sink`);
+  }
+  if (durability === 'full' && found?.commits === 'off') {
+    return warning(
+      'commits',
+      'synchronous_commit is off: a crash of the server may lose the last commits, although the durability is full',
+    );
+  }
+  return ok(
+    'commits',
+    durability === 'full' ? `synchronous_commit is ${found?.commits}` : 'not waited for (durability: normal)',
+  );
+}
+
+interface Free {
+  readonly server: number;
+  readonly role: number | null;
+  readonly database: number | null;
+}
+
+/** A superuser may take more than others; nothing should rest on that. */
+async function checkFree(tx: Tx, needed: number): Promise<SinkFinding> {
+  const found = await tx.first<Free>(
+    `WITH taken AS (SELECT datid, usesysid FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid())
+     SELECT (SELECT sum(setting::bigint * CASE name WHEN 'max_connections' THEN 1 ELSE -1 END) FROM pg_catalog.pg_settings
+         WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections'))::bigint
+         - (SELECT count(*) FROM taken) AS server,
+       (SELECT CASE WHEN rolconnlimit >= 0 THEN rolconnlimit - (SELECT count(*) FROM taken WHERE usesysid = r.oid) END
+         FROM pg_catalog.pg_roles AS r WHERE rolname = current_user) AS role,
+       (SELECT CASE WHEN datconnlimit >= 0 THEN datconnlimit - (SELECT count(*) FROM taken WHERE datid = d.oid) END
+         FROM pg_catalog.pg_database AS d WHERE datname = current_database()) AS database`,
+  );
+  const { server = 0, role = null, database = null } = found ?? {};
+  const free = Math.max(0, Math.min(server, role ?? server, database ?? server));
+  const text = `${free} free, a process opens up to ${needed}`;
+  return free >= needed
+    ? ok('connections', text)
+    : warning(
+        'connections',
+        `${text}, and each worker as many: raise ${limitOf(free, { server, role, database })}, or lower connections in the config`,
+      );
+}
+
+function limitOf(free: number, { server, role, database }: Free): string {
+  if (server <= free) return 'max_connections of the server';
+  return role !== null && role <= free
+    ? "the user's limit (ALTER ROLE ... CONNECTION LIMIT)"
+    : `the database's limit (ALTER DATABASE ... CONNECTION LIMIT, ${database} left)`;
+}
+
+/** Leases go by the server's clock alone; what this machine's says stands in rows and reports. */
+async function checkClock(tx: Tx, now: () => number): Promise<SinkFinding> {
+  const before = now();
+  const found = await tx.first<{ at: number }>(
+    'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS at',
+  );
+  const after = now();
+  // It was read in between: no nearer than that can be said.
+  const theirs = Number(found?.at);
+  const difference = Math.round(theirs < before ? theirs - before : Math.max(0, theirs - after));
+  const seconds = (Math.abs(difference) / 1000).toFixed(1);
+  return Math.abs(difference) <= mostClockDifferenceMs
+    ? ok('clock', `within ${seconds} s of this machine's`)
+    : warning(
+        'clock',
+        `the server's is ${seconds} s ${difference > 0 ? 'ahead of' : 'behind'} this machine's: times in the sink are this machine's, so set both by NTP`,
+      );
+}
+
+/** A pooler gives its clients numbers of its own, which no process of the server has. */
+async function isPooled(client: pg.ClientBase): Promise<boolean> {
+  const found = await txOn(client).first<{ pid: number }>('SELECT pg_backend_pid() AS pid');
+  return !('processID' in client && client.processID === found?.pid);
+}
+
+function poolerFinding(isUrlPooled: boolean, isSessionPooled: boolean, hasDirect: boolean): SinkFinding {
+  if (!isUrlPooled && !isSessionPooled) return ok('pooler', 'none between');
+  if (!isSessionPooled) return ok('pooler', 'one at url, and locks go around it');
+  return warning(
+    'pooler',
+    `${hasDirect ? 'directUrl leads to a pooler too' : 'url leads to a pooler'}: connectors of a killed process are free after 30 s and not at once; ` +
+      "name the server's own address in directUrl",
+  );
+}
+
+function ok(what: string, detail: string): SinkFinding {
+  return { what, state: 'ok', detail };
+}
+
+function warning(what: string, detail: string): SinkFinding {
+  return { what, state: 'warning', detail };
+}
+
+function failed(what: string, detail: string): SinkFinding {
+  return { what, state: 'failed', detail };
+}
