@@ -9,7 +9,7 @@ import { readText } from '../../src/sinks/postgres/text.ts';
 import { openHistory, openSink } from '../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import { byKey } from '../support/sinks/stored-record.ts';
-import { sharedPostgres } from '../support/postgres.ts';
+import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
 
 /**
@@ -17,7 +17,14 @@ import type { LedgerRow, SinkKind, StoredEntity } from './sink/fixture.ts';
  * lease and the counter of connectors, which say who holds them and not what is stored.
  */
 export async function postgresSinkKind(): Promise<SinkKind> {
-  const { connection, url } = await sharedPostgres();
+  return await postgresSinkKindOn(await sharedPostgres());
+}
+
+/** The same in a server that the test may kill: the connection for looks is made anew then. */
+export async function postgresSinkKindOn({
+  connection,
+  url,
+}: Pick<PrivatePostgres, 'connection' | 'url'>): Promise<SinkKind> {
   const schemaOf = (folder: string): string =>
     `s_${createHash('md5').update(folder).digest('hex').slice(0, 12)}`;
   const options = (folder: string): SinkOptions => ({
@@ -30,14 +37,24 @@ export async function postgresSinkKind(): Promise<SinkKind> {
     durability: 'full',
   });
   // One connection for all looks of this process: a new one for each would take longer than what it asks.
-  const client = new pg.Client({ connectionString: url, types: { getTypeParser: parserOf } });
-  await client.connect();
-  client.on('error', () => undefined);
+  const looks = new pg.Pool({
+    connectionString: url,
+    types: { getTypeParser: parserOf },
+    max: 1,
+    idleTimeoutMillis: 0,
+    allowExitOnIdle: true,
+  });
+  looks.on('error', () => undefined);
   const inOrder = new PQueue({ concurrency: 1 });
   const ask = async <Row extends object>(folder: string, sql: string): Promise<readonly Row[]> =>
     await inOrder.add(async () => {
-      await client.query(`SET search_path = ${quoted(schemaOf(folder))}; SET TimeZone = 'UTC'`);
-      return (await client.query<Row>(sql)).rows;
+      const client = await looks.connect();
+      try {
+        await client.query(`SET search_path = ${quoted(schemaOf(folder))}; SET TimeZone = 'UTC'`);
+        return (await client.query<Row>(sql)).rows;
+      } finally {
+        client.release();
+      }
     });
   const readTable = async (
     folder: string,

@@ -129,16 +129,16 @@ function isOf(found: ServerIdentity, server: ServerIdentity): boolean {
   return found.systemIdentifier === server.systemIdentifier && found.timeline === server.timeline;
 }
 
-/** Ordinary users may ask for both. The control file learns of a new timeline only with its next checkpoint. */
+/** The timeline that the server writes on. The control file learns of a new one only with its next checkpoint. */
+export const timelineSql =
+  "('x' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8))::bit(32)::integer";
+
+/** Ordinary users may ask for both. */
 async function identifyServer(tx: Tx): Promise<ServerIdentity> {
-  const found = await tx.first<{ systemIdentifier: string; wal: string }>(
-    `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
-       pg_walfile_name(pg_current_wal_insert_lsn()) AS wal`,
+  const found = await tx.first<ServerIdentity>(
+    `SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier, ${timelineSql} AS timeline`,
   );
-  return {
-    systemIdentifier: found?.systemIdentifier ?? '',
-    timeline: Number.parseInt(found?.wal.slice(0, 8) ?? '0', 16),
-  };
+  return found ?? { systemIdentifier: '', timeline: 0 };
 }
 
 async function checkVersion(tx: Tx, place: string): Promise<void> {

@@ -30,6 +30,11 @@ export function failingOf(error: unknown): Failing {
   return code === '' && error instanceof Error && lostTexts.test(error.message) ? 'connection' : 'other';
 }
 
+/** What is handled like a connection that broke. */
+export function lostConnection(why: string): Error {
+  return Object.assign(new Error(why), { code: '08006' });
+}
+
 /** SQLSTATE or the code of a system call; '' where there is none. */
 export function codeOf(error: unknown): string {
   if (typeof error !== 'object' || error === null || !('code' in error)) return '';

@@ -5,8 +5,8 @@ export const schemaVersion = 1;
 
 /**
  * The ledger's tables, as the file sinks have them (`src/sinks/ledger/schema.ts` says what the columns mean), with these differences:
- * `_sync_counters` is the change counter of each connector and its fence, and stays when the connector is forgotten; `_sync_leases` says who
- * holds a connector, by the server's clock; `last_row` of a table is the newest row number; `resume_at` and `depth_limited` are taken out
+ * `_sync_counters` is the change counter of each connector and its fence, with a token of the last transaction (`stored-token.ts`), and stays
+ * when the connector is forgotten; `_sync_leases` says who holds a connector, by the server's clock; `last_row` of a table is the newest row number; `resume_at` and `depth_limited` are taken out
  * of reports and counts when these are written, `failure_code`, `last_page_size` and `last_page_records` out of failures and proofs.
  * Texts are compared byte by byte, whatever the server's locale. Flags are 0 and 1.
  */
@@ -25,7 +25,8 @@ CREATE TABLE _sync_meta (
 CREATE TABLE _sync_counters (
   connector TEXT PRIMARY KEY,
   epoch BIGINT NOT NULL,
-  seq BIGINT NOT NULL
+  seq BIGINT NOT NULL,
+  last_commit UUID
 ) WITH (fillfactor = 50);
 
 CREATE TABLE _sync_leases (

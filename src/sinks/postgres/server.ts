@@ -3,7 +3,7 @@ import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
-import { codeOf, failingOf, toSinkError } from './postgres-error.ts';
+import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
@@ -13,7 +13,7 @@ export interface Server extends AsyncDisposable {
   /**
    * Runs `work` in one transaction. It runs again, up to five times, where the server broke it off for another one, and for a minute
    * where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
-   * not answered has been stored is asked of the server by the number that `work` took with `noteTransaction`.
+   * not answered has been stored is asked as `work` said with `proveBy`.
    */
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
@@ -28,8 +28,11 @@ export interface Server extends AsyncDisposable {
 }
 
 export interface WriteTx extends Tx {
-  /** The number of the transaction, `pg_current_xact_id()`: with it the server can say later whether it was committed. */
-  noteTransaction(xid: string): void;
+  /**
+   * How another transaction sees whether this one has been stored. Not by the number of the transaction: a server that was killed may give
+   * the number of what it has lost again.
+   */
+  proveBy(wasStored: (tx: Tx) => Promise<boolean>): void;
 }
 
 export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
@@ -80,9 +83,11 @@ export function openServer(options: ServerOptions): Server {
   ): Promise<Outcome<Result>> =>
     await withClient(async (client, heard): Promise<Outcome<Result>> => {
       // Noticed only now: whoever answers must be looked at before it is written to.
-      if (!isLooking && look !== null && (isLost || looking !== null)) throw lostMeanwhile();
-      let xid: string | null = null;
-      const tx: WriteTx = { ...txOn(client, heard), noteTransaction: (noted) => void (xid = noted) };
+      if (!isLooking && look !== null && (isLost || looking !== null)) {
+        throw lostConnection('the connection was lost');
+      }
+      let proof: Proof | null = null;
+      const tx: WriteTx = { ...txOn(client, heard), proveBy: (given) => void (proof = given) };
       const mode = options.durability === 'full' ? '' : '; SET LOCAL synchronous_commit = off';
       let result: Result;
       try {
@@ -98,43 +103,20 @@ export function openServer(options: ServerOptions): Server {
       } catch (error) {
         if (failingOf(error) !== 'connection') throw error;
         onLoss();
-        return { kind: 'unknown', result, xid, error };
+        return { kind: 'unknown', result, proof, error };
       }
     });
 
-  /** Whether the transaction whose COMMIT was not answered has been stored. */
-  const wasCommitted = async (xid: string): Promise<boolean> => {
-    for (let asked = 0; asked < 60; asked += 1) {
-      const { rows } = await withClient(
-        async (client) =>
-          await client.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [xid]),
-      );
-      const status = rows[0]?.status;
-      if (status === 'committed') return true;
-      if (status === 'aborted') return false;
-      await systemClock.sleep(500, signal);
-    }
-    throw new SyncError(
-      `PostgreSQL at ${place} cannot say whether the last commit was stored. Sync again: what was stored is met again.`,
-      { code: 'SINK_FAILED', recovery: 'retry', context: { place } },
-    );
-  };
-
-  /** Throws where that cannot be known: what has been stored must not be stored again, nor what has not be taken for stored. */
-  const wasStored = async ({
-    xid,
-    error,
-  }: {
-    readonly xid: string | null;
-    readonly error: unknown;
-  }): Promise<boolean> => {
-    if (xid === null) throw toSinkError(error, place);
+  /**
+   * Whether a transaction whose COMMIT was not answered has been stored. Throws where that cannot be known: what has been stored must not be
+   * stored again, nor what has not be taken for stored.
+   */
+  const wasStored = async (proof: Proof | null, error: unknown): Promise<boolean> => {
+    if (proof === null) throw toSinkError(error, place);
     try {
-      return await whileLost(async () => await wasCommitted(xid));
-    } catch (lost) {
-      // A number that the server has not given yet: a standby that never got it is the primary now.
-      if (codeOf(lost) === '22023') return false;
-      throw toSinkError(lost, place);
+      return (await whileUnanswered(async () => await attempt(proof, true))).result;
+    } catch (unanswered) {
+      throw toSinkError(unanswered, place);
     }
   };
 
@@ -149,7 +131,7 @@ export function openServer(options: ServerOptions): Server {
         if (!isLooking) await lookFirst();
         const outcome = await attempt(work, isLooking);
         if (outcome.kind === 'committed') return outcome.result;
-        if (await wasStored(outcome)) return outcome.result;
+        if (await wasStored(outcome.proof, outcome.error)) return outcome.result;
       } catch (error) {
         const failing = failingOf(error);
         conflicts += failing === 'conflict' ? 1 : 0;
@@ -164,14 +146,14 @@ export function openServer(options: ServerOptions): Server {
     }
   };
 
-  /** While the connection is lost, for a minute. */
-  const whileLost = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
+  /** While the connection is lost, or the transaction in question still runs, for a minute. */
+  const whileUnanswered = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
     const startedMs = performance.now();
     for (;;) {
       try {
         return await ask();
       } catch (error) {
-        if (failingOf(error) !== 'connection' || performance.now() - startedMs > reconnectMs) throw error;
+        if (failingOf(error) === 'other' || performance.now() - startedMs > reconnectMs) throw error;
       }
       await systemClock.sleep(500, signal);
     }
@@ -207,10 +189,8 @@ type Outcome<Result> =
   | {
       readonly kind: 'unknown';
       readonly result: Result;
-      readonly xid: string | null;
+      readonly proof: Proof | null;
       readonly error: unknown;
     };
 
-function lostMeanwhile(): Error {
-  return Object.assign(new Error('the connection was lost'), { code: '08006' });
-}
+type Proof = Parameters<WriteTx['proveBy']>[0];

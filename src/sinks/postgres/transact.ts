@@ -4,7 +4,10 @@ import type { RunId } from '../../core/names.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { Tx } from './session.ts';
+import { lostConnection } from './postgres-error.ts';
+import { timelineSql } from './open-schema.ts';
 import type { Stamp } from './stamp.ts';
+import { newToken } from './stored-token.ts';
 
 /** `inRun` for what a lease holds. */
 export type InLease = <Result>(
@@ -59,30 +62,23 @@ export async function fencedTransaction<Result>(
   const { server, at, clock } = ledger;
   const { connector, epoch } = held;
   return await server.transact(async (tx) => {
+    const token = newToken(tx, at, connector);
     let isFenced = false;
-    const check = async (sql: string, values: Readonly<Record<string, number>>): Promise<number> => {
-      const found = await tx.first<{ seq: number; xid: string }>(sql, { connector, epoch, ...values });
-      if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
-      tx.noteTransaction(found.xid);
-      isFenced = true;
-      return found.seq;
-    };
     const takeSeqs = async (count: number): Promise<number> => {
-      const newest = await check(
-        `UPDATE ${at}_sync_counters SET seq = seq + :count WHERE connector = :connector AND epoch = :epoch
-         RETURNING seq, pg_current_xact_id()::text AS xid`,
-        { count },
+      const found = await tx.first<{ seq: number; isSame: boolean }>(
+        `UPDATE ${at}_sync_counters SET seq = seq + :count, last_commit = :token::uuid
+         WHERE connector = :connector AND epoch = :epoch
+         RETURNING seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same`,
+        { connector, epoch, count, token },
       );
-      return newest - count + 1;
+      if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
+      // Behind a pooler no connection breaks when its server gives way to a standby.
+      if (!found.isSame) throw lostConnection('the server is another one');
+      isFenced = true;
+      return found.seq - count + 1;
     };
     const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
-    if (!isFenced) {
-      await check(
-        `SELECT seq, pg_current_xact_id()::text AS xid FROM ${at}_sync_counters
-         WHERE connector = :connector AND epoch = :epoch FOR SHARE`,
-        {},
-      );
-    }
+    if (!isFenced) await takeSeqs(0);
     return result;
   }, restart);
 }

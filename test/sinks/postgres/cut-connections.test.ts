@@ -1,121 +1,86 @@
-import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
-import { noCounts } from '../../../src/core/records.ts';
 import { openSink } from '../../../src/sinks/registry.ts';
-import {
-  Bench,
-  entityReport,
-  identity,
-  member,
-  members,
-  onlyPartition,
-  page,
-  report,
-  sealed,
-} from '../../contracts/sink/fixture.ts';
+import { Bench } from '../../contracts/sink/fixture.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
+import {
+  isCommit,
+  startPostgresProxy,
+  type Passing,
+  type PostgresProxy,
+} from '../../support/postgres-proxy.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
+import { repeats, startSeed } from '../../support/trials.ts';
 
 /* A connection that is cut at COMMIT says nothing of what became of the transaction. */
 
-const pages = 40;
-const rowsPerPage = 5;
+const pages = repeats('TRIALS', { share: 40, full: 1_000 });
 
-it('stores each page once, whether a COMMIT whose answer was lost had come through or not', async () => {
-  const kind = await postgresSinkKind();
-  const bench = new Bench(kind);
+async function begin(): Promise<{ readonly run: PagedRun; readonly proxy: PostgresProxy }> {
+  const bench = new Bench(await postgresSinkKind());
   onTestFinished(async () => await bench.close());
-  const options = kind.options(bench.folder);
-  if (options.type !== 'postgres') throw new Error('should be a sink in PostgreSQL');
-  const cutter = await startCutter(options.connection.hosts[0]?.port ?? 0);
-  onTestFinished(() => cutter.close());
-  const hosts = [{ host: '127.0.0.1', port: cutter.port }];
-  const sink = await openSink(
-    { ...options, connection: { ...options.connection, hosts } },
-    { clock: bench.clock },
-  );
-  const lease = await sink.acquire(identity());
-  const plan = bench.plan('r1');
-  const started = { lease, run: plan.run };
-  await sink.startRun(lease, plan);
-  const { id } = await onlyPartition(sink, lease);
-  cutter.cutCommits(seededRandom(1));
-  for (let index = 0; index < pages; index += 1) {
-    const keys = Array.from({ length: rowsPerPage }, (_, row) => String(index * rowsPerPage + row));
-    const isLast = index === pages - 1;
-    const [committed] = await sink.commit(lease, [
-      page(
-        started,
-        id,
-        keys.map((key) => member(key)),
-        {
-          position: { kind: 'offset', offset: (index + 1) * rowsPerPage },
-          seal: isLast ? sealed : null,
+  const options = bench.kind.options(bench.folder);
+  if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
+  const proxy = await startPostgresProxy(options.connection.hosts[0]?.port ?? 0);
+  onTestFinished(() => proxy.close());
+  const sink = await openSink(atPort(bench, proxy.port), { clock: bench.clock });
+  onTestFinished(async () => await sink[Symbol.asyncDispose]());
+  return { run: await PagedRun.begin(bench, sink), proxy };
+}
+
+it(
+  'stores each page once, whether a COMMIT whose answer was lost had come through or not',
+  async () => {
+    const { run, proxy } = await begin();
+    const random = seededRandom(startSeed());
+    const cuts = { stored: 0, dropped: 0 };
+    proxy.rule((): Passing => {
+      let isAnswered = true;
+      return {
+        fromClient: (bytes) => {
+          const chance = isCommit(bytes) ? random() : 1;
+          if (chance < 0.25) {
+            cuts.dropped += 1;
+            return 0;
+          }
+          if (chance < 0.5) {
+            cuts.stored += 1;
+            isAnswered = false;
+          }
+          return bytes.length;
         },
-      ),
-    ]);
-    expect(committed?.counts[0]?.counts).toEqual({
-      ...noCounts,
-      fetched: rowsPerPage,
-      inserted: rowsPerPage,
+        fromServer: ({ length }) => (isAnswered ? length : 0),
+      };
     });
-  }
-  const rows = pages * rowsPerPage;
-  await sink.finish(
-    lease,
-    plan.run,
-    report(started, { entities: [entityReport(members, { fetched: rows, inserted: rows })] }),
-  );
-  await sink[Symbol.asyncDispose]();
-  expect(Math.min(cutter.cuts().stored, cutter.cuts().dropped), 'both were tried').toBeGreaterThan(3);
-  const stored = await bench.rows();
-  expect(stored).toHaveLength(rows);
-  expect(new Set(stored.map(({ _seq }) => _seq)).size, 'no number twice').toBe(rows);
-  expect(await bench.ledger('SELECT epoch FROM _sync_leases'), 'nobody took it').toEqual([{ epoch: 1 }]);
-}, 120_000);
+    for (let stored = 0; stored < pages; stored += 1) await run.store();
+    proxy.rule(null);
+    await run.finish();
+    expect(Math.min(cuts.stored, cuts.dropped), 'both were tried').toBeGreaterThan(3);
+  },
+  60_000 + 1_000 * pages,
+);
 
-interface Cuts {
-  /** COMMITs that came through to the server, and whose answer did not. */
-  stored: number;
-  /** COMMITs that the server never got. */
-  dropped: number;
-}
-
-/** Passes everything on and, once told to, cuts half of the connections that send COMMIT: behind it, or in front of it. */
-async function startCutter(port: number): Promise<{
-  readonly port: number;
-  cutCommits(random: () => number): void;
-  cuts(): Cuts;
-  close(): void;
-}> {
-  const counted: Cuts = { stored: 0, dropped: 0 };
-  let random: (() => number) | null = null;
-  const server = createServer((client) => {
-    const upstream = connect(port, '127.0.0.1');
-    const end = (): void => {
-      client.destroy();
-      upstream.end();
-    };
-    client.on('error', end).on('close', end);
-    upstream.on('error', end).on('close', end);
-    upstream.on('data', (bytes) => client.write(bytes));
-    client.on('data', (bytes) => {
-      const chance = random !== null && bytes.includes('COMMIT\0') ? random() : 1;
-      if (chance < 0.25) counted.dropped += 1;
-      else upstream.write(bytes);
-      if (chance >= 0.25 && chance < 0.5) counted.stored += 1;
-      if (chance < 0.5) end();
+it(
+  'stores each page once, wherever its connections are cut, also within a message',
+  async () => {
+    const { run, proxy } = await begin();
+    const random = seededRandom(startSeed());
+    let cuts = 0;
+    proxy.rule((): Passing => {
+      // What one page sends and is sent is some 10,000 bytes.
+      const left = { client: Math.ceil(random() * 40_000), server: Math.ceil(random() * 40_000) };
+      const passing = (side: 'client' | 'server') => (bytes: Buffer) => {
+        const count = Math.min(bytes.length, left[side]);
+        left[side] -= count;
+        if (count < bytes.length) cuts += 1;
+        return count;
+      };
+      return { fromClient: passing('client'), fromServer: passing('server') };
     });
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('should listen on a port');
-  return {
-    port: address.port,
-    cutCommits: (given) => void (random = given),
-    cuts: () => counted,
-    close: () => void server.close(),
-  };
-}
+    for (let stored = 0; stored < pages; stored += 1) await run.store();
+    proxy.rule(null);
+    await run.finish();
+    expect(cuts).toBeGreaterThan(pages / 5);
+  },
+  60_000 + 1_000 * pages,
+);

@@ -3,6 +3,7 @@ import { ConnectorBusyError } from '../../acquire-errors.ts';
 import { parseHolder } from '../../stored-json.ts';
 import type { WriteTx } from '../server.ts';
 import type { Tx } from '../session.ts';
+import { newToken } from '../stored-token.ts';
 
 /** So long a lease lasts that nobody renews, by the server's clock. */
 const lasting = "interval '30 seconds'";
@@ -29,12 +30,11 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
     `INSERT INTO ${at}_sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
     { connector },
   );
-  const raised = await tx.first<{ epoch: number; xid: string }>(
-    `UPDATE ${at}_sync_counters SET epoch = epoch + 1 WHERE connector = :connector
-     RETURNING epoch, pg_current_xact_id()::text AS xid`,
-    { connector },
+  const raised = await tx.first<{ epoch: number }>(
+    `UPDATE ${at}_sync_counters SET epoch = epoch + 1, last_commit = :token::uuid WHERE connector = :connector
+     RETURNING epoch`,
+    { connector, token: newToken(tx, at, connector) },
   );
-  tx.noteTransaction(raised?.xid ?? '');
   await checkFree(tx, at, row);
   const epoch = raised?.epoch ?? 0;
   await tx.run(

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+
+/**
+ * What becomes of the bytes of one connection, as they come: how many of them pass. Where that is not all of them, the connection is cut
+ * behind those; both ends notice it.
+ */
+export interface Passing {
+  readonly fromClient: (bytes: Buffer) => number | Promise<number>;
+  readonly fromServer: (bytes: Buffer) => number | Promise<number>;
+}
+
+export interface PostgresProxy {
+  readonly port: number;
+  /** From now on asked for every connection that is made; null: all passes. Those that are there are cut. */
+  rule(make: (() => Passing) | null): void;
+  /** Nothing passes any more, and nobody is told: connections stay open. */
+  vanish(): void;
+  close(): void;
+}
+
+/** Stands between a sink and the server at this port of loopback. */
+export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
+  const sockets = new Set<Socket>();
+  let make: (() => Passing) | null = null;
+  let isDark = false;
+  const pass = async (from: Socket, to: Socket, passing: Passing['fromClient']): Promise<void> => {
+    for await (const chunk of from) {
+      const bytes = chunk as Buffer;
+      const count = await passing(bytes);
+      if (isDark) await new Promise(() => undefined);
+      to.write(bytes.subarray(0, count));
+      if (count < bytes.length) return;
+    }
+  };
+  const server = createServer((client) => {
+    const upstream = connect(port, '127.0.0.1');
+    const { fromClient, fromServer } = make?.() ?? all;
+    const end = (): void => {
+      if (isDark) return;
+      client.destroy();
+      upstream.end();
+    };
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', end).on('close', () => {
+        sockets.delete(socket);
+        end();
+      });
+    }
+    for (const way of [pass(client, upstream, fromClient), pass(upstream, client, fromServer)]) {
+      way.then(end, end);
+    }
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('should listen on a port');
+  const cutAll = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    port: address.port,
+    rule: (given) => {
+      make = given;
+      cutAll();
+    },
+    vanish: () => void (isDark = true),
+    close: () => {
+      server.close();
+      cutAll();
+    },
+  };
+}
+
+const all: Passing = { fromClient: ({ length }) => length, fromServer: ({ length }) => length };
+
+/** `COMMIT` as the whole text of a query. */
+export function isCommit(bytes: Buffer): boolean {
+  return bytes.includes('COMMIT\0');
+}

@@ -1,0 +1,89 @@
+import { expect } from 'vitest';
+import { noCounts } from '../../../src/core/records.ts';
+import type { Lease } from '../../../src/sinks/lease.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import {
+  entityReport,
+  identity,
+  member,
+  members,
+  onlyPartition,
+  page,
+  report,
+  sealed,
+  type Bench,
+  type Started,
+} from '../../contracts/sink/fixture.ts';
+
+export const rowsPerPage = 5;
+
+/** A run of one partition that is stored page by page, each of five new records. */
+export class PagedRun {
+  readonly #bench: Bench;
+  readonly #sink: Sink;
+  readonly #started: Started;
+  readonly #id: number;
+  #stored = 0;
+
+  private constructor(bench: Bench, sink: Sink, started: Started, id: number) {
+    this.#bench = bench;
+    this.#sink = sink;
+    this.#started = started;
+    this.#id = id;
+  }
+
+  static async begin(bench: Bench, sink: Sink): Promise<PagedRun> {
+    const lease: Lease = await sink.acquire(identity());
+    const plan = bench.plan('r1');
+    await sink.startRun(lease, plan);
+    const { id } = await onlyPartition(sink, lease);
+    return new PagedRun(bench, sink, { lease, run: plan.run }, id);
+  }
+
+  /** Stores the next page, and expects that its records are counted as new. */
+  async store(isLast = false): Promise<void> {
+    const first = this.#stored * rowsPerPage;
+    const records = Array.from({ length: rowsPerPage }, (_, row) => member(String(first + row)));
+    const position = { kind: 'offset' as const, offset: first + rowsPerPage };
+    const [committed] = await this.#sink.commit(this.#started.lease, [
+      page(this.#started, this.#id, records, { position, seal: isLast ? sealed : null }),
+    ]);
+    const counted = { ...noCounts, fetched: rowsPerPage, inserted: rowsPerPage };
+    expect(committed?.counts[0]?.counts).toEqual(counted);
+    this.#stored += 1;
+  }
+
+  /** Seals the partition with a last page, ends the run, and expects every record once, with a number of its own, and no other holder. */
+  async finish(): Promise<void> {
+    await this.store(true);
+    const rows = this.#stored * rowsPerPage;
+    const entities = [entityReport(members, { fetched: rows, inserted: rows })];
+    await this.#sink.finish(this.#started.lease, this.#started.run, report(this.#started, { entities }));
+    await this.#sink[Symbol.asyncDispose]();
+    const stored = await this.#bench.rows();
+    expect(stored).toHaveLength(rows);
+    expect(new Set(stored.map(({ _seq }) => _seq)).size, 'no number twice').toBe(rows);
+    expect(await this.#bench.ledger('SELECT epoch FROM _sync_leases'), 'nobody took it').toEqual([
+      { epoch: 1 },
+    ]);
+  }
+}
+
+/** The bench's sink, asked for at another address. */
+export function atHost(
+  { kind, folder }: Pick<Bench, 'kind' | 'folder'>,
+  { host, port }: { readonly host: string; readonly port: number },
+): Extract<SinkOptions, { type: 'postgres' }> {
+  const options = kind.options(folder);
+  if (options.type !== 'postgres') throw new TypeError('The kind should be PostgreSQL');
+  return { ...options, connection: { ...options.connection, hosts: [{ host, port }] } };
+}
+
+/** Asked for at another port of loopback. */
+export function atPort(
+  bench: Pick<Bench, 'kind' | 'folder'>,
+  port: number,
+): Extract<SinkOptions, { type: 'postgres' }> {
+  return atHost(bench, { host: '127.0.0.1', port });
+}
