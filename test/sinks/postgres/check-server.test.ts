@@ -109,6 +109,22 @@ describe('check of a server', () => {
     });
   });
 
+  it('makes a sink in a schema that the user was given, and may make no other', async () => {
+    await sql('CREATE ROLE tenant LOGIN; CREATE SCHEMA given AUTHORIZATION tenant');
+    const own = place({ schema: 'given' }, 'tenant');
+    expect(await check(own)).toMatchObject({
+      rights: 'ok: tenant owns the tables in given and may make new ones',
+    });
+    const sink = await openSink({ ...own, name: 'given', durability: 'full' }, { clock: systemClock });
+    await sink[Symbol.asyncDispose]();
+    await expect(accessSink(own).isThere()).resolves.toBe(true);
+    const other = { ...place({ schema: 'mine' }, 'tenant'), name: 'mine', durability: 'full' } as const;
+    await expect(openSink(other, { clock: systemClock })).rejects.toMatchObject({
+      code: 'SINK_FAILED',
+      message: expect.stringContaining('GRANT CREATE ON DATABASE') as string,
+    });
+  });
+
   it('warns of settings that lose commits, of too few connections and of a wrong clock', async () => {
     await sql("ALTER ROLE sync SET synchronous_commit = 'off'");
     const found = await check(place({ connections: 10 }), () => Date.now() + 60_000);
