@@ -4,12 +4,11 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import Database from 'better-sqlite3';
 import { afterEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { sameRow } from '../support/same-row.ts';
 import { builtInDefinition, sampleRows, startSampleService } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { text } from '../support/service/served-api.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
@@ -79,21 +78,20 @@ async function run(args: readonly string[], afterMs: number | null = null): Prom
   return { code, stdout, stderr };
 }
 
-describe.each(Object.entries(sampleSinks))('a backfill of twelve months into %s', (type, sink) => {
+describe.each(Object.entries(allSampleSinks))('a backfill of twelve months into %s', (type, sink) => {
   it(`killed again and again brings exactly what the syncs have missed, and leaves their cursors unchanged (seed ${seed})`, async () => {
     const random = seededRandom(seed);
-    const { path: file, directory = '' } = { path: undefined, directory: undefined, ...sink.options(folder) };
-    const place = file === undefined ? `directory: ${directory}` : `path: ${file}`;
     writeFileSync(
       path.join(folder, 'config.yaml'),
       `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }
-sinks: { test: { type: ${type}, ${place}, durability: normal } }
+sinks: { test: ${JSON.stringify(sink.settings(folder))} }
 connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: test, rateLimit: { requestsPerSecond: 1000 } } }
 `,
     );
     const { table } = entityNamed(builtInDefinition('email-marketing'), 'list_members');
     const truth = sampleRows('email-marketing', 'small').get('list_members') ?? new Map();
-    const ledger = file ?? path.join(directory, '_ledger.db');
+    const partitions = (where: string): readonly unknown[] =>
+      sink.ledger(folder, `SELECT * FROM _sync_partitions WHERE ${where} ORDER BY id`);
     const members = ['--select', 'list_members'];
 
     isHiding = true;
@@ -103,7 +101,7 @@ connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: te
     // A read of changes does not look back that far: this is what a backfill is for.
     const missing = truth.size - sink.rows(folder, connector, table).size;
     expect(missing).toBeGreaterThan(100);
-    const living = partitions(ledger, "backfill = ''");
+    const living = partitions("backfill = ''");
 
     let kills = 0;
     let wentOn = 0;
@@ -127,9 +125,9 @@ connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: te
       return found === undefined || !sameRow(found, row);
     });
     expect({ seed, wrong: wrong.length, rows: stored.size }).toEqual({ seed, wrong: 0, rows: truth.size });
-    expect(partitions(ledger, "backfill = ''")).toEqual(living);
-    expect(partitions(ledger, "backfill <> ''")).toEqual([]);
-    expect(finishedWindows(ledger)).toHaveLength(12);
+    expect(partitions("backfill = ''")).toEqual(living);
+    expect(partitions("backfill <> ''")).toEqual([]);
+    expect(sink.ledger(folder, 'SELECT DISTINCT "window" FROM _sync_windows')).toHaveLength(12);
 
     const before = memberCalls;
     expect((await run(['backfill', connector, ...members, ...year])).code).toBe(0);
@@ -138,20 +136,3 @@ connectors: { ${connector}: { definition: email-marketing, id: mailing, sink: te
     console.log(`${type}: ${missing} members, ${kills} kills, ${wentOn} windows gone on with (seed ${seed})`);
   }, 300_000);
 });
-
-function partitions(file: string, where: string): readonly unknown[] {
-  return read(file, `SELECT * FROM _sync_partitions WHERE ${where} ORDER BY id`);
-}
-
-function finishedWindows(file: string): readonly unknown[] {
-  return read(file, 'SELECT DISTINCT window FROM _sync_windows');
-}
-
-function read(file: string, sql: string): readonly unknown[] {
-  const db = new Database(file, { readonly: true });
-  try {
-    return db.prepare(sql).all();
-  } finally {
-    db.close();
-  }
-}

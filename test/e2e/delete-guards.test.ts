@@ -1,16 +1,15 @@
-import Database from 'better-sqlite3';
-import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
 import { systemClock } from '../../src/core/clock.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { editAccount, type EditedAccount } from '../support/service/edited-account.ts';
 import { text } from '../support/service/served-api.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
 import { entityNamed } from '../support/sync-once.ts';
 
-const sinks = ['sqlite', 'jsonl'] as const;
+const sinks = ['sqlite', 'jsonl', 'postgres'] as const;
 const lists = entityNamed(builtInDefinition('email-marketing'), 'lists').table;
 const members = entityNamed(builtInDefinition('email-marketing'), 'list_members').table;
 const automations = entityNamed(builtInDefinition('email-marketing'), 'automations').table;
@@ -167,20 +166,20 @@ describe.each(sinks)('when an entity comes back empty (%s)', (sink) => {
   }, 60_000);
 });
 
-describe('a record that comes back', () => {
+describe.each(['sqlite', 'postgres'] as const)('a record that comes back (%s)', (sink) => {
   it('is revived under its row, as a change that a warehouse sees', async () => {
-    const [world, account] = await openEdited('sqlite');
+    const [world, account] = await openEdited(sink);
     await using _world = world;
     await world.sync();
     const [id = ''] = [...world.truthOf('list_members').values()].map(({ columns }) => text(columns['id']));
     account.remove('list_members', id);
     await world.sync({ isFull: true });
-    const deleted = rowOf(world, id);
+    const deleted = rowOf(sink, world, id);
     expect(deleted._deleted_at).not.toBeNull();
 
     account.restore('list_members', id);
     const report = await world.sync({ isFull: true });
-    const revived = rowOf(world, id);
+    const revived = rowOf(sink, world, id);
     expect(report.entities.find(({ entity }) => entity === 'list_members')?.counts.updated).toBe(1);
     expect(revived).toMatchObject({ _row: deleted._row, _deleted_at: null });
     expect(revived._seq).toBeGreaterThan(deleted._seq);
@@ -193,17 +192,11 @@ interface MarkedRow {
   readonly _deleted_at: string | null;
 }
 
-function rowOf(world: RevisionWorld, id: string): MarkedRow {
-  const db = new Database(path.join(world.folder, 'test.db'), { readonly: true });
-  try {
-    const row = db
-      .prepare<[string], MarkedRow>(
-        'SELECT _row, _seq, _deleted_at FROM email_marketing__list_members WHERE id = ?',
-      )
-      .get(id);
-    if (row === undefined) throw new Error(`no member ${id}`);
-    return row;
-  } finally {
-    db.close();
-  }
+function rowOf(sink: 'sqlite' | 'postgres', world: RevisionWorld, id: string): MarkedRow {
+  const [row] = allSampleSinks[sink].ledger(
+    world.folder,
+    `SELECT _row, _seq, _deleted_at FROM email_marketing__list_members WHERE id = '${id}'`,
+  ) as readonly MarkedRow[];
+  if (row === undefined) throw new Error(`no member ${id}`);
+  return row;
 }

@@ -7,7 +7,7 @@ import { success } from '../support/hostile/replies.ts';
 import { startHostileServer } from '../support/hostile-server.ts';
 import { instantClock } from '../support/instant-clock.ts';
 import { builtInDefinition } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 
 const mailing = builtInDefinition('email-marketing');
@@ -22,7 +22,7 @@ const likes = { recipient_likes: 1, unique_likes: 1, facebook_likes: 2 };
 const old = { id: 'old', emails_sent: 5, send_time: '2024-01-01T00:00:00+00:00', facebook_likes: likes };
 const other = { ...old, id: 'other' };
 
-it.for(['sqlite', 'jsonl'] as const)(
+it.for(['sqlite', 'jsonl', 'postgres'] as const)(
   'fills social_likes of a report in %s, and rewrites no row that was stored without it',
   async (kind, { folder }) => {
     let served: readonly JsonObject[] = [old, other];
@@ -37,7 +37,7 @@ it.for(['sqlite', 'jsonl'] as const)(
         baseUrl: server.baseUrl,
         definition,
         connectorId: 'c1',
-        sink: sampleSinks[kind].options(folder),
+        sink: allSampleSinks[kind].options(folder),
         entities: chosenEntities(definition, ['reports']),
         clock: instantClock(),
         run: { isFull: true },
@@ -46,11 +46,9 @@ it.for(['sqlite', 'jsonl'] as const)(
       return report.entities.find(({ entity }) => entity === 'reports')?.counts;
     };
     const stored = (): readonly unknown[] =>
-      [...sampleSinks[kind].rows(folder, mailing.name, reports.table).values()].map(({ columns, extra }) => [
-        columns['id'],
-        columns['social_likes'],
-        extra?.['facebook_likes'],
-      ]);
+      [...allSampleSinks[kind].rows(folder, mailing.name, reports.table).values()].map(
+        ({ columns, extra }) => [columns['id'], columns['social_likes'], extra?.['facebook_likes']],
+      );
 
     expect(await sync(earlier)).toMatchObject({ inserted: 2 });
     expect(stored()).toEqual([

@@ -10,7 +10,8 @@ import {
   startSampleService,
   storedByDefault,
 } from '../support/sample-service.ts';
-import { differencesFrom, noDifferences, sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
+import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { testCredentials } from '../support/sync-once.ts';
@@ -43,85 +44,88 @@ beforeEach(async () => {
 
 afterEach(() => service.close());
 
-describe.each(Object.entries(sampleSinks))('a sync into %s that is killed again and again', (type, sink) => {
-  it(`loses, duplicates and tears nothing, and fetches little twice (${kills} kills, seed ${seed})`, async ({
-    folder,
-  }) => {
-    const random = seededRandom(seed);
-    const config = path.join(folder, 'config.yaml');
-    const { path: file, directory } = { path: undefined, directory: undefined, ...sink.options(folder) };
-    const connectors = sampleConnectors.map(
-      ([id, definition]) =>
-        `  ${definition}: { definition: ${definition}, id: ${id}, sink: test, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 } }`,
-    );
-    writeFileSync(
-      config,
-      [
-        `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
-        `sinks: { test: { type: ${type}, ${file === undefined ? `directory: ${directory}` : `path: ${file}`}, durability: normal } }`,
-        `connectors:`,
-        ...connectors,
-      ].join('\n'),
-    );
-    const phases = new Map<string, number>();
-    /** Calls and kills since the connector's work last began anew. */
-    const chain = new Map<string, { calls: number; kills: number }>();
-    const firstChain = new Map<string, { calls: number; kills: number }>();
+describe.each(Object.entries(allSampleSinks))(
+  'a sync into %s that is killed again and again',
+  (type, sink) => {
+    it(`loses, duplicates and tears nothing, and fetches little twice (${kills} kills, seed ${seed})`, async ({
+      folder,
+    }) => {
+      const random = seededRandom(seed);
+      const config = path.join(folder, 'config.yaml');
+      const { path: file } = { path: undefined, ...sink.settings(folder) };
+      const connectors = sampleConnectors.map(
+        ([id, definition]) =>
+          `  ${definition}: { definition: ${definition}, id: ${id}, sink: test, concurrency: ${concurrency}, rateLimit: { requestsPerSecond: 1000 } }`,
+      );
+      writeFileSync(
+        config,
+        [
+          `api: { baseUrl: "${service.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
+          `sinks: { test: ${JSON.stringify(sink.settings(folder))} }`,
+          `connectors:`,
+          ...connectors,
+        ].join('\n'),
+      );
+      const phases = new Map<string, number>();
+      /** Calls and kills since the connector's work last began anew. */
+      const chain = new Map<string, { calls: number; kills: number }>();
+      const firstChain = new Map<string, { calls: number; kills: number }>();
 
-    for (let done = 0; done < kills;) {
-      for (const [, connector] of sampleConnectors) {
-        const before = calls;
-        const { code, phase, stderr } = await killedSync(config, connector, [], random() * 90);
-        const so = chain.get(connector) ?? { calls: 0, kills: 0 };
-        so.calls += calls - before;
-        chain.set(connector, so);
-        if (code === null) {
-          done += 1;
-          so.kills += 1;
-          phases.set(phase, (phases.get(phase) ?? 0) + 1);
-        } else {
-          expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
-          if (!firstChain.has(connector)) firstChain.set(connector, so);
-          chain.delete(connector);
+      for (let done = 0; done < kills;) {
+        for (const [, connector] of sampleConnectors) {
+          const before = calls;
+          const { code, phase, stderr } = await killedSync(config, connector, [], random() * 90);
+          const so = chain.get(connector) ?? { calls: 0, kills: 0 };
+          so.calls += calls - before;
+          chain.set(connector, so);
+          if (code === null) {
+            done += 1;
+            so.kills += 1;
+            phases.set(phase, (phases.get(phase) ?? 0) + 1);
+          } else {
+            expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
+            if (!firstChain.has(connector)) firstChain.set(connector, so);
+            chain.delete(connector);
+          }
         }
       }
-    }
-    for (const [, connector] of sampleConnectors) {
-      const before = calls;
-      const { code, stderr } = await killedSync(config, connector, [], null);
-      expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
-      const so = chain.get(connector) ?? { calls: 0, kills: 0 };
-      so.calls += calls - before;
-      if (!firstChain.has(connector)) firstChain.set(connector, so);
+      for (const [, connector] of sampleConnectors) {
+        const before = calls;
+        const { code, stderr } = await killedSync(config, connector, [], null);
+        expect({ code, stderr, seed }).toEqual({ code: 0, stderr, seed });
+        const so = chain.get(connector) ?? { calls: 0, kills: 0 };
+        so.calls += calls - before;
+        if (!firstChain.has(connector)) firstChain.set(connector, so);
 
-      const definition = builtInDefinition(connector);
-      const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
-        sink.rows(folder, connector, table),
-      );
-      expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });
-      if (undisturbed.has(connector)) continue;
-      const beforeAnother = calls;
-      await killedSync(config, connector, ['--full'], null);
-      undisturbed.set(connector, calls - beforeAnother);
-    }
-    if (file !== undefined) {
-      const db = new Database(file, { readonly: true });
-      expect(db.pragma('integrity_check', { simple: true })).toBe('ok');
-      db.close();
-    }
-    for (const [connector, { calls: used, kills: survived }] of firstChain) {
-      const allowed = 1.1 * (undisturbed.get(connector) ?? 0) + survived * pagesInFlight * concurrency;
+        const definition = builtInDefinition(connector);
+        const differences = differencesFrom(storedByDefault(connector, 'small'), definition, (table) =>
+          sink.rows(folder, connector, table),
+        );
+        expect({ seed, connector, ...differences }).toEqual({ seed, connector, ...noDifferences });
+        if (undisturbed.has(connector)) continue;
+        const beforeAnother = calls;
+        await killedSync(config, connector, ['--full'], null);
+        undisturbed.set(connector, calls - beforeAnother);
+      }
+      if (file !== undefined) {
+        const db = new Database(file, { readonly: true });
+        expect(db.pragma('integrity_check', { simple: true })).toBe('ok');
+        db.close();
+      }
+      for (const [connector, { calls: used, kills: survived }] of firstChain) {
+        const allowed = 1.1 * (undisturbed.get(connector) ?? 0) + survived * pagesInFlight * concurrency;
+        console.log(
+          `${type} ${connector}: ${used} calls over ${survived} kills, undisturbed ${undisturbed.get(connector)}`,
+        );
+        expect({ seed, connector, tooMany: Math.max(0, Math.ceil(used - allowed)) }).toEqual({
+          seed,
+          connector,
+          tooMany: 0,
+        });
+      }
       console.log(
-        `${type} ${connector}: ${used} calls over ${survived} kills, undisturbed ${undisturbed.get(connector)}`,
+        `${type}: killed after ${[...phases].map(([phase, times]) => `${phase} ${times}`).join(', ')} (seed ${seed})`,
       );
-      expect({ seed, connector, tooMany: Math.max(0, Math.ceil(used - allowed)) }).toEqual({
-        seed,
-        connector,
-        tooMany: 0,
-      });
-    }
-    console.log(
-      `${type}: killed after ${[...phases].map(([phase, times]) => `${phase} ${times}`).join(', ')} (seed ${seed})`,
-    );
-  }, 400_000);
-});
+    }, 400_000);
+  },
+);

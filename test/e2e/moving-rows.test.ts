@@ -1,6 +1,4 @@
-import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import Database from 'better-sqlite3';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonValue } from '../../src/core/json.ts';
@@ -10,7 +8,8 @@ import { syncConnector } from '../../src/engine/sync-connector.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { movingRows, type MovingRecord, type MovingRows } from '../support/moving-rows.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks, shareOf } from '../support/all-sample-sinks.ts';
+import type { SampleSink } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { allEntities, identityFor } from '../support/sync-once.ts';
 import { repeats, startSeed } from '../support/trials.ts';
@@ -31,9 +30,9 @@ function movingDefinition() {
   return definition;
 }
 
-async function sync(rows: MovingRows, run: Partial<RunOptions>): Promise<RunReport> {
+async function sync(sample: SampleSink, rows: MovingRows, run: Partial<RunOptions>): Promise<RunReport> {
   const definition = movingDefinition();
-  await using sink = await openSink(sampleSinks.sqlite.options(folder), { clock: rows.clock });
+  await using sink = await openSink(sample.options(folder), { clock: rows.clock });
   return await syncConnector({
     identity: identityFor({ definition, connectorId: 'c1' }),
     definition,
@@ -53,35 +52,23 @@ interface Stored {
   readonly title: JsonValue;
 }
 
-function storedIn(entity: string): ReadonlyMap<string, Stored> {
-  const db = new Database(path.join(folder, 'test.db'), { readonly: true });
-  try {
-    const rows = db
-      .prepare<[], { id: string; row: string; deletedBy: string | null }>(
-        `SELECT id, ${entity === 'visits' ? 'at' : entity === 'lines' ? 'doc_id' : 'title'} AS row,
-           iif(_deleted_at IS NULL, NULL, _run_id) AS deletedBy FROM moving_rows__${entity}`,
-      )
-      .all();
-    return new Map(rows.map(({ id, row, deletedBy }) => [id, { deletedBy, title: row }]));
-  } finally {
-    db.close();
-  }
+function storedIn(sample: SampleSink, entity: string): ReadonlyMap<string, Stored> {
+  const rows = sample.ledger(
+    folder,
+    `SELECT id, ${entity === 'visits' ? 'at' : entity === 'lines' ? 'doc_id' : 'title'} AS row,
+       CASE WHEN _deleted_at IS NULL THEN NULL ELSE _run_id END AS deleted_by FROM moving_rows__${entity}`,
+  ) as readonly { id: string; row: string; deleted_by: string | null }[];
+  return new Map(rows.map(({ id, row, deleted_by }) => [id, { deletedBy: deleted_by, title: row }]));
 }
 
 /** Rows that `get` still returned when what they lay below was gone: no listing leads to them, so nobody asks again. */
-function outlivedParents(entity: string): ReadonlySet<string> {
-  const db = new Database(path.join(folder, 'test.db'), { readonly: true });
-  try {
-    const rows = db
-      .prepare<[string], string>(
-        `SELECT r.id FROM moving_rows__${entity} AS r JOIN _sync_missing AS m ON m.entity = ? AND m.row = r._row
-         JOIN _sync_partitions AS p ON p.id = m.partition WHERE p.gone = 2 AND m.missed = 0 AND m.is_vouched_for = 1`,
-      )
-      .pluck();
-    return new Set(rows.all(entity));
-  } finally {
-    db.close();
-  }
+function outlivedParents(sample: SampleSink, entity: string): ReadonlySet<string> {
+  const rows = sample.ledger(
+    folder,
+    `SELECT r.id FROM moving_rows__${entity} AS r JOIN _sync_missing AS m ON m.entity = '${entity}' AND m.row = r._row
+     JOIN _sync_partitions AS p ON p.id = m.partition WHERE p.gone = 2 AND m.missed = 0 AND m.is_vouched_for = 1`,
+  ) as readonly { id: string }[];
+  return new Set(rows.map(({ id }) => id));
 }
 
 const entityNames = [...movingDefinition().entities.keys()];
@@ -100,77 +87,87 @@ function aliveNow(rows: MovingRows, entity: string): Map<string, MovingRecord> {
   );
 }
 
-describe('rows that are inserted, deleted, changed and moved between any two calls of any walk', () => {
-  it.each(Array.from({ length: trials }, (_, index) => firstSeed + index))(
-    'are never tombstoned while they are there, and all stored when it is quiet (seed %i)',
-    async (seed) => {
-      const random = seededRandom(seed);
-      const rows = movingRows(random);
-      await sync(rows, {});
-      for (let round = 0; round < 6; round += 1) {
-        rows.setMoving(true);
-        const before = rows.calls();
-        const isFull = random() < 0.5;
-        const report = await sync(rows, { isFull, allowDeletes: true });
-        const after = rows.calls();
-        expect(['ok', 'degraded'], `seed ${seed}`).toContain(report.outcome);
-        for (const entity of entityNames) {
-          const stayed = throughout(rows.records(entity), before, after);
-          const stored = storedIn(entity);
-          const wronglyDeleted = [...stayed].filter((id) => stored.get(id)?.deletedBy === report.run);
-          expect({ seed, round, entity, wronglyDeleted }).toEqual({
-            seed,
-            round,
-            entity,
-            wronglyDeleted: [],
-          });
-          const claim = report.entities.find((one) => one.entity === entity);
-          const isProven =
-            isFull && claim?.isWhole === true && claim.unordered === 0 && report.outcome === 'ok';
-          const missed = isProven && !canMove.has(entity) ? [...stayed].filter((id) => !stored.has(id)) : [];
-          expect({ seed, round, entity, missed }).toEqual({ seed, round, entity, missed: [] });
-        }
-        rows.clock.advance(hourMs);
-      }
+const seeds = Array.from({ length: trials }, (_, index) => firstSeed + index);
+const sinks = Object.entries(allSampleSinks).filter(([type]) => type !== 'jsonl');
 
-      rows.setMoving(false);
-      const quiet = await sync(rows, { allowDeletes: true });
-      expect({
-        seed,
-        outcome: quiet.outcome,
-        failures: quiet.failures,
-        w: quiet.entities.filter((e) => !e.isWhole),
-      }).toEqual({
-        seed,
-        outcome: 'ok',
-        failures: [],
-        w: [],
-      });
-      for (const entity of entityNames) {
-        const stored = storedIn(entity);
-        const lost = [...aliveNow(rows, entity)].filter(([id]) => {
-          const found = stored.get(id);
-          return found === undefined || (found.deletedBy !== null && entity !== 'visits');
+describe.each(sinks)(
+  'rows that are inserted, deleted, changed and moved between any two calls (%s)',
+  (type, sample) => {
+    it.each(shareOf(type, seeds, (seed) => seed === firstSeed))(
+      'are never tombstoned while they are there, and all stored when it is quiet (seed %i)',
+      async (seed) => {
+        const random = seededRandom(seed);
+        const rows = movingRows(random);
+        await sync(sample, rows, {});
+        for (let round = 0; round < 6; round += 1) {
+          rows.setMoving(true);
+          const before = rows.calls();
+          const isFull = random() < 0.5;
+          const report = await sync(sample, rows, { isFull, allowDeletes: true });
+          const after = rows.calls();
+          expect(['ok', 'degraded'], `seed ${seed}`).toContain(report.outcome);
+          for (const entity of entityNames) {
+            const stayed = throughout(rows.records(entity), before, after);
+            const stored = storedIn(sample, entity);
+            const wronglyDeleted = [...stayed].filter((id) => stored.get(id)?.deletedBy === report.run);
+            expect({ seed, round, entity, wronglyDeleted }).toEqual({
+              seed,
+              round,
+              entity,
+              wronglyDeleted: [],
+            });
+            const claim = report.entities.find((one) => one.entity === entity);
+            const isProven =
+              isFull && claim?.isWhole === true && claim.unordered === 0 && report.outcome === 'ok';
+            const missed =
+              isProven && !canMove.has(entity) ? [...stayed].filter((id) => !stored.has(id)) : [];
+            expect({ seed, round, entity, missed }).toEqual({ seed, round, entity, missed: [] });
+          }
+          rows.clock.advance(hourMs);
+        }
+
+        rows.setMoving(false);
+        const quiet = await sync(sample, rows, { allowDeletes: true });
+        expect({
+          seed,
+          outcome: quiet.outcome,
+          failures: quiet.failures,
+          w: quiet.entities.filter((e) => !e.isWhole),
+        }).toEqual({
+          seed,
+          outcome: 'ok',
+          failures: [],
+          w: [],
         });
-        expect({ seed, entity, lost: lost.map(([id]) => id) }).toEqual({ seed, entity, lost: [] });
-      }
-      // What only two full walks make sure of needs both.
-      for (let times = 0; times < 2; times += 1) {
-        rows.clock.advance(hourMs);
-        expect((await sync(rows, { isFull: true, allowDeletes: true })).outcome, `seed ${seed}`).toBe('ok');
-      }
-      for (const entity of entityNames.filter((name) => name !== 'visits')) {
-        const alive = aliveNow(rows, entity);
-        const leftBehind = outlivedParents(entity);
-        const undeleted = [...storedIn(entity)].filter(
-          ([id, { deletedBy }]) => deletedBy === null && !alive.has(id) && !leftBehind.has(id),
-        );
-        expect({ seed, entity, undeleted }).toEqual({ seed, entity, undeleted: [] });
-      }
-    },
-    60_000,
-  );
-});
+        for (const entity of entityNames) {
+          const stored = storedIn(sample, entity);
+          const lost = [...aliveNow(rows, entity)].filter(([id]) => {
+            const found = stored.get(id);
+            return found === undefined || (found.deletedBy !== null && entity !== 'visits');
+          });
+          expect({ seed, entity, lost: lost.map(([id]) => id) }).toEqual({ seed, entity, lost: [] });
+        }
+        // What only two full walks make sure of needs both.
+        for (let times = 0; times < 2; times += 1) {
+          rows.clock.advance(hourMs);
+          expect(
+            (await sync(sample, rows, { isFull: true, allowDeletes: true })).outcome,
+            `seed ${seed}`,
+          ).toBe('ok');
+        }
+        for (const entity of entityNames.filter((name) => name !== 'visits')) {
+          const alive = aliveNow(rows, entity);
+          const leftBehind = outlivedParents(sample, entity);
+          const undeleted = [...storedIn(sample, entity)].filter(
+            ([id, { deletedBy }]) => deletedBy === null && !alive.has(id) && !leftBehind.has(id),
+          );
+          expect({ seed, entity, undeleted }).toEqual({ seed, entity, undeleted: [] });
+        }
+      },
+      120_000,
+    );
+  },
+);
 
 /** From one parent to another: where such a record is met depends on which parent is read first. */
 const canMove = new Set<string>(['files', 'lines']);

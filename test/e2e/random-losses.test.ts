@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
+import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { repeats, startSeed } from '../support/trials.ts';
 import { exitCodeOfReport } from '../../src/cli/output/exit-codes.ts';
@@ -127,7 +128,7 @@ function checkParents(world: RevisionWorld, tables: readonly EntityTable[], seen
   }
 }
 
-async function tryHistory(seed: number, sink: 'sqlite' | 'jsonl'): Promise<void> {
+async function tryHistory(seed: number, sink: SampleSinkType): Promise<void> {
   const random = seededRandom(seed);
   const definitionName = seed % 3 === 0 ? 'workspace-notes' : 'email-marketing';
   const definition = builtInDefinition(definitionName);
@@ -198,12 +199,15 @@ async function tryHistory(seed: number, sink: 'sqlite' | 'jsonl'): Promise<void>
   }
 }
 
-describe.each(['sqlite', 'jsonl'] as const)('whatever an API pretends to have lost (%s)', (sink) => {
-  it(
-    `no entity loses more than the guards' share within 24 hours, rows below others included (${trials} histories)`,
-    async () => {
-      for (let trial = 0; trial < trials; trial += 1) await tryHistory(first + trial, sink);
-    },
-    60_000 * trials,
-  );
-});
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)(
+  'whatever an API pretends to have lost (%s)',
+  (sink) => {
+    it(
+      `no entity loses more than the guards' share within 24 hours, rows below others included (${trials} histories)`,
+      async () => {
+        for (let trial = 0; trial < trials; trial += 1) await tryHistory(first + trial, sink);
+      },
+      60_000 * trials,
+    );
+  },
+);

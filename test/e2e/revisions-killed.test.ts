@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { isJsonObject, type JsonObject } from '../../src/core/json.ts';
 import type { EntityTable } from '../../src/core/records.ts';
@@ -8,7 +7,7 @@ import { text } from '../support/service/served-api.ts';
 import type { Row } from '../support/expected-rows.ts';
 import { openRevisionWorld, type RevisionWorld } from '../support/revision-world.ts';
 import { builtInDefinition, sampleConnectors } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { killedSync } from '../support/killed-sync.ts';
 import { sameRow } from '../support/same-row.ts';
 import { seededRandom } from '../support/seeded-random.ts';
@@ -21,9 +20,9 @@ const seed = startSeed();
 const size = process.env['SIZE'] === 'small' ? 'small' : 'tiny';
 const revisions = 10;
 
-type SinkType = keyof typeof sampleSinks;
+type SinkType = keyof typeof allSampleSinks;
 
-describe.runIf(hasMoreKills).each(Object.keys(sampleSinks) as SinkType[])(
+describe.runIf(hasMoreKills).each(Object.keys(allSampleSinks) as SinkType[])(
   'revisions synced into %s by runs that are killed',
   (type) => {
     it.each(sampleConnectors)(
@@ -75,17 +74,12 @@ describe.runIf(hasMoreKills).each(Object.keys(sampleSinks) as SinkType[])(
 );
 
 function writeConfig(world: RevisionWorld, type: SinkType, connectorId: string): string {
-  const { path: file, directory } = {
-    path: undefined,
-    directory: undefined,
-    ...sampleSinks[type].options(world.folder),
-  };
   const config = path.join(world.folder, 'config.yaml');
   writeFileSync(
     config,
     [
       `api: { baseUrl: "${world.url}", clientId: ${testCredentials.clientId}, clientSecret: "\${TEST_SECRET}" }`,
-      `sinks: { test: { type: ${type}, ${file === undefined ? `directory: ${directory}` : `path: ${file}`}, durability: normal } }`,
+      `sinks: { test: ${JSON.stringify(allSampleSinks[type].settings(world.folder))} }`,
       // Days of changes pass in seconds: the guards would take them for one day's.
       `guards: { maxDeleteShare: 1 }`,
       `connectors:`,
@@ -149,31 +143,24 @@ interface Watermark {
 
 /** Records that a watermark says are stored and that are not. */
 function watermarksAhead(world: RevisionWorld, type: SinkType): string[] {
-  const file = path.join(world.folder, type === 'sqlite' ? 'test.db' : 'lake/_ledger.db');
-  const db = new Database(file, { readonly: true });
-  try {
-    const truth = world.truth();
-    return changeFields.flatMap(({ entity, field, param }) => {
-      const rows = truth.get(entity);
-      if (rows === undefined) return [];
-      const stored = world.stored(entityNamed(builtInDefinition(world.definitionName), entity).table);
-      const marks = db
-        .prepare<[string], Watermark>(
-          'SELECT params, watermark FROM _sync_partitions WHERE entity = ? AND watermark IS NOT NULL',
-        )
-        .all(entity);
-      return marks.flatMap(({ params, watermark }) =>
-        [...rows].flatMap(([key, row]) => {
-          const ofPartition =
-            param === null || (JSON.parse(params) as JsonObject)[param] === row.columns[param];
-          const value = Date.parse(text(row.columns[field]));
-          const found = stored.get(key);
-          const isStored = found !== undefined && sameRow(found, row);
-          return !ofPartition || isStored || !(value <= Date.parse(watermark)) ? [] : [`${entity} ${key}`];
-        }),
-      );
-    });
-  } finally {
-    db.close();
-  }
+  const truth = world.truth();
+  return changeFields.flatMap(({ entity, field, param }) => {
+    const rows = truth.get(entity);
+    if (rows === undefined) return [];
+    const stored = world.stored(entityNamed(builtInDefinition(world.definitionName), entity).table);
+    const marks = allSampleSinks[type].ledger(
+      world.folder,
+      `SELECT params, watermark FROM _sync_partitions WHERE entity = '${entity}' AND watermark IS NOT NULL`,
+    ) as readonly Watermark[];
+    return marks.flatMap(({ params, watermark }) =>
+      [...rows].flatMap(([key, row]) => {
+        const ofPartition =
+          param === null || (JSON.parse(params) as JsonObject)[param] === row.columns[param];
+        const value = Date.parse(text(row.columns[field]));
+        const found = stored.get(key);
+        const isStored = found !== undefined && sameRow(found, row);
+        return !ofPartition || isStored || !(value <= Date.parse(watermark)) ? [] : [`${entity} ${key}`];
+      }),
+    );
+  });
 }

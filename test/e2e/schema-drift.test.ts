@@ -1,9 +1,7 @@
-import path from 'node:path';
-import Database from 'better-sqlite3';
 import { afterEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import { builtInDefinition, startSampleService } from '../support/sample-service.ts';
-import { sampleSinks } from '../support/sample-sinks.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { chosenEntities, entityNamed, syncOnce } from '../support/sync-once.ts';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { ConnectorName } from '../../src/core/names.ts';
@@ -19,7 +17,7 @@ import type { EntityReport, RunReport } from '../../src/sinks/run-report.ts';
 const mailing = builtInDefinition('email-marketing');
 const automations = entityNamed(mailing, 'automations');
 const activity = entityNamed(mailing, 'email_activity');
-type SinkType = keyof typeof sampleSinks;
+type SinkType = keyof typeof allSampleSinks;
 
 let folder: string;
 let service: Service;
@@ -53,7 +51,7 @@ async function sync(type: SinkType, onSchemaChange: OnSchemaChange): Promise<Run
     baseUrl: service.url,
     definition: mailing,
     connectorId: 'mailing',
-    sink: sampleSinks[type].options(folder),
+    sink: allSampleSinks[type].options(folder),
     entities: new Map([...chosen].map(([name, one]) => [name, { ...one, onSchemaChange }])),
     run: { isFull: true },
   });
@@ -69,12 +67,12 @@ const written = (report: RunReport): number =>
   report.entities.reduce((sum, { counts }) => sum + counts.inserted + counts.updated, 0);
 
 async function drift(type: SinkType, entity: string): Promise<readonly DriftRow[]> {
-  await using history = await openHistory(sampleSinks[type].options(folder));
+  await using history = await openHistory(allSampleSinks[type].options(folder));
   return (await history.drift(mailing.name as ConnectorName)).filter((row) => row.entity === entity);
 }
 
 const rows = (type: SinkType, table: EntityTable) => [
-  ...sampleSinks[type].rows(folder, mailing.name, table).values(),
+  ...allSampleSinks[type].rows(folder, mailing.name, table).values(),
 ];
 
 const addField = (name: string) => (record: JsonObject, index: number) => ({
@@ -82,7 +80,7 @@ const addField = (name: string) => (record: JsonObject, index: number) => ({
   [name]: `v${index}`,
 });
 
-describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%s)', (type) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('a service that sends a new field (%s)', (type) => {
   it('has it kept in _extra by default', async () => {
     await sync(type, 'keepExtra');
     edits.set('automations', addField('nickname'));
@@ -173,13 +171,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a service that sends a new field (%
 
 /** The sink's change counter: it grows with every row that is written. */
 function sequenceOf(type: SinkType): number {
-  const options = sampleSinks[type].options(folder);
-  if (options.type === 'postgres') throw new Error('a PostgreSQL sink keeps a counter for each connector');
-  const file = options.type === 'sqlite' ? options.path : path.join(options.directory, '_ledger.db');
-  const db = new Database(file, { readonly: true });
-  try {
-    return db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck().get() ?? -1;
-  } finally {
-    db.close();
-  }
+  const table = type === 'postgres' ? '_sync_counters' : '_sync_meta';
+  const [row] = allSampleSinks[type].ledger(folder, `SELECT seq FROM ${table}`) as readonly { seq: number }[];
+  return row?.seq ?? -1;
 }

@@ -1,12 +1,10 @@
-import path from 'node:path';
 import { afterEach, describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { EntityName } from '../../src/core/names.ts';
-import type { EntityTable } from '../../src/core/records.ts';
 import type { ChosenEntities } from '../../src/engine/chosen-entities.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
-import type { SinkOptions } from '../../src/sinks/sink-access.ts';
 import type { Service } from '../../src/service/start-service.ts';
+import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import type { Row } from '../support/expected-rows.ts';
 import {
   builtInDefinition,
@@ -14,7 +12,6 @@ import {
   sampleRows,
   startSampleService,
 } from '../support/sample-service.ts';
-import { jsonlRows, sqliteRows } from '../support/stored-rows.ts';
 import { allEntities, syncOnce } from '../support/sync-once.ts';
 
 let folder: string;
@@ -26,28 +23,6 @@ it.beforeEach(async ({ folder: made }) => {
 });
 
 afterEach(() => service.close());
-
-const sinks = {
-  sqlite: {
-    options: (): SinkOptions => ({
-      type: 'sqlite',
-      name: 'test',
-      path: path.join(folder, 'test.db'),
-      durability: 'normal',
-    }),
-    rows: (connector: string, table: EntityTable) =>
-      sqliteRows(path.join(folder, 'test.db'), connector, table),
-  },
-  jsonl: {
-    options: (): SinkOptions => ({
-      type: 'jsonl',
-      name: 'test',
-      directory: path.join(folder, 'lake'),
-      durability: 'normal',
-    }),
-    rows: (connector: string, table: EntityTable) => jsonlRows(path.join(folder, 'lake'), connector, table),
-  },
-};
 
 /** Comments are asked for below blocks too: the service only gives them where they were made. */
 function everything(definition: Definition): ChosenEntities {
@@ -63,7 +38,7 @@ function everything(definition: Definition): ChosenEntities {
   return entities;
 }
 
-describe.each(Object.entries(sinks))('a whole sync into %s', (_, sink) => {
+describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (_, sink) => {
   it.each(sampleConnectors)(
     'stores every record of %s exactly as it is, and writes nothing the second time',
     async (connectorId, name) => {
@@ -72,7 +47,7 @@ describe.each(Object.entries(sinks))('a whole sync into %s', (_, sink) => {
         baseUrl: service.url,
         definition,
         connectorId,
-        sink: sink.options(),
+        sink: sink.options(folder),
         entities: everything(definition),
       };
       const first = await syncOnce(run);
@@ -86,7 +61,7 @@ describe.each(Object.entries(sinks))('a whole sync into %s', (_, sink) => {
       ]);
       for (const table of tables) {
         const expected = truth.get(table.entity) ?? new Map<string, Row>();
-        const stored = sink.rows(name, table);
+        const stored = sink.rows(folder, name, table);
         expect({ entity: table.entity, rows: stored.size }).toEqual({
           entity: table.entity,
           rows: expected.size,

@@ -10,6 +10,8 @@ import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
 export interface CliWorldOptions {
   readonly sink?: 'sqlite' | 'jsonl';
+  /** Another sink instead, as YAML; what it names of the environment is not the world's to give. */
+  readonly sinkSettings?: string;
   readonly size?: SampleSize;
   readonly latencyMs?: number;
   /** Stands between the service and the newsletter's account. */
@@ -43,6 +45,7 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     wrap = (account) => account,
     settings = '',
     redisUrl,
+    sinkSettings = sinkInFolder(sink),
   } = options;
   const folder = mkdtempSync(join(tmpdir(), 'cli-'));
   const account = (definitionName: string): RevisingAccount =>
@@ -61,11 +64,10 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     ],
   });
   const config = join(folder, 'sync.yaml');
-  const place = sink === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
   writeFileSync(
     config,
     `api: { baseUrl: "${service.url}", clientId: local, clientSecret: "\${SECRET}" }
-sinks: { main: { type: ${sink}, ${place}, durability: normal } }
+sinks: { main: ${sinkSettings} }
 connectors:
   newsletter:
     definition: email-marketing
@@ -103,4 +105,9 @@ ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+function sinkInFolder(type: 'sqlite' | 'jsonl'): string {
+  const place = type === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
+  return `{ type: ${type}, ${place}, durability: normal }`;
 }

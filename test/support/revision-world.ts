@@ -13,7 +13,7 @@ import { openHistory } from '../../src/sinks/registry.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { expectedRows, type Row } from './expected-rows.ts';
 import { builtInDefinition, sampleConnectors, sampleSeed } from './sample-service.ts';
-import { sampleSinks } from './sample-sinks.ts';
+import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 import { allEntities, entityNamed, syncOnce, testCredentials, type SyncOnce } from './sync-once.ts';
 
 const dayMs = 24 * 60 * 60 * 1000;
@@ -47,13 +47,13 @@ export interface RevisionWorld extends AsyncDisposable {
 
 export async function openRevisionWorld(options: {
   readonly definitionName: string;
-  readonly sink: keyof typeof sampleSinks;
+  readonly sink: SampleSinkType;
   readonly size?: SampleSize;
   /** Lies over the account: what else tests change about it. */
   readonly wrap?: (account: SampleAccount) => SampleAccount;
 }): Promise<RevisionWorld> {
   const { definitionName, size = 'small', wrap = (account) => account } = options;
-  const sink = sampleSinks[options.sink];
+  const sink = await sampleSinkOf(options.sink);
   const definition = builtInDefinition(definitionName);
   const folder = mkdtempSync(path.join(tmpdir(), 'revisions-'));
   const revising = revisingAccount({ definitionName, seed: sampleSeed, size });

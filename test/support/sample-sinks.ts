@@ -1,4 +1,5 @@
 import path from 'node:path';
+import Database from 'better-sqlite3';
 import type { EntityTable } from '../../src/core/records.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import type { SinkOptions } from '../../src/sinks/sink-access.ts';
@@ -8,10 +9,17 @@ import { jsonlRows, sqliteRows } from './stored-rows.ts';
 
 export interface SampleSink {
   options(folder: string): SinkOptions;
+  /** The same as a config file has it below the sink's name. */
+  settings(folder: string): Readonly<Record<string, string>>;
+  /** Live rows as a reader of the sink finds them. */
   rows(folder: string, connector: string, table: EntityTable): ReadonlyMap<string, Row>;
+  /** What a statement on the sink's ledger gives. */
+  ledger(folder: string, sql: string): readonly unknown[];
 }
 
-/** Both file sinks in a folder, and how a reader finds their rows. */
+export type SampleSinkType = 'sqlite' | 'jsonl' | 'postgres';
+
+/** The file sinks in a folder. */
 export const sampleSinks: Readonly<Record<'sqlite' | 'jsonl', SampleSink>> = {
   sqlite: {
     options: (folder) => ({
@@ -20,7 +28,9 @@ export const sampleSinks: Readonly<Record<'sqlite' | 'jsonl', SampleSink>> = {
       path: path.join(folder, 'test.db'),
       durability: 'normal',
     }),
+    settings: (folder) => ({ type: 'sqlite', path: path.join(folder, 'test.db'), durability: 'normal' }),
     rows: (folder, connector, table) => sqliteRows(path.join(folder, 'test.db'), connector, table),
+    ledger: (folder, sql) => askFile(path.join(folder, 'test.db'), sql),
   },
   jsonl: {
     options: (folder) => ({
@@ -29,9 +39,27 @@ export const sampleSinks: Readonly<Record<'sqlite' | 'jsonl', SampleSink>> = {
       directory: path.join(folder, 'lake'),
       durability: 'normal',
     }),
+    settings: (folder) => ({ type: 'jsonl', directory: path.join(folder, 'lake'), durability: 'normal' }),
     rows: (folder, connector, table) => jsonlRows(path.join(folder, 'lake'), connector, table),
+    ledger: (folder, sql) => askFile(path.join(folder, 'lake/_ledger.db'), sql),
   },
 };
+
+/** One in PostgreSQL starts its server, so it is made where it is asked for. */
+export async function sampleSinkOf(type: SampleSinkType): Promise<SampleSink> {
+  return type === 'postgres'
+    ? (await import('./all-sample-sinks.ts')).allSampleSinks.postgres
+    : sampleSinks[type];
+}
+
+function askFile(file: string, sql: string): readonly unknown[] {
+  const db = new Database(file, { readonly: true });
+  try {
+    return db.prepare(sql).all();
+  } finally {
+    db.close();
+  }
+}
 
 export interface Differences {
   readonly lost: number;

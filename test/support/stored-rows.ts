@@ -69,7 +69,7 @@ export function jsonlRows(
   return rows;
 }
 
-function byKey(table: EntityTable, rows: readonly Row[]): ReadonlyMap<string, Row> {
+export function byKey(table: EntityTable, rows: readonly Row[]): ReadonlyMap<string, Row> {
   const map = new Map<string, Row>();
   for (const row of rows) {
     const key = keyOf(table, row);

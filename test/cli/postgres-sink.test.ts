@@ -1,0 +1,203 @@
+import { writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import path from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import { startRedis, type PrivateRedis } from '../support/redis.ts';
+import { redisContents } from '../support/redis-contents.ts';
+import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
+
+const password = 'p@ss/word-of-the-warehouse';
+/** Part of the password that is written alike in an address and outside it. */
+const tellTale = 'word-of-the-warehouse';
+
+let server: PrivatePostgres;
+let redis: PrivateRedis;
+let world: CliWorld;
+/** All that any command has written. */
+let said = '';
+
+beforeAll(async () => {
+  server = await startPostgres();
+  await demandPassword(server);
+  redis = await startRedis();
+  world = await openCliWorld({
+    sinkSettings: '{ type: postgres, url: "${WAREHOUSE}", schema: e2e, connections: 3, durability: normal }',
+    settings: '    schedule: { every: 1h }\n',
+    redisUrl: redis.url,
+  });
+});
+
+afterAll(async () => {
+  await world[Symbol.asyncDispose]();
+  await redis.stop();
+  await server.stop();
+});
+
+function addressOf(port: number, secret = password): string {
+  return `postgresql://sync:${encodeURIComponent(secret)}@127.0.0.1:${port}/postgres`;
+}
+
+const cli = async (args: readonly string[], warehouse = addressOf(server.port)): Promise<CliResult> => {
+  const result = await callCli([...args, '--config', world.config], {
+    cwd: world.folder,
+    env: { ...world.env, WAREHOUSE: warehouse },
+  });
+  said += result.stdout + result.stderr;
+  return result;
+};
+
+const json = async (...args: readonly string[]): Promise<readonly Record<string, unknown>[]> => {
+  const result = await cli([...args, '--json']);
+  expect({ args, code: result.code, stderr: result.code === 0 ? '' : result.stderr + result.stdout }).toEqual(
+    {
+      args,
+      code: 0,
+      stderr: '',
+    },
+  );
+  return jsonLines(result);
+};
+
+const rows = async (target: string): Promise<readonly Record<string, unknown>[]> =>
+  jsonLines(await cli(['export', target]));
+
+describe('every command over a PostgreSQL sink that asks for a password', () => {
+  it('syncs, shows, repairs and forgets, and no output has the password', async () => {
+    expect(await json('status')).toMatchObject([{ connectors: [{ status: null }, { status: null }] }]);
+    const first = (await json('sync')).at(-1);
+    expect(first).toMatchObject({ report: { outcome: 'ok' } });
+    expect((await cli(['sync'])).code).toBe(0);
+
+    const [status] = await json('status', 'newsletter');
+    expect(status).toMatchObject({ connectors: [{ status: { lastRun: { state: 'ok' } } }] });
+    expect((await cli(['status'])).stdout).toContain('newsletter');
+    expect((await json('runs', '--limit', '3'))[0]?.['runs']).toMatchObject([
+      { state: 'ok' },
+      {},
+      { state: 'ok' },
+    ]);
+    const [list] = await rows('newsletter/lists');
+    const key = `id=${String(list?.['id'])}`;
+    expect(await json('explain', 'newsletter/lists', '--key', key)).toMatchObject([{ isStored: true }]);
+    expect(await json('audit', 'newsletter/list_members')).toMatchObject([{ isEqual: true, isProven: true }]);
+    expect(await json('refetch', 'newsletter/lists', '--key', key)).toMatchObject([{ result: 'unchanged' }]);
+    const window = ['--since', '2024-01-01', '--until', '2024-03-01', '--window', '1mo'];
+    const backfill = await json('backfill', 'newsletter', '--select', 'list_members', ...window);
+    expect(backfill.at(-1)).toMatchObject({ kind: expect.any(String) as string });
+
+    world.moveTo(3);
+    const report = (await json('sync', 'newsletter', '--full', '--allow-deletes')).at(-1)?.['report'];
+    const { run } = report as { readonly run: string };
+    const deleted = (await rows('newsletter/lists')).filter(({ _op }) => _op === 'delete');
+    expect(deleted.length).toBeGreaterThan(0);
+    expect(await json('undelete', 'newsletter', '--run', run)).toMatchObject([
+      { of: run, entities: { lists: deleted.length } },
+    ]);
+    expect((await rows('newsletter/lists')).every(({ _op }) => _op === 'upsert')).toBe(true);
+
+    const before = (await rows('wiki/pages')).length;
+    expect((await cli(['reset', 'wiki/pages', '--data'])).stdout).toContain('--yes');
+    await json('reset', 'wiki/pages', '--data', '--yes');
+    expect(await rows('wiki/pages')).toEqual([]);
+    expect((await json('sync', 'wiki')).at(-1)).toMatchObject({ report: { outcome: 'ok' } });
+    expect((await rows('wiki/pages')).length).toBeGreaterThanOrEqual(before);
+    for (const args of [['config', 'show'], ['check'], ['schema', 'newsletter']]) await cli(args);
+    expect(said).toContain('127.0.0.1');
+    expect(said).not.toContain(tellTale);
+  }, 240_000);
+
+  it('is served by a worker whose log, pages and jobs have no password either', async () => {
+    const worker = startCli(['worker', '--http', '127.0.0.1:0', '--config', world.config], {
+      cwd: world.folder,
+      env: { ...world.env, WAREHOUSE: addressOf(server.port) },
+    });
+    await worker.until('"msg":"run ended"');
+    const url = /"http":"(http:[^"]+)"/.exec(worker.output().stderr)?.[1] ?? '';
+    const pages = await Promise.all(
+      ['/healthz', '/readyz', '/metrics'].map(async (page) => {
+        const answer = await fetch(`${url}${page}`);
+        return { page, status: answer.status, text: await answer.text() };
+      }),
+    );
+    expect(pages).toMatchObject([{ status: 200 }, { status: 200 }, { status: 200 }]);
+    const jobs = await redisContents(redis.url);
+    worker.child.kill('SIGTERM');
+    const result = await worker.result;
+    expect(result.code).toBe(0);
+    expect(pages[2]?.text).toMatch(/^connector_sync_runs_total\{connector="newsletter",outcome="ok"\} 1$/m);
+    expect(jobs).toContain('newsletter');
+    for (const text of [result.stdout, result.stderr, jobs, ...pages.map((page) => page.text)]) {
+      expect(text).not.toContain(tellTale);
+    }
+  }, 120_000);
+
+  it('says soon and clearly that the sink cannot be reached, whatever the reason', async () => {
+    await using silent = await startSilentServer();
+    const refusing = await closedPort();
+    const commands = [['status'], ['status', '--json'], ['runs'], ['sync', 'newsletter']];
+    const cases = [
+      { warehouse: addressOf(refusing), port: refusing, says: 'cannot be reached', commands },
+      {
+        warehouse: addressOf(server.port, `other ${tellTale}`),
+        port: server.port,
+        says: "Check the user and the password of the sink's url",
+        commands,
+      },
+      // Only the deadline of ten seconds ends this one.
+      {
+        warehouse: addressOf(silent.port),
+        port: silent.port,
+        says: 'cannot be reached',
+        commands: [['status']],
+      },
+    ];
+    for (const { warehouse, port, says, commands: asked } of cases) {
+      for (const args of asked) {
+        const startedAt = performance.now();
+        const { code, stdout, stderr } = await cli(args, warehouse);
+        expect({ args, says, code, isSoon: performance.now() - startedAt < 20_000 }).toEqual({
+          args,
+          says,
+          code: 1,
+          isSoon: true,
+        });
+        const text = stdout + stderr;
+        expect(text).toContain(says);
+        expect(text).toContain(`127.0.0.1:${port}/postgres/e2e`);
+        expect(text).not.toContain(tellTale);
+      }
+    }
+  }, 240_000);
+});
+
+/** From now on every connection over TCP has to prove the password. */
+async function demandPassword({ url, data }: PrivatePostgres): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query(`ALTER USER sync PASSWORD '${password}'`);
+  writeFileSync(path.join(data, 'pg_hba.conf'), 'host all all 127.0.0.1/32 scram-sha-256\n');
+  await client.query('SELECT pg_reload_conf()');
+  await client.end();
+}
+
+/** Accepts connections and never says a word. */
+async function startSilentServer(): Promise<AsyncDisposable & { readonly port: number }> {
+  const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  return {
+    port: (silent.address() as AddressInfo).port,
+    [Symbol.asyncDispose]: async () => {
+      silent.close();
+      await Promise.resolve();
+    },
+  };
+}
+
+async function closedPort(): Promise<number> {
+  await using silent = await startSilentServer();
+  return silent.port;
+}
