@@ -1,5 +1,6 @@
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { NoSinkYetError } from '../acquire-errors.ts';
 import type { OpenHow, SinkPlace } from '../sink-access.ts';
 import type { Ledger } from './ledger.ts';
 import { findSink, makeSink } from './open-schema.ts';
@@ -24,22 +25,13 @@ export async function openLedger(place: PostgresPlace, how: OpenHow): Promise<Le
   });
 }
 
-/** Opens the sink for reading. Throws `SyncError` SINK_FAILED where there is none. The caller disposes its server. */
+/** Opens the sink for reading. Throws `NoSinkYetError` where there is none. The caller disposes its server. */
 export async function openLedgerToRead(place: PostgresPlace): Promise<Ledger> {
   const { schema } = place;
   const server = openServer({ ...place, durability: 'full' });
   return await disposedOnFailure(server, async () => {
     const found = await server.read(async (tx) => await findSink(tx, schema, server.place));
-    if (found === null) {
-      throw new SyncError(
-        `There is no sink at ${server.place} yet. Check the url and the schema, or run a sync first.`,
-        {
-          code: 'SINK_FAILED',
-          recovery: 'stop',
-          context: { place: server.place },
-        },
-      );
-    }
+    if (found === null) throw new NoSinkYetError(server.place);
     return { server, at: `${quoted(schema)}.`, clock: systemClock, sinkId: found.sinkId };
   });
 }

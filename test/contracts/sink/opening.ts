@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { accessSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openExistingHistory, openExistingRecords } from '../../../src/sinks/registry.ts';
 import { identity, news, start, type SinkKind } from './fixture.ts';
 import { useBench } from './use-bench.ts';
 
@@ -37,6 +37,8 @@ export function opening(kind: SinkKind): void {
     await expect(bench().openHistory()).rejects.toThrow(/There is no sink at .* yet/);
     const access = accessSink(kind.options(bench().folder));
     expect(await access.isThere()).toBe(false);
+    expect(await openExistingHistory(kind.options(bench().folder))).toBeNull();
+    expect(await openExistingRecords(kind.options(bench().folder))).toBeNull();
     const sink = await bench().open();
     expect(await access.isThere()).toBe(true);
     expect(await sink.isInPlace()).toBe(true);
