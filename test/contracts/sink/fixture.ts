@@ -33,6 +33,8 @@ export interface SinkKind {
   readonly overtake: (folder: string) => Promise<void>;
   /** From now on every update of a row of this table fails. */
   readonly refuseUpdates: (folder: string, table: string) => Promise<void>;
+  /** How long after its holder was killed a connector is free, where that is not at once. */
+  readonly freeWithinMs?: number;
   /** What `_sync_partitions` knows a partition's parameters by, as columns of a statement. */
   readonly paramsColumns: string;
   /** Tables that say something of an entity's records, beside those that every sink has. */

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import { noCounts } from '../../../src/core/records.ts';
-import type { Lease } from '../../../src/sinks/lease.ts';
+import type { Partition } from '../../../src/sinks/partition.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -18,27 +18,27 @@ import {
 
 export const rowsPerPage = 5;
 
-/** A run of one partition that is stored page by page, each of five new records. */
+/** A run of one partition that is stored page by page, each of five new records; one that another run left goes on where that was. */
 export class PagedRun {
   readonly #bench: Bench;
   readonly #sink: Sink;
   readonly #started: Started;
   readonly #id: number;
-  #stored = 0;
+  #stored: number;
 
-  private constructor(bench: Bench, sink: Sink, started: Started, id: number) {
+  private constructor(bench: Bench, sink: Sink, started: Started, { id, position }: Partition) {
     this.#bench = bench;
     this.#sink = sink;
     this.#started = started;
     this.#id = id;
+    this.#stored = Number(position?.['offset'] ?? 0) / rowsPerPage;
   }
 
   static async begin(bench: Bench, sink: Sink): Promise<PagedRun> {
-    const lease: Lease = await sink.acquire(identity());
-    const plan = bench.plan('r1');
+    const lease = await sink.acquire(identity());
+    const plan = bench.plan(`r${lease.epoch}`);
     await sink.startRun(lease, plan);
-    const { id } = await onlyPartition(sink, lease);
-    return new PagedRun(bench, sink, { lease, run: plan.run }, id);
+    return new PagedRun(bench, sink, { lease, run: plan.run }, await onlyPartition(sink, lease));
   }
 
   /** Stores the next page, and expects that its records are counted as new. */

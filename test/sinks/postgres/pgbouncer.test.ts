@@ -1,0 +1,59 @@
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
+import { openSink } from '../../../src/sinks/registry.ts';
+import { Bench, identity, type SinkKind } from '../../contracts/sink/fixture.ts';
+import { holding } from '../../contracts/sink/holding.ts';
+import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
+import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
+import { sharedPostgres } from '../../support/postgres.ts';
+import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
+
+/* A pooler that gives a connection of the server to whoever has a transaction: nothing of a session stays, its locks are anybody's. */
+
+const program = findPgbouncer();
+const locks = `SELECT count(*)::integer AS count FROM pg_locks WHERE locktype = 'advisory'
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`;
+
+if (program === null) {
+  it.skip('a sink behind pgbouncer: this needs the program; install Debian package pgbouncer', () =>
+    undefined);
+} else {
+  const pooler = await startPgbouncer(program, (await sharedPostgres()).port);
+  const direct = await postgresSinkKind();
+  const kind: SinkKind = {
+    ...direct,
+    freeWithinMs: 30_000,
+    options: (folder) => atPort({ kind: direct, folder }, pooler.port),
+    open: async (folder, how) => await openSink(kind.options(folder), how),
+  };
+  const begin = (): Bench => {
+    const bench = new Bench(kind);
+    onTestFinished(async () => await bench.close());
+    return bench;
+  };
+  afterAll(async () => await pooler.stop());
+
+  describe('a sink behind pgbouncer', () => {
+    describe('holding', () => {
+      holding(kind);
+    });
+
+    it('stores a run without a lock of a session', async () => {
+      const bench = begin();
+      const run = await PagedRun.begin(bench, await bench.open());
+      for (let stored = 0; stored < 20; stored += 1) await run.store();
+      expect(await bench.ledger(locks)).toEqual([{ count: 0 }]);
+      expect(await bench.ledger('SELECT backend_pid FROM _sync_leases')).toEqual([{ backend_pid: null }]);
+      await run.finish();
+    });
+
+    it('has its lock on a connection around the pooler where the settings name one', async () => {
+      const bench = begin();
+      const { connection } = await sharedPostgres();
+      const options = { ...atPort(bench, pooler.port), direct: connection };
+      await using sink = await openSink(options, { clock: bench.clock });
+      await using lease = await sink.acquire(identity());
+      expect(lease.epoch).toBe(1);
+      expect(await bench.ledger(locks)).toEqual([{ count: 1 }]);
+    });
+  });
+}
