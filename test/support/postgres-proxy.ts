@@ -16,6 +16,8 @@ export interface PostgresProxy {
   rule(make: (() => Passing) | null): void;
   /** Nothing passes any more, and nobody is told: connections stay open. */
   vanish(): void;
+  /** What was open is cut, and new connections pass. */
+  comeBack(): void;
   close(): void;
 }
 
@@ -66,6 +68,11 @@ export async function startPostgresProxy(port: number): Promise<PostgresProxy> {
       cutAll();
     },
     vanish: () => void (isDark = true),
+    comeBack: () => {
+      isDark = false;
+      make = null;
+      cutAll();
+    },
     close: () => {
       server.close();
       cutAll();

@@ -135,6 +135,11 @@ export function openConnections({
   };
 }
 
+/** Has the server notice within half a minute that the host of a client is gone: by its own settings it would take hours. */
+export function keepalives(set: 'SET' | 'SET LOCAL'): string {
+  return `${set} tcp_keepalives_idle = 10; ${set} tcp_keepalives_interval = 5; ${set} tcp_keepalives_count = 3`;
+}
+
 function destroy(client: pg.PoolClient): void {
   try {
     client.release(true);

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { openConnections, type ConnectionsOptions } from './connections.ts';
+import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
@@ -43,7 +43,8 @@ export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
 /** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed). */
 const writeSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off;
   SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off;
-  SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s'`;
+  SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s';
+  ${keepalives('SET LOCAL')}`;
 export const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
 const mostConflicts = 5;
 const reconnectMs = 60_000;

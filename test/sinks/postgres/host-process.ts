@@ -1,4 +1,5 @@
-import { systemClock } from '../../../src/core/clock.ts';
+import { instant, systemClock } from '../../../src/core/clock.ts';
+import { SyncError } from '../../../src/core/errors.ts';
 import type { RunId } from '../../../src/core/names.ts';
 import { ConnectorBusyError } from '../../../src/sinks/acquire-errors.ts';
 import type { Partition } from '../../../src/sinks/partition.ts';
@@ -19,15 +20,18 @@ import {
 
 /*
  * One of several hosts that want the same connector: waits until it gets it, then goes on with the unfinished run, page by page, and
- * tells its parent of every page that is stored. Started with the sink's options as JSON and the number of pages.
+ * tells its parent of every page that is stored, and why it ended. Started with the sink's options as JSON, the number of pages and, where its
+ * clock is wrong, by how many milliseconds.
  */
 
 const options = JSON.parse(process.argv[2] ?? '') as SinkOptions;
 const pages = Number(process.argv[3]);
+const aheadMs = Number(process.argv[4] ?? 0);
+const clock = { ...systemClock, now: () => systemClock.now() + aheadMs };
 const rowsPerPage = 5;
 process.on('disconnect', () => process.exit(0));
 
-const sink = await openSink(options, { clock: systemClock });
+const sink = await openSink(options, { clock });
 const lease = await acquire(sink);
 const run = `r${lease.epoch}` as RunId;
 const started: Started = { lease, run };
@@ -36,7 +40,7 @@ await sink.startRun(lease, {
   kind: 'sync',
   window: '',
   backfill: '',
-  startedAt: new Date().toISOString(),
+  startedAt: instant(clock.now()),
   isFull: false,
   isBudgeted: false,
   reading: new Map([[members, reading()]]),
@@ -49,12 +53,17 @@ await sink.startRun(lease, {
   leaves: [],
   continueAfter: '2026-01-01T00:00:00.000Z',
 });
-for (;;) {
-  const [partition] = await sink.nextPartitions(lease, 1);
-  if (partition === undefined) break;
-  await walk(partition);
+try {
+  for (;;) {
+    const [partition] = await sink.nextPartitions(lease, 1);
+    if (partition === undefined) break;
+    await walk(partition);
+  }
+  process.send?.({ kind: 'done', epoch: lease.epoch });
+} catch (error) {
+  const code = error instanceof SyncError ? error.code : String(error);
+  process.send?.({ kind: 'failed', epoch: lease.epoch, code });
 }
-process.send?.({ kind: 'done', epoch: lease.epoch });
 
 async function acquire(opened: Sink): Promise<Started['lease']> {
   for (;;) {

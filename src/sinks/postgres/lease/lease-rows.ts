@@ -26,6 +26,7 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
   const { connector, holder, pid } = row;
   // Asked first without a lock, which would wait for the holder's commits.
   await checkFree(tx, at, row);
+  await endTransaction(tx, at, connector);
   await tx.run(
     `INSERT INTO ${at}_sync_counters (connector, epoch, seq) VALUES (:connector, 0, 0) ON CONFLICT DO NOTHING`,
     { connector },
@@ -45,6 +46,20 @@ export async function takeLease(tx: WriteTx, at: string, row: TakenRow): Promise
     { connector, epoch, holder, pid },
   );
   return epoch;
+}
+
+/**
+ * Ends what the last holder has begun and does not go on with. A server that waits for rows of a `COPY` is not idle, and no timeout ends it: the
+ * connector would stay locked for as long as that host hangs.
+ */
+async function endTransaction(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
+  await tx.run(
+    `SELECT pg_terminate_backend(session.pid)
+     FROM ${at}_sync_counters AS counter JOIN pg_stat_activity AS session ON session.backend_xid = counter.xmax
+     WHERE counter.connector = :connector AND session.usename = current_user
+       AND session.xact_start < clock_timestamp() - interval '10 seconds'`,
+    { connector },
+  );
 }
 
 interface RunningLease {

@@ -1,3 +1,4 @@
+import { keepalives } from '../connections.ts';
 import { failingOf } from '../postgres-error.ts';
 import { txOn, type Tx } from '../session.ts';
 import type { Server } from '../server.ts';
@@ -52,6 +53,8 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     // A pooler gives its clients numbers of its own.
     const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
+    // The lock of a host that is gone is free again as soon as that is noticed.
+    if (pid !== null) await client.query(keepalives('SET'));
     return {
       rows,
       pid,
