@@ -13,6 +13,15 @@ const onDelayedSinks = [
   'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
 ];
 
+/** Runs of the engine into a single sink, once more with PostgreSQL as that sink: a few in `npm test`, all in `npm run test:long`. */
+const onPostgres =
+  process.env['TEST_LONG'] === '1'
+    ? [
+        'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
+        'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
+      ]
+    : ['test/e2e/{freshness-of-chains,run-after-run}.test.ts'];
+
 const shared = {
   pool: 'forks',
   testTimeout: 60_000,
@@ -42,6 +51,14 @@ export default defineConfig({
           name: 'delayed sinks',
           include: onDelayedSinks,
           setupFiles: ['test/support/delay-sinks.ts'],
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'on PostgreSQL',
+          include: onPostgres,
+          setupFiles: ['test/support/on-postgres.ts'],
         },
       },
     ],

@@ -8,7 +8,7 @@ import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
 import { startPostgres, type PrivatePostgres } from '../support/postgres.ts';
 import { startRedis, type PrivateRedis } from '../support/redis.ts';
 import { redisContents } from '../support/redis-contents.ts';
-import { callCli, jsonLines, startCli, type CliResult } from '../support/run-cli.ts';
+import { callCli, jsonLines, startCli, type CliResult, type RunningCli } from '../support/run-cli.ts';
 
 const password = 'p@ss/word-of-the-warehouse';
 /** Part of the password that is written alike in an address and outside it. */
@@ -17,6 +17,7 @@ const tellTale = 'word-of-the-warehouse';
 let server: PrivatePostgres;
 let redis: PrivateRedis;
 let world: CliWorld;
+let worker: RunningCli | null = null;
 /** All that any command has written. */
 let said = '';
 
@@ -32,6 +33,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
+  worker?.child.kill('SIGKILL');
   await world[Symbol.asyncDispose]();
   await redis.stop();
   await server.stop();
@@ -111,7 +113,7 @@ describe('every command over a PostgreSQL sink that asks for a password', () => 
   }, 240_000);
 
   it('is served by a worker whose log, pages and jobs have no password either', async () => {
-    const worker = startCli(['worker', '--http', '127.0.0.1:0', '--config', world.config], {
+    worker = startCli(['worker', '--http', '127.0.0.1:0', '--config', world.config], {
       cwd: world.folder,
       env: { ...world.env, WAREHOUSE: addressOf(server.port) },
     });

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect } from 'vitest';
 import { it } from '../support/it.ts';
 import type { JsonObject } from '../../src/core/json.ts';
@@ -201,7 +201,7 @@ describe('a sync from a service that goes on failing', () => {
       const service = pagedRows(members, { paging: 'offset', silentCap: 100 });
       const { report } = await syncMembers((call, index) => (index >= 3 ? fault : service.reply(call)));
       expect(report).toMatchObject({ outcome: 'failed', error: { code, recovery: 'stop' } });
-      rmSync(folder, { recursive: true });
+      folder = path.join(folder, 'next');
     }
   });
 });
@@ -281,7 +281,7 @@ describe('a sync from a service whose rows move between pages', () => {
       const isProven = walked !== undefined && walked.unordered === 0 && walked.setAside === 0;
       const missed = isProven ? [...throughout].filter((id) => !stored.has(id)) : [];
       expect({ seed, trial, missed }).toEqual({ seed, trial, missed: [] });
-      rmSync(folder, { recursive: true });
+      folder = path.join(folder, 'next');
     }
   });
 });
@@ -327,7 +327,7 @@ describe('a sync from a service with bent page tokens', () => {
       report: { outcome: 'ok' },
       stored: 250,
     });
-    rmSync(folder, { recursive: true });
+    folder = path.join(folder, 'next');
     const { report } = await syncUsers({ kind: 'expired', fromCall: 2, times: 1000 });
     expect(report).toMatchObject({
       outcome: 'failed',
