@@ -17,7 +17,7 @@ import {
 import { useBench } from '../sink/use-bench.ts';
 
 /** A disk of its own for one test; false where this machine does not let us have one. */
-function mountDisk(folder: string, size: string): boolean {
+export function mountDisk(folder: string, size: string): boolean {
   mkdirSync(folder, { recursive: true });
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder], { stdio: 'ignore' });
