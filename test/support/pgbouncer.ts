@@ -16,17 +16,21 @@ export function findPgbouncer(): string | null {
 /** It refuses to run as root. */
 const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : null;
 
+export interface Pgbouncer {
+  readonly port: number;
+  /** Has clients talk to the server at this port from their next transaction on; they stay connected. */
+  pointTo(serverPort: number): void;
+  stop(): Promise<void>;
+}
+
 /** A pooler in transaction mode in front of the server at this port of loopback, for user `sync`. */
-export async function startPgbouncer(
-  program: string,
-  serverPort: number,
-): Promise<{ readonly port: number; stop(): Promise<void> }> {
+export async function startPgbouncer(program: string, serverPort: number): Promise<Pgbouncer> {
   const folder = mkdtempSync(join(tmpdir(), 'connector-sync-pgbouncer-'));
   const port = await freePort();
   const file = join(folder, 'pgbouncer.ini');
-  const settings = [
+  const settings = (pointedTo: number): readonly string[] => [
     '[databases]',
-    `* = host=127.0.0.1 port=${serverPort}`,
+    `* = host=127.0.0.1 port=${pointedTo}`,
     '[pgbouncer]',
     'listen_addr = 127.0.0.1',
     `listen_port = ${port}`,
@@ -35,7 +39,7 @@ export async function startPgbouncer(
     'auth_type = trust',
     `auth_file = ${join(folder, 'users')}`,
   ];
-  writeFileSync(file, settings.join('\n'));
+  writeFileSync(file, settings(serverPort).join('\n'));
   writeFileSync(join(folder, 'users'), '"sync" ""\n');
   for (const name of ['', 'pgbouncer.ini', 'users']) {
     if (nobody !== null) chownSync(join(folder, name), nobody.uid, nobody.gid);
@@ -49,6 +53,10 @@ export async function startPgbouncer(
   }
   return {
     port,
+    pointTo: (pointedTo) => {
+      writeFileSync(file, settings(pointedTo).join('\n'));
+      child.kill('SIGHUP');
+    },
     stop: async () => {
       child.kill('SIGKILL');
       await exited;

@@ -1,10 +1,12 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openSink } from '../../../src/sinks/registry.ts';
 import { Bench, identity, type SinkKind } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
-import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
+import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
 import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
-import { sharedPostgres } from '../../support/postgres.ts';
+import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
 
 /* A pooler that gives a connection of the server to whoever has a transaction: nothing of a session stays, its locks are anybody's. */
@@ -55,5 +57,44 @@ if (program === null) {
       expect(lease.epoch).toBe(1);
       expect(await bench.ledger(locks)).toEqual([{ count: 1 }]);
     });
+
+    it('overtakes a holder when the pooler turns to a promoted standby, which breaks no connection', async () => {
+      const primary = await startPostgres();
+      onTestFinished(async () => await primary.stop());
+      const standby = await startPostgres({ standbyOf: primary });
+      onTestFinished(async () => await standby.stop());
+      const between = await startPgbouncer(program, primary.port);
+      onTestFinished(async () => await between.stop());
+      const bench = new Bench(await postgresSinkKindOn(primary));
+      onTestFinished(async () => await bench.close());
+      const sink = await openSink(atPort(bench, between.port), { clock: bench.clock });
+      onTestFinished(async () => await sink[Symbol.asyncDispose]());
+      const run = await PagedRun.begin(bench, sink);
+      await run.store();
+      await standby.kill();
+      await run.store();
+      await primary.kill();
+      await standby.restart();
+      await ask(standby.url, 'SELECT pg_promote()');
+      between.pointTo(standby.port);
+      await pause(500);
+      await expect(run.store()).rejects.toMatchObject({ code: 'FENCED' });
+      const { schema } = atPort(bench, 0);
+      const [{ seq } = {}] = await ask(
+        standby.url,
+        `SELECT seq::float8 AS seq FROM ${schema}._sync_counters`,
+      );
+      expect(seq).toBeGreaterThan(2 ** 32);
+    });
   });
+}
+
+async function ask(url: string, sql: string): Promise<readonly Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
 }
