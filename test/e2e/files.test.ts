@@ -35,7 +35,7 @@ const nameOf = (id: string, name = 'notes.txt'): string =>
     .digest('hex')
     .slice(0, 16)}-${name}`;
 
-describe.each(['sqlite', 'jsonl'] as const)('the files of records in a %s sink', (sink) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the files of records in a %s sink', (sink) => {
   it('are stored whole under names of their own, and never asked for again', async () => {
     const { files, sync, stored, asked, directory } = await open({ sink });
     files.set('a1', file('one')).set('a2', file('two'));

@@ -10,6 +10,7 @@ import type { HostileCall, Reply } from './hostile/exchange.ts';
 import { apiError, success, text } from './hostile/replies.ts';
 import { instantClock } from './instant-clock.ts';
 import { builtInDefinition } from './sample-service.ts';
+import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 import { syncOnce, type SyncOnce } from './sync-once.ts';
 
 /** One attachment of the library, and how its download is answered. */
@@ -41,7 +42,7 @@ export interface FileWorld extends AsyncDisposable {
 export const library = builtInDefinition('document-library');
 
 export interface FileWorldOptions {
-  readonly sink?: 'sqlite' | 'jsonl';
+  readonly sink?: SampleSinkType;
 }
 
 export async function openFileWorld({ sink = 'sqlite' }: FileWorldOptions = {}): Promise<FileWorld> {
@@ -52,10 +53,7 @@ export async function openFileWorld({ sink = 'sqlite' }: FileWorldOptions = {}):
     connectors: [{ id: 'c1', name: 'Library', definitionId: library.id }],
     respond: (call) => respond(files, call),
   });
-  const sinkOptions: SinkOptions =
-    sink === 'sqlite'
-      ? { type: 'sqlite', name: 'main', path: join(folder, 'main.db'), durability: 'normal' }
-      : { type: 'jsonl', name: 'main', directory: join(folder, 'main'), durability: 'normal' };
+  const sinkOptions = (await sampleSinkOf(sink)).options(folder);
   const options = {
     baseUrl: server.baseUrl,
     definition: library,
