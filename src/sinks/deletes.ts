@@ -18,7 +18,7 @@ export interface Deletes {
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
   /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
-  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago; not asked in this run. */
+  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago. Handed out, a row counts as asked: no other call of this run gives it again. */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
   /** Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be tombstoned in this run. */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
