@@ -72,7 +72,7 @@ async function deadlineOf(
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
 }
 
-/** Null if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
+/** Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
 function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
   const connector = connectors.get(name);
   const served = sinks.find((one) => one.name === connector?.sink.name);
