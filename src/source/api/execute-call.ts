@@ -195,7 +195,7 @@ export function readPage(
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const dateMs = date === null ? Number.NaN : Date.parse(date);
   const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  return { records, fetched: records.length, next, serverTime, bytes };
+  return { records, next, serverTime, bytes };
 }
 
 /** The records of a result in any of its shapes; null for another kind. */

@@ -98,7 +98,6 @@ describe('missing rows', () => {
       isAllowed: false,
       isVouchedFor: false,
       wasAsked: false,
-      isGone: false,
     };
     const counts = countMissing([
       { ...alike, rows: 2, missed: 1, needs: 'walk', home: 'live' },
@@ -122,7 +121,7 @@ describe('missing rows', () => {
       missedTwice: 3,
       vouchedFor: 5,
       toConfirm: 12,
-      toWalk: 2,
+
       orphans: 7,
       firstMissed: '2026-02-01',
     });

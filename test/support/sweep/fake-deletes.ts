@@ -132,7 +132,6 @@ export function fakeDeletes(
       vouchedFor: count((row) => row.wasVouchedFor && !row.isAllowed),
       toConfirm: count((row) => row.needs === 'get'),
       orphans: 0,
-      toWalk: count((row) => row.needs === 'walk' && row.missed < 2),
       dayAgo: liveOf(entity) + (deleted.get(entity) ?? 0),
       deletedInDay: (more.deletedInDay?.[entity] ?? 0) + (deleted.get(entity) ?? 0),
       hasSurvivor: missing.length < liveOf(entity) && more.replaced !== entity,

@@ -22,7 +22,7 @@ interface OfRow {
 interface Note extends OfRow {
   readonly partition: number;
   readonly origin: number;
-  /** When the walk that missed it began, at the latest. */
+  /** When the chain began whose walk missed it (the walk itself began then at the earliest); where no walk has missed it, when it was noted. */
   readonly since: Instant;
 }
 
@@ -54,7 +54,7 @@ export function prepareMissingRows(db: Database.Database) {
     VALUES (:connector, :entity, :row, :partition, :origin, 1, :since`;
   const alike = db.prepare<[string], Flagged<AlikeRows>>(
     `SELECT m.entity, count(*) AS rows, min(m.since) AS since, min(m.missed, 2) AS missed, m.needs, m.is_allowed AS isAllowed,
-       m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked, 0 AS isGone,
+       m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked,
        iif(p.gone = ${live}, 'live', 'emptied') AS home
      FROM ${withPartition} WHERE m.connector = ? AND (${isMissing} OR ${isOrphan})
      GROUP BY m.entity, p.gone, min(m.missed, 2), m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL`,
@@ -90,7 +90,7 @@ export function prepareMissingRows(db: Database.Database) {
       `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
     ),
     alike: (connector: ConnectorName): readonly AlikeRows[] =>
-      alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked', 'isGone')),
+      alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked')),
     /** Rows whose deletes a guard must judge, by row number. */
     open: db
       .prepare<[...OfEntity, after: number, limit: number], number>(
