@@ -2,6 +2,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { EntityMissing, TombstoneChoice } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
+import { weakestAbsence } from './conclude-walk.ts';
 
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
@@ -82,8 +83,6 @@ export function isLedTo(
   return place.isLive && (place.isDue || place.origin === origin || isAwaited);
 }
 
-const strength: Readonly<Record<Needs, number>> = { nothing: 0, get: 1, walk: 2 };
-
 /** Of several full walks that have not met a row, the one that proves least decides what else it takes. */
 function weakest(
   home: LookedForRow['home'],
@@ -93,7 +92,8 @@ function weakest(
   let found = { home: home.partition, needs: home.absence };
   for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
     const hasMissed = isLive && fullOrigin === origin;
-    if (hasMissed && absence !== null && strength[absence] > strength[found.needs]) {
+    if (!hasMissed || absence === null) continue;
+    if (weakestAbsence([found.needs, absence]) !== found.needs) {
       found = { home: partition, needs: absence };
     }
   }
