@@ -30,7 +30,7 @@ export interface Deletes {
     which: TombstoneChoice,
     limit: number,
   ): Promise<number>;
-  /** The next batch of rows below tombstoned records; empty: none is left. Rows that may have moved are noted for a `get` instead (0 rows). */
+  /** The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are noted as orphans, for a `get` (0 rows); they go when it has found nothing. */
   tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 
