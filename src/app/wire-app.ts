@@ -1,12 +1,11 @@
 import type { App, AppOptions } from './app.ts';
-import { SyncError } from '../core/errors.ts';
 import type { OnRunEvent } from '../core/events.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
 import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
-import { resolveConnector } from '../source/api/resolve-connector.ts';
+import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
 import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 
@@ -105,10 +104,8 @@ function checkingType(
       const type = found.definitionId?.toLowerCase();
       const other = [...settings.definitions.values()].find((known) => known.id.toLowerCase() === type);
       if (other === undefined || other.id === definition.id) return found;
-      throw new SyncError(
-        `connector ${id} is of the type ${other.name} (${other.id}), and the config says ${definition.name} (${definition.id}); correct its definition or id`,
-        { code: 'CONFIG_INVALID', recovery: 'stop' },
-      );
+      const expected = `and the config says ${definition.name} (${definition.id})`;
+      throw otherTypeError(id, `${other.name} (${other.id})`, expected);
     },
   };
 }

@@ -58,7 +58,7 @@ export interface RecordFile {
 
 /** Why a record cannot be stored as it is. */
 export type QuarantineReason =
-  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'unreadable' | 'schema-change';
+  'not-an-object' | 'key-missing' | 'key-type' | 'too-deep' | 'too-large' | 'schema-change';
 
 /** A record that cannot be stored as it is, kept whole. */
 export interface Quarantined {

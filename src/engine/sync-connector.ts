@@ -22,7 +22,7 @@ export async function syncConnector(options: SyncOptions): Promise<RunReport> {
   return await report(run);
 }
 
-/** Each phase leaves what ended the run early in `run.ending`; then those after it do nothing. Never rejects. */
+/** Each phase leaves what ended the run early in `run.ending`. Those after it then do no work: the sweep only says what is missing. Never rejects. */
 async function runPhases(run: Run): Promise<void> {
   const { asked, beganMs, clock, ending } = run;
   using _time = watchTime(asked.budgetMs, beganMs, { clock, onSpent: ending.endNow });

@@ -127,7 +127,7 @@ async function fetchPage(walk: Walk, position: Position): Promise<Fetched> {
     onEvent({
       kind: 'page-fetched',
       entity: entity.name,
-      records: page.fetched,
+      records: page.records.length,
       bytes: page.bytes,
       ms: clock.now() - startedMs,
     });
@@ -200,7 +200,7 @@ function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: P
   const next = afterPage(walk, { ...standing, state }, advance);
   const commit: PageCommit = {
     walk: { partition: walk.partition.id, run: walk.run.id },
-    fetched: page.fetched,
+    fetched: page.records.length,
     filtered: prepared.filtered,
     foreign: prepared.foreign,
     refused: prepared.refused,

@@ -101,11 +101,11 @@ export function afterRecords(
   }
   return {
     ...state,
-    read: state.read + page.fetched,
+    read: state.read + page.records.length,
     high,
     behind: smaller(state.behind, prepared.differenceMs),
     refused: state.refused + prepared.refused.length,
     isSorted: state.isSorted && prepared.isSorted,
-    progress: afterKeys(state.progress, prepared.keys, isFurther && page.fetched > 0),
+    progress: afterKeys(state.progress, prepared.keys, isFurther && page.records.length > 0),
   };
 }

@@ -9,7 +9,6 @@ export interface QueueSet {
   readonly ticks: Queue;
   /** Returns the same object for the same sink. */
   syncs(sinkId: string): Queue;
-  close(): Promise<void>;
 }
 
 export function openQueueSet(redis: Redis, prefix: string, onError: (error: Error) => void): QueueSet {
@@ -27,8 +26,5 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     prefix,
     ticks: open(ticksQueue),
     syncs: (sinkId) => open(syncsQueue(sinkId)),
-    close: async () => {
-      await Promise.all([...queues.values()].map((queue) => queue.close()));
-    },
   };
 }

@@ -15,8 +15,9 @@ export interface WorkerBackoff {
   why(): string | null;
 }
 
-const firstRestMs = 1000;
-const longestRestMs = 30_000;
+/** While Redis refuses commands: the first wait, which doubles up to the longest. */
+export const firstRestMs = 1000;
+export const longestRestMs = 30_000;
 /** Out of memory, replica, invalid credentials or rights, disk not writable, failover, loading: all may pass without a restart. */
 const refusals = ['OOM', 'READONLY', 'NOAUTH', 'NOPERM', 'MISCONF', 'MASTERDOWN', 'LOADING', 'CLUSTERDOWN'];
 

@@ -17,11 +17,10 @@ const maxStarts = 3;
 /** During a deploy, a worker with the old config may get jobs of connectors that only the new config has. */
 const unknownForMs = 15 * 60 * 1000;
 const sameAgainMs = 10 * 60 * 1000;
-const withoutBackfillsMs = 60 * 60 * 1000;
 
 /**
- * The processor of a sink's queue. It must declare exactly three parameters: BullMQ checks `length` before it passes a
- * signal. A job that cannot run now is delayed without using an attempt.
+ * The processor of a sink's queue. It must declare all three parameters: BullMQ passes a signal only to a function whose
+ * `length` is 3 or more. A job that cannot run now is delayed without using an attempt.
  */
 export function createJobProcessor(
   context: JobContext,
@@ -93,10 +92,6 @@ async function settle(
     }
     if ((await context.ledger.pause(connector)) !== null) return { kind: 'complete', outcome: 'paused' };
     if (await isNeedless(context, work)) return { kind: 'complete', outcome: 'made-up-for' };
-    if (work.kind === 'backfill' && context.runBackfill === null) {
-      log.warn({ connector }, 'a backfill waits for a worker that supports backfills');
-      return later(withoutBackfillsMs);
-    }
     const starts = startsInARow(job);
     if (starts >= maxStarts) {
       log.error(

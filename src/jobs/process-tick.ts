@@ -5,7 +5,7 @@ import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
 import { addSync, parseTickJob, type TickJob } from './add-job.ts';
 import type { WorkerContext, WorkerLedger, WorkerTimings } from './worker-context.ts';
-import { refusalOf } from './open-worker-backoff.ts';
+import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
 import type { QueueSet } from './open-queue-set.ts';
 import type { ScheduledConnector } from './reconcile-schedules.ts';
 
@@ -22,8 +22,6 @@ interface TickContext extends Pick<
 
 const missedAfterMs = 60_000;
 const hourMs = 60 * 60 * 1000;
-const firstWaitMs = 1000;
-const longestWaitMs = 30_000;
 
 /**
  * Turns a tick into a job in its sink's queue, unless a job of the same connector already waits or runs there. The worker
@@ -72,7 +70,7 @@ async function deadlineOf(
   return due + (schedule?.kind === 'every' ? schedule.everyMs : hourMs);
 }
 
-/** Null if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
+/** Null if the config has no such connector or no schedule for it, or if the tick belongs to another deployment on the same Redis that has a connector of the same name. */
 function scheduleOf({ connectors, sinks }: TickContext, sink: string, name: ConnectorName): Schedule | null {
   const connector = connectors.get(name);
   const served = sinks.find((one) => one.name === connector?.sink.name);
@@ -87,7 +85,7 @@ async function untilTaken(
   { clock, stopping, onError }: TickContext,
   put: () => Promise<unknown>,
 ): Promise<void> {
-  for (let waitMs = firstWaitMs; ; waitMs = Math.min(waitMs * 2, longestWaitMs)) {
+  for (let waitMs = firstRestMs; ; waitMs = Math.min(waitMs * 2, longestRestMs)) {
     try {
       await put();
       return;

@@ -66,7 +66,7 @@ async function runToItsEnd(
 ): Promise<Ending> {
   const { connector } = work;
   try {
-    if (work.kind === 'sync' || context.runBackfill === null) {
+    if (work.kind === 'sync') {
       return { kind: 'ended', end: await context.runConnector(connector, request), isDone: true };
     }
     const end = await context.runBackfill(work.backfill, connector, {

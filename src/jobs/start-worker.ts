@@ -33,8 +33,7 @@ export interface WorkerOptions {
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
-  /** Without it, backfills wait for a worker that has it. */
-  readonly runBackfill?: RunBackfill;
+  readonly runBackfill: RunBackfill;
   readonly log: JobLog;
   readonly clock?: Clock;
   /** Concurrent runs of each sink, each of a different connector. Default 2. */
@@ -110,7 +109,6 @@ async function work(
   const context: WorkerContext = {
     ...options,
     connectors: options.settings.connectors,
-    runBackfill: options.runBackfill ?? null,
     concurrency,
     slots,
     onFull: async (sink) => {

@@ -45,7 +45,7 @@ export interface WorkerContext {
   readonly sinks: readonly ServedSink[];
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
-  readonly runBackfill: RunBackfill | null;
+  readonly runBackfill: RunBackfill;
   readonly concurrency: number;
   readonly timings: WorkerTimings;
   /** Limits the runs of this process, over all sinks. */

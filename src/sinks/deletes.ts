@@ -14,11 +14,11 @@ export interface Deletes {
   suspectParents(lease: Lease, run: RunId, confirmable: readonly EntityName[]): Promise<void>;
   /** Partitions that this run has set aside and whose parent has turned out to be gone: nothing is wrong with them. */
   endedBelow(lease: Lease, run: RunId): Promise<readonly EndedPartition[]>;
-  /** What the deletes of missing rows would come to, with the rows that would go along. After `sweep` is done. */
+  /** What the deletes of missing rows would come to, with the rows that would go along. Before `sweep` is done: of what is noted so far. */
   missing(lease: Lease, run: RunId): Promise<readonly EntityMissing[]>;
   /** A person lets the deletes of this entity pass: what is missing now is not withheld any more, by this run or a later one. */
   allow(lease: Lease, run: RunId, entity: EntityName): Promise<void>;
-  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago; not asked in this run. */
+  /** Missing rows that a `get` must judge, never asked ones first, then those asked longest ago. Handed out, a row counts as asked: no other call of this run gives it again. */
   toConfirm(lease: Lease, run: RunId, entity: EntityName, limit: number): Promise<readonly Candidate[]>;
   /** Stores what `get` said; counts of the records that were stored. What it did not find needs nothing more to be tombstoned in this run. */
   judge(lease: Lease, run: RunId, entity: EntityName, judgements: readonly Judgement[]): Promise<PageCounts>;
@@ -30,7 +30,7 @@ export interface Deletes {
     which: TombstoneChoice,
     limit: number,
   ): Promise<number>;
-  /** The next batch of rows below tombstoned records; empty: none is left. Rows that may have moved are noted for a `get` instead (0 rows). */
+  /** The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are noted as orphans, for a `get` (0 rows); they go when it has found nothing. */
   tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 
@@ -60,8 +60,6 @@ export interface EntityMissing {
   readonly toConfirm: number;
   /** Not among `missing`: rows below vanished records that may have moved elsewhere, which a `get` must say. */
   readonly orphans: number;
-  /** Of them: still waiting for another full walk. */
-  readonly toWalk: number;
   /** A row that was stored before the first of the missing ones was missed is still there. */
   readonly hasSurvivor: boolean;
   /** Rows that would go along with missing ones that are neither allowed nor vouched for, at any depth. */

@@ -36,7 +36,7 @@ export interface Sink extends AsyncDisposable {
   acquire(connector: ConnectorIdentity): Promise<Lease>;
   /** Creates missing tables and columns, then begins a run: resumes an unfinished one where the plan allows it, or marks the plan's roots due. */
   startRun(lease: Lease, plan: RunPlan): Promise<StartedRun>;
-  /** Due partitions of the plan's entities that this run has not set aside, deepest first. May repeat ones being walked or just ended. */
+  /** Due partitions of the plan's entities that this run has not set aside: deepest first, in a budgeted run those read longest ago. May repeat ones being walked or just ended. */
   nextPartitions(lease: Lease, limit: number): Promise<readonly Partition[]>;
   /** Stores whole pages with their positions, children and seals: all of them or none. Counts come in the pages' order. */
   commit(lease: Lease, pages: readonly PageCommit[]): Promise<readonly CommittedPage[]>;

@@ -11,7 +11,7 @@ import type { NextPage } from '../pagination/pagination.ts';
 export interface Source extends AsyncDisposable {
   /**
    * Resolves when the connector answers and the credentials hold; the engine calls it once before anything else.
-   * Throws `SyncError` with recovery `stop`.
+   * Throws `SyncError` with recovery `stop`, and `ThrottledError` when the service asks for a long pause.
    */
   connect(signal: AbortSignal): Promise<void>;
   /** One page. Sends exactly `params`; refuses parameters the definition does not declare. */
@@ -73,8 +73,6 @@ export interface GetRequest {
 export interface SourcePage {
   /** The elements of the response's array, unread: a record may be anything. */
   readonly records: readonly JsonValue[];
-  /** The array's length as received: what the accounting starts from. */
-  readonly fetched: number;
   /** What the response itself says about more pages; null where the connector says nothing (offset paging). */
   readonly next: NextPage | null;
   /** The server's `Date` header. */
@@ -86,10 +84,9 @@ export interface SourceStats {
   /** Execute calls that went on the wire, retries included. */
   readonly calls: number;
   readonly retries: number;
-  readonly throttled: number;
   /** Milliseconds spent waiting for budgets, Retry-After and back-off. */
   readonly waitedMs: number;
   readonly bytes: number;
-  /** The newest `Date` header of any answer, `connect` included; null before the first. */
+  /** The service's time now: the last `Date` header it sent (to `connect` too) and what has passed since; null before the first, or where it is not known. */
   readonly serverTime: Instant | null;
 }

@@ -43,7 +43,7 @@ async function walkMembers(
           return await Promise.resolve(list(request));
         },
         get: () => Promise.resolve(null),
-        stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
+        stats: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0, serverTime: null }),
         [Symbol.asyncDispose]: () => Promise.resolve(),
       },
       tally: runTally([members.name]),
@@ -86,7 +86,7 @@ async function walkMembers(
 }
 
 function page(...records: readonly { readonly id: string; readonly last_changed: string }[]): SourcePage {
-  return { records, fetched: records.length, next: null, serverTime: null, bytes: 100 };
+  return { records, next: null, serverTime: null, bytes: 100 };
 }
 
 const sortedByChange = { sort_field: 'last_changed', sort_dir: 'ASC' };

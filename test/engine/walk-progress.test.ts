@@ -64,7 +64,7 @@ function circling(page: Page): SimulatedService & { readonly answers: () => numb
     if (calls > mostCalls) throw new Error('the walk does not end');
     const records = page(calls, params);
     const next = 'offset' in params ? null : { hasMore: true, token: `token-${calls}` };
-    return { records, fetched: records.length, next, serverTime: null, bytes: records.length * 100 };
+    return { records, next, serverTime: null, bytes: records.length * 100 };
   };
   return {
     rows: [],

@@ -132,13 +132,3 @@ it('goes back to the queue when the worker stops, and keeps its deduplication ke
   const [job] = await bench.syncs.getJobs(['prioritized']);
   expect(job).toMatchObject({ attemptsMade: 0, data: { backfill: 'b1' } });
 });
-
-it('waits for another worker if this one does not support backfills', async () => {
-  await bench.start({ newsletter: yearly }, () => Promise.resolve(ok));
-  await bench.queues.enqueueBackfill(warehouse.id, newsletter, 'b1');
-  await bench.untilEvents(isEnd('busy'));
-  expect(bench.lines.filter(({ level }) => level === 'warn')).toMatchObject([
-    { message: 'a backfill waits for a worker that supports backfills' },
-  ]);
-  await eventually(async () => (await bench.syncs.getDelayedCount()) === 1);
-});

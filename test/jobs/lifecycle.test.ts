@@ -12,6 +12,7 @@ import {
   isEnd,
   logInto,
   newsletter,
+  noBackfill,
   ok,
   openWorkerBench,
   password,
@@ -210,6 +211,7 @@ it('fails within two seconds if Redis does not answer, without showing its passw
     ledger: emptyLedger,
     log: logInto([]),
     runConnector: () => Promise.resolve(ok),
+    runBackfill: noBackfill,
   });
   await expect(starting).rejects.toMatchObject({
     code: 'QUEUE_UNAVAILABLE',

@@ -4,6 +4,7 @@ import {
   connectorsOf,
   emptyLedger,
   logInto,
+  noBackfill,
   ok,
   prefix,
   shortTimings,
@@ -26,6 +27,7 @@ await startWorker({
     if (name === 'poison') process.kill(process.pid, 'SIGKILL');
     return Promise.resolve(ok);
   },
+  runBackfill: noBackfill,
   log: logInto([]),
   timings: { ...shortTimings, lockMs: 500, stalledMs: 200 },
 });

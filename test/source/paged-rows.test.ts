@@ -22,12 +22,12 @@ describe('a service that pages by offset', () => {
     const { page } = await serve(5, { paging: 'offset' });
     expect(ids(await page({ count: 3, offset: 0 }))).toEqual(['r0', 'r1', 'r2']);
     expect(ids(await page({ count: 3, offset: 3 }))).toEqual(['r3', 'r4']);
-    expect((await page({ count: 3, offset: 6 })).fetched).toBe(0);
+    expect((await page({ count: 3, offset: 6 })).records.length).toBe(0);
   });
 
   it('may cap the page silently', async () => {
     const { page } = await serve(50, { paging: 'offset', silentCap: 4 });
-    expect((await page({ count: 1000, offset: 0 })).fetched).toBe(4);
+    expect((await page({ count: 1000, offset: 0 })).records.length).toBe(4);
   });
 
   it('may shift rows between pages', async () => {
@@ -71,7 +71,7 @@ describe('a service that pages by token', () => {
   it('may send empty pages in between', async () => {
     const { page } = await serve(4, { paging: 'token', bend: { kind: 'empty-pages' } });
     const pages = await walk(page, 10);
-    expect(pages.map(({ fetched }) => fetched)).toEqual([0, 2, 0, 2]);
+    expect(pages.map(({ records }) => records.length)).toEqual([0, 2, 0, 2]);
   });
 
   it('may repeat a token, lead in circles or say more without a token', async () => {

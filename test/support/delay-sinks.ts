@@ -1,4 +1,5 @@
 import { vi } from 'vitest';
+import { NoSinkYetError } from '../../src/sinks/acquire-errors.ts';
 import type * as Registry from '../../src/sinks/registry.ts';
 import type { SinkOptions, SinkPlace } from '../../src/sinks/sink-access.ts';
 import { delayedAccess, randomTurns } from './delayed-sink.ts';
@@ -10,8 +11,11 @@ vi.mock('../../src/sinks/registry.ts', async (importOriginal) => {
   const registry = await importOriginal<typeof Registry>();
   const turns = randomTurns(startSeed());
   const accessSink = (sink: SinkPlace) => delayedAccess(registry.accessSink(sink), turns);
-  const existing = async <Opened>(sink: SinkPlace, open: () => Promise<Opened>): Promise<Opened | null> =>
-    (await accessSink(sink).isThere()) ? await open() : null;
+  const existing = async <Opened>(opening: Promise<Opened>): Promise<Opened | null> =>
+    await opening.catch((error: unknown) => {
+      if (error instanceof NoSinkYetError) return null;
+      throw error;
+    });
   return {
     ...registry,
     accessSink,
@@ -22,7 +26,7 @@ vi.mock('../../src/sinks/registry.ts', async (importOriginal) => {
         ...(how as { readonly clock: never }),
       }),
     openHistory: (sink: SinkPlace) => accessSink(sink).openHistory(),
-    openExistingHistory: (sink: SinkPlace) => existing(sink, () => accessSink(sink).openHistory()),
-    openExistingRecords: (sink: SinkPlace) => existing(sink, () => accessSink(sink).openRecords()),
+    openExistingHistory: (sink: SinkPlace) => existing(accessSink(sink).openHistory()),
+    openExistingRecords: (sink: SinkPlace) => existing(accessSink(sink).openRecords()),
   };
 });

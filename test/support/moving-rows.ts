@@ -164,7 +164,6 @@ export function movingRows(random: () => number): MovingRows {
     const raw = page.map(({ fields }): JsonObject => fields);
     return {
       records: raw,
-      fetched: raw.length,
       next: isByToken ? { hasMore, token: hasMore ? anchorOf(entity, last) : null } : null,
       serverTime: instant(nowMs),
       bytes: JSON.stringify(raw).length,
@@ -220,7 +219,6 @@ export function movingRows(random: () => number): MovingRows {
       stats: () => ({
         calls,
         retries: 0,
-        throttled: 0,
         waitedMs: 0,
         bytes: 0,
         serverTime: instant(nowMs),

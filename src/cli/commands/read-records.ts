@@ -58,7 +58,7 @@ async function read(
   for (const record of page.records) terminal.print(recordLine(record));
   const more = page.next?.token ?? null;
   terminal.note(
-    `${counted(page.fetched, 'record')}${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
+    `${counted(page.records.length, 'record')}${more === null ? '' : `; the next page's token: ${printable(more)}`}`,
   );
   return exitCodes.ok;
 }

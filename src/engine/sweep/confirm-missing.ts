@@ -21,8 +21,6 @@ const mostUnanswered = 5;
 interface Asking {
   readonly entity: Entity;
   readonly read: ReturnType<typeof compileReadConfirmed>;
-  /** Rows that were asked for in this run without an answer. */
-  readonly unanswered: Set<number>;
   unansweredInARow: number;
   /** Partitions whose walk missed a record that is there. */
   readonly withdrawn: Set<string>;
@@ -42,7 +40,6 @@ export async function confirmMissing(
   let asking = entities.map((entity): Asking => ({
     entity,
     read: compileReadConfirmed(entity, run.policies.get(entity.name), filtersOf(run, entity)),
-    unanswered: new Set(),
     unansweredInARow: 0,
     withdrawn: new Set(),
   }));
@@ -50,7 +47,11 @@ export async function confirmMissing(
   while (asking.length > 0 && getsLeft > 0) {
     const again: Asking[] = [];
     for (const one of asking) {
-      const batch = await nextBatch(run, one, Math.min(batchRows, getsLeft));
+      if (getsLeft === 0) break;
+      run.signal.throwIfAborted();
+      // Each row is handed out once a run, whether it gets an answer or not: all of the batch must be asked for.
+      const limit = Math.min(batchRows, getsLeft);
+      const batch = await run.sink.deletes.toConfirm(run.lease, run.id, one.entity.name, limit);
       if (batch.length === 0) continue;
       const { gets: spent, endings } = await askBatch(run, one, batch);
       getsLeft -= spent;
@@ -66,18 +67,6 @@ export async function confirmMissing(
 
 function filtersOf({ entities }: Run, { name }: Entity): ReadonlySet<string> {
   return new Set(entities.get(name)?.variants.flatMap((variant) => Object.keys(variant)));
-}
-
-/** Those without an answer would come first again. */
-async function nextBatch(
-  { sink, lease, id, signal }: Run,
-  { entity, unanswered }: Asking,
-  limit: number,
-): Promise<readonly Candidate[]> {
-  signal.throwIfAborted();
-  if (limit === 0) return [];
-  const found = await sink.deletes.toConfirm(lease, id, entity.name, limit + unanswered.size);
-  return found.filter(({ row }) => !unanswered.has(row)).slice(0, limit);
 }
 
 /** Gives the number of calls it took, and what was thrown that must end the run. */
@@ -101,14 +90,14 @@ async function askBatch(
       try {
         const answer =
           params === null ? undefined : await run.source.get({ entity: asking.entity.name, params }, signal);
-        if (answer === undefined) noteUnanswered(run, asking, candidate);
+        if (answer === undefined) noteUnanswered(run, asking);
         else {
           asking.unansweredInARow = 0;
           answers.push({ candidate, judgement: asking.read(candidate, answer) });
         }
       } catch (error) {
         if (endsRun(error)) endings.push(error);
-        else noteUnanswered(run, asking, candidate);
+        else noteUnanswered(run, asking);
       }
     }
   }
@@ -118,8 +107,7 @@ async function askBatch(
   return { gets, endings };
 }
 
-function noteUnanswered({ onEvent }: Run, asking: Asking, { row }: Candidate): void {
-  asking.unanswered.add(row);
+function noteUnanswered({ onEvent }: Run, asking: Asking): void {
   asking.unansweredInARow += 1;
   onEvent({ kind: 'record-confirmed', entity: asking.entity.name, verdict: 'unanswered' });
 }

@@ -1,9 +1,11 @@
 import type { JsonValue } from '../../core/json.ts';
-import type { Params } from '../../core/records.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { ColumnValue, Params } from '../../core/records.ts';
 import { missingParams } from '../../definitions/check-params.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import type { Candidate } from '../../sinks/deletes.ts';
+import type { Partition } from '../../sinks/partition.ts';
 
 /** Parameters of the `get` for a stored row: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
 export function findGetParams(
@@ -12,11 +14,11 @@ export function findGetParams(
 ): Params | null {
   const get = entity.actions.get('get');
   if (get === undefined) return null;
-  const parts = readKeyText(keyText);
-  if (parts.length !== entity.key.length) return null;
+  const parts = keyPartsOf(keyText, entity.key.length);
+  if (parts === null) return null;
   const fields = new Map<string, JsonValue>([
     ...Object.entries(inject),
-    ...entity.key.map((name, index) => [name, parts[index] ?? null] as const),
+    ...entity.key.map((name, index) => [name, wholeDigits(parts[index] ?? null)] as const),
   ]);
   const found: Record<string, JsonValue> = {};
   for (const [name, param] of get.params) {
@@ -29,11 +31,23 @@ export function findGetParams(
   return missingParams(get, found).length === 0 ? found : null;
 }
 
-/** The parts of a key's canonical text: texts, null, and numbers with all their digits. */
-function readKeyText(keyText: string): readonly JsonValue[] {
-  const parts = keyText.slice(1, -1).match(/"(?:[^"\\]|\\.)*"|[^,]+/g) ?? [];
-  return parts.map((part) => {
-    if (/^-?\d+$/.test(part) && !Number.isSafeInteger(Number(part))) return BigInt(part);
-    return JSON.parse(part) as JsonValue;
+/** Whether `findGetParams` will find all that `get` requires for the rows of this partition: from their keys, or from the partition. */
+export function isGettable(
+  entity: Entity,
+  { inject, params }: Pick<Partition, 'inject' | 'params'>,
+): boolean {
+  const get = entity.actions.get('get');
+  if (get === undefined) return false;
+  return [...get.params].every(([name, { required }]) => {
+    const field = get.key.get(name);
+    if (field === undefined && !required) return true;
+    const isInRow = field !== undefined && (entity.key.includes(field) || Object.hasOwn(inject, field));
+    return isInRow || Object.hasOwn(params, name);
   });
+}
+
+/** An integer beyond what doubles hold exactly, as a bigint: `convertValue` trusts no such number. */
+function wholeDigits(part: ColumnValue): ColumnValue {
+  const isLong = typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part);
+  return isLong ? BigInt(part) : part;
 }

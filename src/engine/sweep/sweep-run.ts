@@ -65,14 +65,14 @@ export async function sweepRun(run: Run): Promise<void> {
       if (await deleteAll(run, entity, which)) isChanged = true;
     }
   }
-  if (await deleteOrphans(run)) isChanged = true;
+  if (await deleteBelow(run)) isChanged = true;
   // What was answered until the asking came to an early end has been judged and deleted: it need not be asked again.
   if (answered.error !== null) throw answered.error;
 
   const orphans = (isChanged ? await judgeMissing(run) : judged).filter(({ missing }) => missing.orphans > 0);
   if (orphans.length > 0) {
     const { error } = await confirmMissing(run, worthAsking(definition, orphans), answered.getsLeft);
-    await deleteOrphans(run);
+    await deleteBelow(run);
     if (error !== null) throw error;
   }
   tally.endedBelow(await sink.deletes.endedBelow(lease, id));
@@ -137,8 +137,8 @@ async function deleteAll(
   }
 }
 
-/** What lies below deleted records was judged with them, and goes as well. True when there was any. */
-async function deleteOrphans({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
+/** What lies below deleted records was judged with them, and goes as well; orphans, which may have moved, wait for a `get`. True when there was any. */
+async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
     const batch = await sink.deletes.tombstoneOrphans(lease, id, batchRows);

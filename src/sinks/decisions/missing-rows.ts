@@ -2,6 +2,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
 import type { EntityMissing, TombstoneChoice } from '../deletes.ts';
 import type { Absence } from '../partition.ts';
+import { weakestAbsence } from './conclude-walk.ts';
 
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
@@ -82,8 +83,6 @@ export function isLedTo(
   return place.isLive && (place.isDue || place.origin === origin || isAwaited);
 }
 
-const strength: Readonly<Record<Needs, number>> = { nothing: 0, get: 1, walk: 2 };
-
 /** Of several full walks that have not met a row, the one that proves least decides what else it takes. */
 function weakest(
   home: LookedForRow['home'],
@@ -93,7 +92,8 @@ function weakest(
   let found = { home: home.partition, needs: home.absence };
   for (const { partition, isLive, fullOrigin, absence } of otherPlaces) {
     const hasMissed = isLive && fullOrigin === origin;
-    if (hasMissed && absence !== null && strength[absence] > strength[found.needs]) {
+    if (!hasMissed || absence === null) continue;
+    if (weakestAbsence([found.needs, absence]) !== found.needs) {
       found = { home: partition, needs: absence };
     }
   }
@@ -116,17 +116,17 @@ export interface NotedMissing {
 }
 
 /** It counts as missing, and a guard judges its delete. */
-export function isMissing({ missed, home }: NotedMissing): boolean {
+export function isMissing({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>): boolean {
   return missed > 0 && home === 'live';
 }
 
 /** It lies below a deleted record and may be elsewhere by now: only a `get` says so. */
-export function isOrphan({ missed, home }: NotedMissing): boolean {
+export function isOrphan({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>): boolean {
   return missed > 0 && home === 'emptied';
 }
 
 /** `get` returned it when it was asked last: it is asked again before it goes, and no guard counts it until `get` finds it no more. */
-export function isVouchedFor(noted: NotedMissing): boolean {
+export function isVouchedFor(noted: Omit<NotedMissing, 'isGone'>): boolean {
   return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;
 }
 
@@ -148,7 +148,7 @@ export function goesNow(noted: NotedMissing, which: TombstoneChoice): boolean {
   return isMissing(noted) && needsNothingMore(noted) && isChosen;
 }
 
-export interface AlikeRows extends NotedMissing {
+export interface AlikeRows extends Omit<NotedMissing, 'isGone'> {
   readonly entity: EntityName;
   readonly rows: number;
   /** When the first of them was missed. */
@@ -157,7 +157,7 @@ export interface AlikeRows extends NotedMissing {
 
 export interface MissingCounts extends Pick<
   EntityMissing,
-  'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans' | 'toWalk'
+  'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
 > {
   /** Since when the row is missing that was missed first and is not vouched for; null where there is none. */
   readonly firstMissed: Instant | null;
@@ -174,7 +174,6 @@ export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
     missedTwice: count((one) => isMissing(one) && one.missed >= 2),
     vouchedFor: count((one) => isMissing(one) && isVouchedFor(one)),
     toConfirm: count((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'get'),
-    toWalk: count((one) => (isMissing(one) || isOrphan(one)) && one.needs === 'walk' && one.missed < 2),
     orphans: count(isOrphan),
     firstMissed: counted.toSorted()[0] ?? null,
   };

@@ -38,7 +38,7 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
   for (const one of counts) ledger.counts.add(current.run, one.entity, one.counts);
   for (const refused of page.refused) ledger.quarantine.keep(held.connector, refused, commit.stamp);
   ledger.drift.note(held.connector, page.drift, commit.stamp);
-  const newlyDue = findChildren(commit, page);
+  const newlyDue = makeChildrenDue(commit, page);
   moveOn(commit, page, partition);
   const length = learnPageLength(current.followed, entity, page);
   const { due, ofRun } = length === null ? noWalks : unsealEarlyEnds(commit, entity, length);
@@ -47,7 +47,7 @@ function commitPage(commit: Commit, page: PageCommit): CommittedPage {
 
 const noWalks = { due: 0, ofRun: [] } as const;
 
-function findChildren({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
+function makeChildrenDue({ ledger, held, current, stamp }: Commit, page: PageCommit): number {
   const { window, origin } = current;
   let newlyDue = 0;
   for (const child of page.children) {

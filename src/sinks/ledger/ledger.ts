@@ -10,13 +10,12 @@ import { preparePartitionReads } from './partitions/read-partitions.ts';
 import { prepareTransitions } from './partitions/transitions.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
 import type { SeenRows } from './seen-rows.ts';
-import { prepareDayAccount } from './deletes/day-account.ts';
 import { prepareMissingRows } from './deletes/missing-statements.ts';
 import { preparePlaces } from './deletes/places.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
-import { prepareTables } from './tables.ts';
+import { prepareDayAccount, prepareTables } from './tables.ts';
 import type { LockWait } from './sink-error.ts';
 
 interface LedgerParts extends LockWait {

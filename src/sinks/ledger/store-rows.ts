@@ -80,7 +80,7 @@ function seenMarker(
   const isAnyMissing = ledger.missing.isAny.get(held.connector, entity) !== undefined;
   return (row, isAtHome) => {
     const wasSeen = current.seen.mark(entity, row, isAtHome);
-    if (isAnyMissing && !wasSeen) ledger.missing.end.run(held.connector, entity, row);
+    if (isAnyMissing && !wasSeen) ledger.missing.forget.run(held.connector, entity, row);
     return wasSeen;
   };
 }

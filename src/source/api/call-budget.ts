@@ -41,11 +41,10 @@ export function openCallBudget(options: CallBudgetOptions): CallBudget {
   const { clock, shared = null, maxCalls = null } = options;
   const queue = new PQueue({ concurrency: options.concurrency });
   const pace = openCallPace(options.requestsPerSecond, clock, options.maxThrottleWaitMs);
-  const sums = { calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0 };
+  const sums = { calls: 0, retries: 0, waitedMs: 0, bytes: 0 };
 
   const count: CallBudget['count'] = (part) => {
     sums.retries += part.retries ?? 0;
-    sums.throttled += part.throttled ?? 0;
     sums.waitedMs += part.waitedMs ?? 0;
     sums.bytes += part.bytes ?? 0;
   };

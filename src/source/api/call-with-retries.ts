@@ -35,7 +35,6 @@ export async function callWithRetries<T>(attempt: () => Promise<T>, options: Ret
     countByReason.set(rule.reason, count);
     const waitMs = waitBefore(rule, count, attemptNumber, limits);
     if (rule.wait === 'throttle') {
-      budget.count({ throttled: 1 });
       await budget.slowDown(waitMs);
       options.onThrottle(waitMs);
       if (waitMs > limits.maxThrottleWaitMs) throw new ThrottledError(failure.message, waitMs);

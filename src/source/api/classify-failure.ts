@@ -14,7 +14,7 @@ const staleTokenWords =
 const asksForToken = /\bbearer\b|\bauthorization\b.{0,20}\bheader\b|\bheader\b.{0,20}\bauthorization\b/i;
 const connectorWords = /^(?!.*\broute\b).*\bconnector\b/is;
 
-/** The failure table (docs: architecture, "Failures"): every answer that is not 2xx, in this order. */
+/** What an answer that is not 2xx means: the first case that fits. `test/source/api/failure-table.test.ts` has them as a table. */
 export function classifyAnswer(
   answer: HttpAnswer,
   facts: CallFacts,

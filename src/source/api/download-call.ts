@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId } from '../../core/names.ts';
 import type { Definition } from '../../definitions/definition.ts';
 import type { DownloadRequest, ReceiveFile } from '../source.ts';
@@ -125,20 +125,18 @@ async function* refuseEnvelope(
 
 function isAboutCall(value: JsonValue, isNamed: boolean): boolean {
   if (!isJsonObject(value)) return false;
-  const status = own(value, 'status');
+  const status = memberOf(value, 'status');
   if (typeof status === 'string' && isEnvelope(value)) return true;
   if (isNamed) return false;
   const isFailure = typeof status === 'string' && /^(error|fail)/i.test(status);
-  return isFailure || (typeof own(value, 'message') === 'string' && Array.isArray(own(value, 'errors')));
+  return (
+    isFailure || (typeof memberOf(value, 'message') === 'string' && Array.isArray(memberOf(value, 'errors')))
+  );
 }
 
 function isEnvelope(value: JsonObject): boolean {
-  const metadata = own(value, 'execution_metadata');
-  return isJsonObject(metadata) && typeof own(metadata, 'connector_instance_id') === 'string';
-}
-
-function own(value: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(value, name) ? value[name] : undefined;
+  const metadata = memberOf(value, 'execution_metadata');
+  return isJsonObject(metadata) && typeof memberOf(metadata, 'connector_instance_id') === 'string';
 }
 
 function parsed(text: string): JsonValue {

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { ConnectorId, EntityName } from '../../core/names.ts';
 import type { Params } from '../../core/records.ts';
 import { pagingParams } from '../../definitions/paging-params.ts';
@@ -195,28 +195,24 @@ export function readPage(
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const dateMs = date === null ? Number.NaN : Date.parse(date);
   const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  return { records, fetched: records.length, next, serverTime, bytes };
+  return { records, next, serverTime, bytes };
 }
 
 /** The records of a result in any of its shapes; null for another kind. */
 export function readRecords(result: JsonValue): readonly JsonValue[] | null {
   if (isArray(result)) return result;
   if (!isJsonObject(result)) return null;
-  const data = member(result, 'data');
+  const data = memberOf(result, 'data');
   if (isArray(data)) return data;
-  const hits = member(result, 'hits');
+  const hits = memberOf(result, 'hits');
   if (!isArray(hits)) return null;
   const records: JsonValue[] = [];
   for (const hit of hits) {
-    const record = isJsonObject(hit) ? member(hit, 'data') : undefined;
+    const record = isJsonObject(hit) ? memberOf(hit, 'data') : undefined;
     if (record === undefined) return null;
     records.push(record);
   }
   return records;
-}
-
-function member(object: JsonObject, name: string): JsonValue | undefined {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 function isArray(value: JsonValue | undefined): value is readonly JsonValue[] {

@@ -10,7 +10,7 @@ import { checkDeclared } from './check-declared.ts';
 import { downloadCall } from './download-call.ts';
 import { recordCalls } from './execute-call.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
+import { otherTypeError, resolveConnector, type ConnectorAddress } from './resolve-connector.ts';
 
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
 export interface ApiSource extends Source, FileSource {
@@ -115,10 +115,7 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
       hasDetail = true;
       answeredAt = clock.now();
       if (definitionId === null || definitionId.toLowerCase() === definition.id.toLowerCase()) return null;
-      return new SyncError(
-        `connector ${id} is of the type ${definitionId}, but ${definition.name} is ${definition.id}; correct its definition or id`,
-        { code: 'CONFIG_INVALID', recovery: 'stop' },
-      );
+      return otherTypeError(id, definitionId, `but ${definition.name} is ${definition.id}`);
     } catch (error) {
       if (error instanceof SyncError) return error;
       throw error;

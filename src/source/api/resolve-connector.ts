@@ -35,3 +35,11 @@ export async function resolveConnector(
     { code: 'CONNECTOR_AMBIGUOUS', recovery: 'stop', context: { found: found.length } },
   );
 }
+
+/** `expected`: what the definition or the config says instead. */
+export function otherTypeError(id: ConnectorId, found: string, expected: string): SyncError {
+  return new SyncError(`connector ${id} is of the type ${found}, ${expected}; correct its definition or id`, {
+    code: 'CONFIG_INVALID',
+    recovery: 'stop',
+  });
+}

@@ -108,6 +108,18 @@ describe('a row that looks deleted', () => {
     },
   );
 
+  it('is asked about in this run although others before it got no answer', async () => {
+    const deletes = fakeDeletes(missingRows(members, 100, needsGet), large);
+    const isUnanswered = (id: string): boolean => id.endsWith('7');
+    const answers = (id: string): JsonValue => (isUnanswered(id) ? fails('UPSTREAM', 'retry') : null);
+    const { asked, report } = await sweep(deletes, { answers });
+    expect(asked).toHaveLength(100);
+    expect(new Set(asked).size, 'each once').toBe(100);
+    expect(report(members)).toMatchObject({ deleted: 90, pending: 10 });
+    const next = await sweep(deletes);
+    expect(next.asked.toSorted(), 'again in the next run').toEqual(asked.filter(isUnanswered).toSorted());
+  });
+
   it('costs only a few calls if none of an entity is answered', async () => {
     const rows = [...missingRows(members, 100, needsGet), ...missingRows(campaigns, 10, needsGet)];
     const { report, asked } = await sweep(fakeDeletes(rows, large), {

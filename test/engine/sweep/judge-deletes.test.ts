@@ -22,7 +22,6 @@ function found(more: Partial<EntityMissing>): EntityMissing {
     vouchedFor: 0,
     toConfirm: 0,
     orphans: 0,
-    toWalk: 0,
     hasSurvivor: true,
     along: [],
     isAdopted: false,

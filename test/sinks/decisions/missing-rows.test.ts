@@ -66,12 +66,12 @@ describe('missing rows', () => {
     const missing = prepareMissingRows(db);
     const all = noted.length;
     for (const which of ['all', 'allowed', 'missed-twice'] as const) {
-      const ready = missing.ready
+      const ready = missing.rowsToDelete
         .all({ connector: news, entity: members, which, run, limit: all })
         .map(({ row }) => row);
       expect(ready, which).toEqual(rowsThat((one) => goesNow(one, which)));
     }
-    expect(missing.open.all(news, members, -1, all)).toEqual(
+    expect(missing.rowsToJudge.all(news, members, -1, all)).toEqual(
       rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
     );
     expect(noted.map((_one, row) => missing.isCounted.get(news, members, row) !== undefined)).toEqual(
@@ -98,7 +98,6 @@ describe('missing rows', () => {
       isAllowed: false,
       isVouchedFor: false,
       wasAsked: false,
-      isGone: false,
     };
     const counts = countMissing([
       { ...alike, rows: 2, missed: 1, needs: 'walk', home: 'live' },
@@ -122,7 +121,7 @@ describe('missing rows', () => {
       missedTwice: 3,
       vouchedFor: 5,
       toConfirm: 12,
-      toWalk: 2,
+
       orphans: 7,
       firstMissed: '2026-02-01',
     });

@@ -106,7 +106,7 @@ describe('the application token', () => {
     const { source } = await openTestSource({
       respondToken: (index) => (index < 2 ? apiError(500, 'oops') : null),
     });
-    expect((await source.list(request, never)).fetched).toBe(0);
+    expect((await source.list(request, never)).records.length).toBe(0);
   });
 
   it.each<[string, unknown]>([
@@ -138,6 +138,6 @@ describe('the application token', () => {
     controller.abort(reason);
     await expect(left).rejects.toBe(reason);
     release();
-    expect((await stays).fetched).toBe(0);
+    expect((await stays).records.length).toBe(0);
   });
 });

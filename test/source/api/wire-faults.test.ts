@@ -57,7 +57,7 @@ describe('a broken answer', () => {
     expect(await failureOf(source.list(request, never))).toMatchObject({ code, recovery });
     expect(server.calls).toHaveLength(requests);
     isBroken = false;
-    expect((await source.list(request, never)).fetched).toBe(1);
+    expect((await source.list(request, never)).records.length).toBe(1);
   });
 
   it.each([
@@ -99,7 +99,7 @@ describe('a broken answer', () => {
     for (let call = 0; call < 15; call += 1) {
       expect(await failureOf(source.list(request, never))).toMatchObject({ code: 'UPSTREAM' });
     }
-    expect((await source.list(request, never)).fetched).toBe(1);
+    expect((await source.list(request, never)).records.length).toBe(1);
     expect(server.openSockets()).toBeLessThanOrEqual(2);
   });
 });

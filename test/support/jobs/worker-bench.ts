@@ -42,6 +42,9 @@ export function nameOf(text: string): ConnectorName {
 }
 
 export const ok: RunResult = { outcome: 'ok', run: null, error: null, resumeAt: null };
+/** For workers whose tests have no backfills. */
+export const noBackfill = (): Promise<never> =>
+  Promise.reject(new Error('this worker was to run no backfill'));
 export const interrupted: RunResult = { ...ok, outcome: 'interrupted' };
 export const someRun = '01-run' as RunId;
 
@@ -116,6 +119,7 @@ export async function openWorkerBench(options: RedisOptions = {}): Promise<Worke
         sinks: [warehouse],
         ledger: emptyLedger,
         runConnector,
+        runBackfill: noBackfill,
         log,
         observe: (event) => {
           events.push(event);

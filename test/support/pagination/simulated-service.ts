@@ -210,7 +210,6 @@ export function simulatedService(
         : null;
     return {
       records: page.map((row) => toRecord(row, params)),
-      fetched: page.length,
       next: 'offset' in params ? null : { hasMore, token },
       serverTime: instant(Math.floor(dateMs() / 1000) * 1000),
       bytes: page.length * 100,

@@ -136,7 +136,7 @@ export function simulatedSync(
         stop.signal.throwIfAborted();
         return service.list(params);
       },
-      stats: () => ({ calls: 0, retries: 0, throttled: 0, waitedMs: 0, bytes: 0, serverTime: null }),
+      stats: () => ({ calls: 0, retries: 0, waitedMs: 0, bytes: 0, serverTime: null }),
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
     const context: WalkContext = {

@@ -47,7 +47,8 @@ export function fakeDeletes(
 ): FakeDeletes {
   const calls: string[] = [];
   const judged: Judgement[] = [];
-  const asked = new Set<string>();
+  /** Rows handed out for a `get`, with the run that did so last; in that order. */
+  const asked = new Map<FakeRow, RunId>();
   let sweepsLeft = more.sweeps ?? 1;
   const orphans = [...(more.orphans ?? [])];
   const of = (entity: EntityName): FakeRow[] => rows.filter((row) => row.entity === entity);
@@ -83,17 +84,19 @@ export function fakeDeletes(
       for (const row of of(entity)) row.isAllowed = true;
       return Promise.resolve();
     },
-    toConfirm: (_lease, _run, entity, limit) =>
-      Promise.resolve(
-        of(entity)
-          .filter(({ row, needs }) => needs === 'get' && !asked.has(`${entity} ${row}`))
-          .slice(0, limit)
-          .map(candidate),
-      ),
+    toConfirm: (_lease, run, entity, limit) => {
+      const open = of(entity).filter((row) => row.needs === 'get' && asked.get(row) !== run);
+      const order = [...asked.keys()];
+      const handedOut = open.toSorted((a, b) => order.indexOf(a) - order.indexOf(b)).slice(0, limit);
+      for (const row of handedOut) {
+        asked.delete(row);
+        asked.set(row, run);
+      }
+      return Promise.resolve(handedOut.map(candidate));
+    },
     judge: (_lease, _run, entity, judgements) => {
       calls.push(`judge ${entity} ${judgements.length}`);
       judged.push(...judgements);
-      for (const { row } of judgements) asked.add(`${entity} ${row}`);
       for (const row of of(entity).filter((one) => judgements.some((judged) => judged.row === one.row))) {
         const isGone = judgements.some((one) => one.row === row.row && one.verdict === 'gone');
         if (isGone) Object.assign(row, { isFoundGone: true, wasVouchedFor: false });
@@ -129,7 +132,6 @@ export function fakeDeletes(
       vouchedFor: count((row) => row.wasVouchedFor && !row.isAllowed),
       toConfirm: count((row) => row.needs === 'get'),
       orphans: 0,
-      toWalk: count((row) => row.needs === 'walk' && row.missed < 2),
       dayAgo: liveOf(entity) + (deleted.get(entity) ?? 0),
       deletedInDay: (more.deletedInDay?.[entity] ?? 0) + (deleted.get(entity) ?? 0),
       hasSurvivor: missing.length < liveOf(entity) && more.replaced !== entity,

@@ -44,6 +44,9 @@ export interface Swept {
   readonly report: (entity: EntityName) => EntityReport;
 }
 
+let runs = 0;
+
+/** The sweep of one run; each call is a run of its own. */
 export async function sweep(
   deletes: FakeDeletes,
   more: Partial<RunOptions> & { readonly answers?: Answers; readonly signal?: AbortSignal } = {},
@@ -61,7 +64,7 @@ export async function sweep(
   const run = {
     sink: { deletes },
     lease: { connector: 'test', epoch: 1 } as unknown as Lease,
-    id: 'r1' as RunId,
+    id: `r${(runs += 1)}` as RunId,
     source: { get },
     definition: mailing,
     policies: new Map(),

@@ -2,14 +2,14 @@ import type { EntityName } from '../../../core/names.ts';
 import type { DeletedRows, TombstoneChoice } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { openRows } from '../open-rows.ts';
-import type { EndedPartitionRow } from '../partitions/read-for-deletes.ts';
+import type { EndedPartitionRow } from '../partitions/deleting.ts';
 import type { KeyedRow, RecordTable } from '../record-store.ts';
 
 /** On whose word a row is deleted: the guards' (`judged`), a person's (`allowed`), or that for the record above (`along`). */
 export type Permission = 'judged' | 'allowed' | 'along';
 
 /**
- * The only way to a tombstone: deletes a live row and ends what it has led to, whose rows follow in batches (`deleteOrphans`), in later runs too. What guards
+ * The only way to a tombstone: deletes a live row and ends what it has led to, whose rows follow in batches (`deleteBelow`), in later runs too. What guards
  * let pass is noted for the day with all that goes along, at once: a run killed in between leaves a delete that was judged as a whole.
  */
 export function deleteRow(
@@ -30,7 +30,7 @@ export function deleteRow(
   current.tables.get(entity)?.table.tombstone(row, stamp);
   ledger.tables.addDeleted(connector, entity, 1);
   ledger.places.leaveAll.run({ connector, entity, row });
-  ledger.missing.end.run(connector, entity, row);
+  ledger.missing.forget.run(connector, entity, row);
   ledger.downloads.end(connector, entity, keyText);
   for (const { id } of transitions.end.all({ connector, entity, keyText })) {
     transitions.dropInner.run({ tree: id });
@@ -50,7 +50,7 @@ export function deleteMissing(
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
-    const rows = ledger.missing.ready.all({
+    const rows = ledger.missing.rowsToDelete.all({
       connector,
       entity,
       which,
@@ -62,7 +62,7 @@ export function deleteMissing(
       // A row that this chain has seen exists: it is left alone, and is missing no more.
       const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
       if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
-      else ledger.missing.end.run(connector, entity, row);
+      else ledger.missing.forget.run(connector, entity, row);
       deleted += isMissing ? 1 : 0;
     }
     if (rows.length === 0 || deleted >= limit) return deleted;
@@ -70,7 +70,7 @@ export function deleteMissing(
 }
 
 /** Up to `limit` steps (rows, partitions) of deleting what lies below deleted records. Empty: none is left; 0 rows: only new homes, or rows to ask for. */
-export function deleteOrphans(commit: Commit, limit: number): readonly DeletedRows[] {
+export function deleteBelow(commit: Commit, limit: number): readonly DeletedRows[] {
   const { ledger, held, current } = commit;
   const { connector } = held;
   const entities = JSON.stringify([...current.entities]);

@@ -9,7 +9,7 @@ import type { Commit, Ledger } from '../ledger.ts';
 import type { KeyedRow } from '../record-store.ts';
 import { storeRows } from '../store-rows.ts';
 import type { InLease } from '../transact.ts';
-import { deleteMissing, deleteOrphans, inOrder, liveRows, rowsAtOnce, rowsBelow } from './delete-rows.ts';
+import { deleteMissing, deleteBelow, inOrder, liveRows, rowsAtOnce, rowsBelow } from './delete-rows.ts';
 import type { NotedRow } from './missing-statements.ts';
 import { suspectParents, sweepRows } from './sweep-rows.ts';
 
@@ -32,7 +32,7 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
     tombstone: async (lease, run, entity, which, limit) =>
       inLease(lease, run, (commit) => deleteMissing(commit, entity, which, limit)),
     tombstoneOrphans: async (lease, run, limit) =>
-      inLease(lease, run, (commit) => deleteOrphans(commit, limit)),
+      inLease(lease, run, (commit) => deleteBelow(commit, limit)),
   };
 }
 
@@ -65,7 +65,7 @@ function rowsAlong(commit: Commit, entity: EntityName): readonly DeletedRows[] {
   const table = current.tables.get(entity)?.table;
   const rowsByEntity = new Map<EntityName, number>();
   const read = (after: number): readonly number[] =>
-    ledger.missing.open.all(connector, entity, after, rowsAtOnce);
+    ledger.missing.rowsToJudge.all(connector, entity, after, rowsAtOnce);
   for (const row of inOrder(0, read, Number)) {
     const keyText = table?.row(row)?.keyText;
     if (keyText === undefined) continue;

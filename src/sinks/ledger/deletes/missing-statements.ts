@@ -22,13 +22,13 @@ interface OfRow {
 interface Note extends OfRow {
   readonly partition: number;
   readonly origin: number;
-  /** When the walk that missed it began, at the latest. */
+  /** When the chain began whose walk missed it (the walk itself began then at the earliest); where no walk has missed it, when it was noted. */
   readonly since: Instant;
 }
 
 type OfEntity = [connector: string, entity: string];
 
-interface Ready extends Omit<OfRow, 'row'> {
+interface ToDelete extends Omit<OfRow, 'row'> {
   readonly which: TombstoneChoice;
   readonly run: RunId;
   readonly limit: number;
@@ -54,7 +54,7 @@ export function prepareMissingRows(db: Database.Database) {
     VALUES (:connector, :entity, :row, :partition, :origin, 1, :since`;
   const alike = db.prepare<[string], Flagged<AlikeRows>>(
     `SELECT m.entity, count(*) AS rows, min(m.since) AS since, min(m.missed, 2) AS missed, m.needs, m.is_allowed AS isAllowed,
-       m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked, 0 AS isGone,
+       m.is_vouched_for AS isVouchedFor, m.asked_run IS NOT NULL AS wasAsked,
        iif(p.gone = ${live}, 'live', 'emptied') AS home
      FROM ${withPartition} WHERE m.connector = ? AND (${isMissing} OR ${isOrphan})
      GROUP BY m.entity, p.gone, min(m.missed, 2), m.needs, m.is_allowed, m.is_vouched_for, m.asked_run IS NOT NULL`,
@@ -70,7 +70,7 @@ export function prepareMissingRows(db: Database.Database) {
   );
   return {
     /** A full walk did not meet the row. Once a chain, however often. */
-    note: db.prepare<[Note & { readonly needs: Needs }]>(
+    noteMissed: db.prepare<[Note & { readonly needs: Needs }]>(
       `${insert}, :needs, 0, 0)
        ON CONFLICT (connector, entity, row) DO UPDATE SET partition = excluded.partition, origin = excluded.origin,
          since = iif(missed = 0, excluded.since, since), missed = missed + 1, needs = iif(is_vouched_for = 1, 'get', excluded.needs)
@@ -90,9 +90,9 @@ export function prepareMissingRows(db: Database.Database) {
       `SELECT ${columns} FROM _sync_missing AS m WHERE ${ofRow}`,
     ),
     alike: (connector: ConnectorName): readonly AlikeRows[] =>
-      alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked', 'isGone')),
+      alike.all(connector).map((row) => readFlags(row, 'isAllowed', 'isVouchedFor', 'wasAsked')),
     /** Rows whose deletes a guard must judge, by row number. */
-    open: db
+    rowsToJudge: db
       .prepare<[...OfEntity, after: number, limit: number], number>(
         `SELECT m.row FROM ${withPartition} WHERE m.connector = ? AND m.entity = ? AND ${isMissing} AND m.row > ?
            AND m.is_allowed = 0 AND NOT (${isVouchedFor}) ORDER BY m.row LIMIT ?`,
@@ -126,7 +126,8 @@ export function prepareMissingRows(db: Database.Database) {
     foundGone: db.prepare<[run: string, ...OfEntity, row: number]>(
       `UPDATE _sync_missing SET gone_run = ?, is_vouched_for = 0 WHERE ${ofRow}`,
     ),
-    ready: db.prepare<[Ready], NotedRow>(
+    /** Rows that may be deleted now, of those that were chosen (`goesNow`). */
+    rowsToDelete: db.prepare<[ToDelete], NotedRow>(
       `SELECT ${columns} FROM ${withPartition}
        WHERE m.connector = :connector AND m.entity = :entity AND ${isMissing}
          AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = :run)
@@ -145,7 +146,7 @@ export function prepareMissingRows(db: Database.Database) {
     /** Whether any row of the entity is noted: only then meeting a row can end that. */
     isAny: db.prepare<OfEntity>('SELECT 1 FROM _sync_missing WHERE connector = ? AND entity = ? LIMIT 1'),
     /** The row exists after all, or is tombstoned: whatever walks have missed it does not count any more. */
-    end: db.prepare<[...OfEntity, row: number]>(`DELETE FROM _sync_missing WHERE ${ofRow}`),
+    forget: db.prepare<[...OfEntity, row: number]>(`DELETE FROM _sync_missing WHERE ${ofRow}`),
     /** Rows whose partition is pruned: nothing misses them any more. */
     dropHomeless: db.prepare<[connector: string]>(
       'DELETE FROM _sync_missing WHERE connector = ? AND partition NOT IN (SELECT id FROM _sync_partitions)',

@@ -2,7 +2,7 @@ import type { EntityName } from '../../../core/names.ts';
 import { believedUntil } from '../../decisions/becoming-due.ts';
 import { isLedTo, lookForRow } from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
-import type { UnsweptPartition } from '../partitions/read-for-deletes.ts';
+import type { UnsweptPartition } from '../partitions/deleting.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
 
 /** Looks for rows that this chain's full walks did not meet, up to `limit` steps (rows, partitions); true when every partition is through. */
@@ -37,6 +37,7 @@ function sweepHome(commit: Commit, swept: UnsweptPartition, table: RecordTable, 
     if (!commit.current.seen.hasAtHome(swept.entity, row.row)) moveOrMiss(commit, swept, table, row);
   }
   const last = rows.at(-1);
+  // -1: the rows at home are through, and the guests are next.
   const sweptTo = last === undefined || rows.length < limit ? -1 : last.row;
   commit.ledger.transitions.sweepTo.run({ id: swept.id, sweptTo });
   return rows.length;
@@ -58,7 +59,7 @@ function moveOrMiss(
   if (found.kind === 'moves') return;
   const { origin, chainStartedAt: since } = current;
   const { home: partition, needs } = found;
-  ledger.missing.note.run({ connector, entity, row, partition, origin, since, needs });
+  ledger.missing.noteMissed.run({ connector, entity, row, partition, origin, since, needs });
 }
 
 /** What the partition showed of others' rows: not any more, or for good where nothing leads to their home. */
@@ -80,6 +81,7 @@ function sweepGuests(
   if (last === undefined || rows.length < limit) {
     transitions.endSweep.run({ id, fullAt: current.chainStartedAt });
   } else {
+    // Below 0, so that it is told from a row at home.
     transitions.sweepTo.run({ id, sweptTo: -1 - last.row });
   }
   return rows.length;

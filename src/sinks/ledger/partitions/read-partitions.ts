@@ -8,7 +8,7 @@ import type { Absence, PageLength, Partition, WalkMode } from '../../partition.t
 import type { LeftWork } from '../../run-report.ts';
 import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import type { Flagged } from '../flags.ts';
-import { prepareDeleteReads } from './read-for-deletes.ts';
+import { prepareDeleteReads } from './deleting.ts';
 import { standing } from './states.ts';
 
 /** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
