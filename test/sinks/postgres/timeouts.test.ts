@@ -27,9 +27,9 @@ interface World {
   readonly bench: Bench;
   readonly run: PagedRun;
   /** From now on the timeout is the shorter one, or the usual one again. */
-  shorten(name: keyof typeof shortened | null): void;
+  readonly shorten: (name: keyof typeof shortened | null) => void;
   /** Locks the table for all others; gives what ends that. */
-  lock(table: string): Promise<() => Promise<unknown>>;
+  readonly lock: (table: string) => Promise<() => Promise<unknown>>;
 }
 
 async function begin(): Promise<World> {
