@@ -43,7 +43,7 @@ async function explain(target: string, row: Record<string, unknown> | undefined)
   return { ...(explained as unknown as Explained), text: stdout };
 }
 
-describe.each(['sqlite', 'jsonl'] as const)('explain over a %s sink', (sink) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('explain over a %s sink', (sink) => {
   it('says of a record when it was first seen and last written, and that a full walk met it', async () => {
     world = await openCliWorld({ sink, settings: '    include: [lists, list_members]\n' });
     await world.cli('sync', 'newsletter');

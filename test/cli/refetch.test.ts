@@ -3,6 +3,7 @@ import type { JsonObject } from '../../src/core/json.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { text } from '../support/service/served-api.ts';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { jsonLines } from '../support/run-cli.ts';
 
 let world: CliWorld;
@@ -17,7 +18,7 @@ const wrap = (account: SampleAccount): SampleAccount => ({
   },
 });
 
-async function open(sink: 'sqlite' | 'jsonl', settings = ''): Promise<void> {
+async function open(sink: SampleSinkType, settings = ''): Promise<void> {
   change = (record) => record;
   world = await openCliWorld({ sink, wrap, settings });
   expect((await world.cli('sync')).code).toBe(0);
@@ -31,7 +32,7 @@ async function rows(target: string): Promise<readonly Record<string, unknown>[]>
   return jsonLines(await world.cli('export', target));
 }
 
-describe.each(['sqlite', 'jsonl'] as const)('refetch into a %s sink', (sink) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('refetch into a %s sink', (sink) => {
   it('writes nothing for an unchanged record, also in a tree', async () => {
     await open(sink);
     const [member] = await rows('newsletter/list_members');

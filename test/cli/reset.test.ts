@@ -4,6 +4,7 @@ import { systemClock } from '../../src/core/clock.ts';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openCliWorld, type CliWorld } from '../support/cli-world.ts';
+import { sampleSinkOf } from '../support/sample-sinks.ts';
 import { jsonLines } from '../support/run-cli.ts';
 import type { ConnectorId, ConnectorName } from '../../src/core/names.ts';
 
@@ -13,7 +14,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-describe.each(['sqlite', 'jsonl'] as const)('reset in a %s sink', (sink) => {
+describe.each(['sqlite', 'jsonl', 'postgres'] as const)('reset in a %s sink', (sink) => {
   it('without --yes only shows what would go, and ends with 0', async () => {
     world = await openCliWorld({ sink });
     await world.cli('sync', 'newsletter');
@@ -85,12 +86,14 @@ describe.each(['sqlite', 'jsonl'] as const)('reset in a %s sink', (sink) => {
             path: join(world.folder, 'main.db'),
             durability: 'normal',
           } as const)
-        : ({
-            type: 'jsonl',
-            name: 'main',
-            directory: join(world.folder, 'main'),
-            durability: 'normal',
-          } as const);
+        : sink === 'postgres'
+          ? (await sampleSinkOf(sink)).options(world.folder)
+          : ({
+              type: 'jsonl',
+              name: 'main',
+              directory: join(world.folder, 'main'),
+              durability: 'normal',
+            } as const);
     await using open = await openSink(options, { clock: systemClock });
     const [status] = await open.history.connectors();
     const holder = { pid: process.pid, host: 'here', command: 'a test', since: '2026-01-01T00:00:00.000Z' };

@@ -6,10 +6,11 @@ import { revisingAccount, type RevisingAccount } from './revising-account.ts';
 import type { SampleAccount, SampleSize } from '../../src/sample/sample-account.ts';
 import { serveSamples } from './serve-samples.ts';
 import { cliSecret } from './cli-config.ts';
+import { sampleSinkOf, type SampleSinkType } from './sample-sinks.ts';
 import { callCli, jsonLines, type CliResult } from './run-cli.ts';
 
 export interface CliWorldOptions {
-  readonly sink?: 'sqlite' | 'jsonl';
+  readonly sink?: SampleSinkType;
   /** Another sink instead, as YAML; what it names of the environment is not the world's to give. */
   readonly sinkSettings?: string;
   readonly size?: SampleSize;
@@ -45,9 +46,9 @@ export async function openCliWorld(options: CliWorldOptions = {}): Promise<CliWo
     wrap = (account) => account,
     settings = '',
     redisUrl,
-    sinkSettings = sinkInFolder(sink),
   } = options;
   const folder = mkdtempSync(join(tmpdir(), 'cli-'));
+  const sinkSettings = options.sinkSettings ?? (await settingsOf(sink, folder));
   const account = (definitionName: string): RevisingAccount =>
     revisingAccount({ definitionName, seed: cliWorldSeed, size });
   const [newsletter, wiki] = [account('email-marketing'), account('workspace-notes')];
@@ -107,7 +108,8 @@ ${redisUrl === undefined ? '' : `redis: { url: "${redisUrl}" }\n`}`,
   };
 }
 
-function sinkInFolder(type: 'sqlite' | 'jsonl'): string {
+async function settingsOf(type: SampleSinkType, folder: string): Promise<string> {
+  if (type === 'postgres') return JSON.stringify((await sampleSinkOf(type)).settings(folder));
   const place = type === 'sqlite' ? 'path: ./main.db' : 'directory: ./main';
   return `{ type: ${type}, ${place}, durability: normal }`;
 }
