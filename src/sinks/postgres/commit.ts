@@ -1,6 +1,6 @@
 import type { EntityName } from '../../core/names.ts';
 import { addCounts as sumOf, noCounts, type PageCounts } from '../../core/records.ts';
-import { checkCounts } from '../decisions/add-up.ts';
+import { countPage } from '../decisions/add-up.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
@@ -8,7 +8,6 @@ import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { findPartitions } from './partitions/find-partitions.ts';
 import { moveOn } from './partitions/move-on.ts';
 import { partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
-import type { StoredCounts } from './meet-rows.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
@@ -81,29 +80,13 @@ async function countPages(
   const shown = placed.flatMap(({ page, partition: { entity, home } }) =>
     page.rows.map((rows) => ({ ...rows, home, isInsertOnly: rows.entity !== entity })),
   );
-  const stored = (await storeRows(commit, shown)).values();
-  return placed.map(({ page, partition }) => countPage(page, partition, () => stored.next().value));
-}
-
-function countPage(
-  page: PageCommit,
-  { entity }: PartitionRow,
-  nextStored: () => StoredCounts | undefined,
-): CommittedPage['counts'] {
-  const tally = new Map<EntityName, PageCounts>();
-  const add = (one: EntityName, counts: Partial<PageCounts>): void =>
-    void tally.set(one, sumOf(tally.get(one) ?? noCounts, { ...noCounts, ...counts }));
-  add(entity, { fetched: page.fetched, filtered: page.filtered, duplicate: page.foreign });
-  for (const { entity: refused } of page.refused) {
-    add(refused, { fetched: refused === entity ? 0 : 1, quarantined: 1 });
-  }
-  for (const rows of page.rows) {
-    const fetched = rows.entity === entity ? 0 : rows.records.length;
-    add(rows.entity, { fetched, ...nextStored() });
-  }
-  const counts = [...tally].map(([one, counted]) => ({ entity: one, counts: counted }));
-  for (const one of counts) checkCounts(one.entity, one.counts);
-  return counts;
+  const stored = await storeRows(commit, shown);
+  let next = 0;
+  return placed.map(({ page, partition: { entity } }) => {
+    const ofPage = stored.slice(next, next + page.rows.length);
+    next += page.rows.length;
+    return countPage(page, entity, ofPage);
+  });
 }
 
 function totals(counts: CommittedPage['counts']): CommittedPage['counts'] {

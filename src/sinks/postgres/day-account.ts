@@ -1,15 +1,12 @@
-import { instant, type Instant } from '../../core/clock.ts';
+import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
 import type { Tx } from './session.ts';
 
 export interface DayChanges {
   readonly added: number;
   readonly deleted: number;
 }
-
-const dayMs = 24 * 60 * 60 * 1_000;
-/** `2026-03-01T10` */
-const hourLength = 13;
 
 export interface RowsOf {
   readonly entity: EntityName;
@@ -63,7 +60,7 @@ export async function dayChanges(
   const rows = await tx.rows<DayChanges & { readonly entity: EntityName }>(
     `SELECT entity, sum(added)::bigint AS added, sum(deleted)::bigint AS deleted
      FROM ${at}_sync_hours WHERE connector = :connector AND hour >= :hour GROUP BY entity`,
-    { connector, hour: windowStart(now) },
+    { connector, hour: firstHourOfDay(now) },
   );
   return new Map(rows.map(({ entity, added, deleted }) => [entity, { added, deleted }]));
 }
@@ -72,14 +69,6 @@ export async function dayChanges(
 export async function pruneDay(tx: Tx, at: string, connector: ConnectorName, now: Instant): Promise<void> {
   await tx.run(`DELETE FROM ${at}_sync_hours WHERE connector = :connector AND hour < :hour`, {
     connector,
-    hour: windowStart(now),
+    hour: firstHourOfDay(now),
   });
-}
-
-function hourOf(at: Instant): string {
-  return at.slice(0, hourLength);
-}
-
-function windowStart(now: Instant): string {
-  return hourOf(instant(Date.parse(now) - dayMs));
 }

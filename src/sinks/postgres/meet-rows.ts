@@ -1,13 +1,18 @@
 import type { EntityName } from '../../core/names.ts';
-import type { PageCounts, PreparedRecord } from '../../core/records.ts';
+import type { PreparedRecord } from '../../core/records.ts';
+import type { StoredCounts } from '../decisions/add-up.ts';
+import {
+  classifyMet,
+  meetingPlace,
+  type MeetingPlace,
+  type MetRecord,
+  type StoredRow,
+} from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
 import type { RowAt } from './deletes/places.ts';
 import type { FileNote } from './downloads/note-files.ts';
 import type { Commit } from './ledger.ts';
-import type { RecordTable, StoredRow, WrittenRow } from './records/record-table.ts';
-
-/** What records turned out to be. */
-export type StoredCounts = Pick<PageCounts, 'inserted' | 'updated' | 'duplicate' | 'unchanged'>;
+import type { RecordTable, WrittenRow } from './records/record-table.ts';
 
 /** Records of one entity, as a page shows them. */
 export interface ShownRows extends EntityRows {
@@ -75,42 +80,40 @@ function insertRow(
   batch.inserted += 1;
 }
 
-/**
- * What a record with a stored key is: updated (another hash, or it was tombstoned), duplicate (already met by this chain), unchanged; in this
- * order. The last two cost no row write, save for stale volatile fields.
- */
 function meetRow(
   meeting: Meeting,
   batch: Batch,
   record: PreparedRecord,
   { stored, shown }: { readonly stored: StoredRow; readonly shown: ShownRows },
-): 'updated' | 'duplicate' | 'unchanged' {
-  const { row, hash, volatileHash, changedAt, deletedAt } = stored;
-  const { home, isInsertOnly } = shown;
-  const isElsewhere = home !== null && stored.home !== home;
-  const homeNow = isElsewhere ? meetAway(meeting, batch, stored, home) : stored.home;
-  const wasSeen = markSeen(meeting, batch, row, !isElsewhere || stored.home === null || deletedAt !== null);
-  const isUpdated = (hash !== record.hash && !isInsertOnly) || deletedAt !== null;
-  const hasVolatileChange = volatileHash !== record.volatileHash && !isInsertOnly;
-  const isWritten = isUpdated || (hasVolatileChange && changedAt <= meeting.staleBefore);
-  if (isWritten) {
-    const { now } = meeting.commit.stamp;
-    const { hash: newHash, volatileHash: newVolatile } = record;
-    const written = { hash: newHash, volatileHash: newVolatile, changedAt: now, deletedAt: null };
+): MetRecord['kind'] {
+  const { row } = stored;
+  const place = meetingPlace(stored, shown.home);
+  const home = homeOf(meeting, batch, stored, place, shown.home);
+  const wasSeen = markSeen(meeting, batch, row, place !== 'guest');
+  const { staleBefore } = meeting;
+  const met = classifyMet(stored, record, { isInsertOnly: shown.isInsertOnly, wasSeen, staleBefore });
+  if (met.isWritten) {
+    const { hash, volatileHash } = record;
     batch.written.push({ row, record });
-    batch.rows.set(record.keyText, { row, ...written, home: homeNow });
-  } else if (homeNow !== stored.home) {
-    batch.rows.set(record.keyText, { ...stored, home: homeNow });
+    const changedAt = meeting.commit.stamp.now;
+    batch.rows.set(record.keyText, { row, hash, volatileHash, changedAt, deletedAt: null, home });
+  } else if (home !== stored.home) {
+    batch.rows.set(record.keyText, { ...stored, home });
   }
-  batch.revived += deletedAt === null ? 0 : 1;
-  if (isUpdated) return 'updated';
-  return wasSeen ? 'duplicate' : 'unchanged';
+  batch.revived += stored.deletedAt === null ? 0 : 1;
+  return met.kind;
 }
 
-/** A row without a home, or one that is only being revived, gets this one; any other keeps its own as long as that is there. Gives its home. */
-function meetAway({ live }: Meeting, batch: Batch, stored: StoredRow, partition: number): number {
-  const { row, home, deletedAt } = stored;
-  if (home !== null && deletedAt === null && live.has(home)) {
+/** The row's home from now on. A guest's is kept as long as that is there; otherwise the partition that shows it becomes it. */
+function homeOf(
+  { live }: Meeting,
+  batch: Batch,
+  { row, home }: StoredRow,
+  place: MeetingPlace,
+  partition: number | null,
+): number | null {
+  if (place === 'home' || partition === null) return home;
+  if (place === 'guest' && home !== null && live.has(home)) {
     batch.elsewhere.push({ row, partition });
     return home;
   }

@@ -1,16 +1,14 @@
-import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import type { EntityName } from '../../core/names.ts';
+import type { StoredCounts } from '../decisions/add-up.ts';
+import { misfitError, staleBefore } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
 import { endMissing } from './deletes/note-missing.ts';
 import { meetElsewhere } from './deletes/places.ts';
 import { noteFiles } from './downloads/note-files.ts';
 import type { Commit } from './ledger.ts';
-import { meetRows, type Batch, type Meeting, type ShownRows, type StoredCounts } from './meet-rows.ts';
+import { meetRows, type Batch, type Meeting, type ShownRows } from './meet-rows.ts';
 import { livePartitions } from './partitions/read-partitions.ts';
 import { noteStored } from './tables.ts';
-
-const volatileAfterMs = 24 * 60 * 60 * 1_000;
 
 /**
  * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored is read first, all is
@@ -35,11 +33,11 @@ export async function storeRows(
     commit,
     live,
     isMet,
-    staleBefore: instant(commit.ledger.clock.now() - volatileAfterMs),
+    staleBefore: staleBefore(commit.ledger.clock.now()),
   };
   const counts = shown.map((rows) => {
     const batch = batches.get(rows.entity);
-    if (batch === undefined) throw misfit(rows.entity, 'it was not read');
+    if (batch === undefined) throw misfitError(rows.entity, 'it was not read');
     return meetRows(meeting, batch, rows);
   });
   for (const batch of batches.values()) await writeBatch(commit, batch, missed.has(batch.entity));
@@ -55,7 +53,7 @@ export async function storeRows(
 
 function emptyBatch({ current }: Commit, entity: EntityName): Batch {
   const planned = current.tables.get(entity);
-  if (planned === undefined) throw misfit(entity, 'the plan has no table for it');
+  if (planned === undefined) throw misfitError(entity, 'the plan has no table for it');
   return {
     entity,
     table: planned.table,
@@ -76,7 +74,7 @@ function checkWidth({ current }: Commit, { entity, records }: EntityRows): void 
   const width = current.tables.get(entity)?.width;
   const unfit = records.find(({ values }) => values.length !== width);
   if (unfit === undefined) return;
-  throw misfit(entity, `a record has ${unfit.values.length} values for ${width} columns`);
+  throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
 }
 
 /** What is stored under the keys; numbers for those that are new. */
@@ -139,11 +137,4 @@ async function writeBatch(
   await meetElsewhere(tx, at, { ...of, origin: current.origin }, elsewhere);
   if (isAnyMissing) await endMissing(tx, at, of, [...firstMet]);
   await noteFiles(tx, at, of, files);
-}
-
-function misfit(entity: EntityName, why: string): SyncError {
-  return new SyncError(
-    `Records of "${entity}" were not prepared for this run's plan: ${why}. This is a defect: report it with the run's log.`,
-    { code: 'INTERNAL', recovery: 'stop', context: { entity } },
-  );
 }

@@ -1,6 +1,6 @@
 import { instant } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import type { RunId } from '../../core/names.ts';
+import { fencedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { Tx } from './session.ts';
@@ -30,7 +30,7 @@ export async function inRun<Result>(
   return await held.inTurn(async () => {
     const current = held.run;
     if (current === null || current.run !== run) {
-      throw fenced(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
+      throw fencedError(held, `run ${run} is not the one this lease is in (${current?.run ?? 'none'})`);
     }
     try {
       return await fencedTransaction(
@@ -71,7 +71,7 @@ export async function fencedTransaction<Result>(
          RETURNING seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same`,
         { connector, epoch, count, token },
       );
-      if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
+      if (found === undefined) throw fencedError(held, `epoch ${epoch} was overtaken`);
       // Behind a pooler no connection breaks when its server gives way to a standby.
       if (!found.isSame) throw lostConnection('the server is another one');
       isFenced = true;
@@ -96,14 +96,7 @@ export async function readFenced<Result>(
       `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
       { connector, epoch },
     );
-    if (found === undefined) throw fenced(held, `epoch ${epoch} was overtaken`);
+    if (found === undefined) throw fencedError(held, `epoch ${epoch} was overtaken`);
     return await work(tx);
   });
-}
-
-export function fenced(held: Pick<HeldConnector, 'connector' | 'epoch'>, why: string): SyncError {
-  return new SyncError(
-    `Writing as holder of connector "${held.connector}" was refused: ${why}. End this run; a newer one goes on.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector: held.connector, epoch: held.epoch } },
-  );
 }

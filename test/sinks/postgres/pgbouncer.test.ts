@@ -4,6 +4,7 @@ import { openSink } from '../../../src/sinks/registry.ts';
 import { Bench, identity, type SinkKind } from '../../contracts/sink/fixture.ts';
 import { holding } from '../../contracts/sink/holding.ts';
 import { postgresSinkKind, postgresSinkKindOn } from '../../contracts/postgres-sink-kind.ts';
+import { isLong } from '../../support/trials.ts';
 import { findPgbouncer, startPgbouncer } from '../../support/pgbouncer.ts';
 import { sharedPostgres, startPostgres } from '../../support/postgres.ts';
 import { atPort, PagedRun } from '../../support/sinks/paged-run.ts';
@@ -34,7 +35,8 @@ if (program === null) {
   afterAll(async () => await pooler.stop());
 
   describe('a sink behind pgbouncer', () => {
-    describe('holding', () => {
+    // Half a minute for each holder that is gone: nothing says sooner that it was killed.
+    describe.runIf(isLong)('holding', () => {
       holding(kind);
     });
 

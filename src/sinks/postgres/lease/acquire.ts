@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
 import { instant, type Clock, type Instant } from '../../../core/clock.ts';
-import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
-import { identityDifferences, IdentityChangedError } from '../../acquire-errors.ts';
+import { identityDifferences, IdentityChangedError, sharedTablesError } from '../../acquire-errors.ts';
+import { checkAdoption } from '../../decisions/repair-scope.ts';
 import type { ConnectorIdentity } from '../../lease.ts';
 import type { AdoptedIdentity } from '../../repair.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
@@ -36,12 +36,7 @@ export async function acquireConnector(
 async function checkIdentity(tx: Tx, at: string, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
   const rival = await rivalOf(tx, at, connector);
-  if (rival !== undefined) {
-    throw new SyncError(
-      `Connectors "${connector}" and "${rival}" would share tables in this sink. Rename one of them.`,
-      { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context: { connector, rival } },
-    );
-  }
+  if (rival !== undefined) throw sharedTablesError(connector, rival);
   const stored = await storedIdentity(tx, at, connector);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(connector, differences);
@@ -72,22 +67,14 @@ function repairer(connector: ConnectorName, clock: Clock): ConnectorIdentity['ho
 export async function adopt(
   ledger: Ledger,
   leases: Leases,
-  { connector, baseUrl, connectorId, definition }: AdoptedIdentity,
+  identity: AdoptedIdentity,
   now: Instant,
 ): Promise<void> {
   const { at } = ledger;
+  const { connector, baseUrl, connectorId } = identity;
   await holdingMeanwhile(ledger, leases, connector, async (tx) => {
     const stored = await storedIdentity(tx, at, connector);
-    if (stored === undefined) {
-      throw new SyncError(
-        `The sink holds nothing of connector "${connector}". Sync it, there is nothing to adopt.`,
-        { code: 'USAGE', recovery: 'stop' },
-      );
-    }
-    if (stored.definition !== definition) {
-      const difference = { what: 'definition', stored: stored.definition, given: definition } as const;
-      throw new IdentityChangedError(connector, [difference]);
-    }
+    checkAdoption(identity, stored?.definition);
     await interruptRunning(tx, at, connector);
     await forbidContinuing(tx, at, connector);
     await tx.run(

@@ -1,13 +1,12 @@
 import { systemClock } from '../../../core/clock.ts';
 import type { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError } from '../../acquire-errors.ts';
+import { ConnectorBusyError, fencedError, releasedError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { toSinkError } from '../postgres-error.ts';
 import type { WriteTx } from '../server.ts';
-import { fenced } from '../transact.ts';
 import { openLeaseSession, type LeaseSession } from './lease-session.ts';
 import { renewLeases, takeLease } from './lease-rows.ts';
 
@@ -207,8 +206,8 @@ export function openLeases(ledger: Ledger): Leases {
 
 function refusalOf({ connector, epoch, isReleased, isOvertaken }: OwnLease): SyncError | null {
   const held = { connector, epoch: epoch ?? 0 };
-  if (isReleased) return fenced(held, 'its lease was given back');
-  return isOvertaken ? fenced(held, `epoch ${held.epoch} was overtaken`) : null;
+  if (isReleased) return releasedError(connector);
+  return isOvertaken ? fencedError(held, `epoch ${held.epoch} was overtaken`) : null;
 }
 
 /** Each `work` begins when the one before it is through, however that ended. */

@@ -1,3 +1,4 @@
+import { learnPageLength } from '../../decisions/conclude-walk.ts';
 import type { Position } from '../../partition.ts';
 import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';
@@ -43,7 +44,7 @@ export async function moveOn(
         open.delete(partition.id);
       }
     }
-    const length = learnPageLength(commit, page, partition);
+    const length = learnPageLength(commit.current.followed, partition.entity, page);
     if (length === null) {
       learned.push({ due: 0, ofRun: [] });
       continue;
@@ -56,19 +57,4 @@ export async function moveOn(
   }
   await write();
   return learned;
-}
-
-/** What a page says that is news: also a walk whose end was decided before what its last page's length is worth was known. */
-function learnPageLength(
-  { current: { followed: known } }: Commit,
-  { followed, seal }: Moved,
-  { entity }: PartitionRow,
-): { readonly size: number; readonly records: number } | null {
-  const size = followed?.size ?? seal?.lastPage?.size ?? 0;
-  const name = JSON.stringify([entity, size]);
-  const records = Math.min(known.get(name) ?? Infinity, followed?.records ?? Infinity);
-  const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
-  if (!isNews) return null;
-  known.set(name, records);
-  return { size, records };
 }

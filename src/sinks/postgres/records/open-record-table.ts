@@ -7,7 +7,8 @@ import { textHash } from '../text.ts';
 import { encodeArray, encodeRows, type BinaryType, type BinaryValue } from './encode-binary.ts';
 import { markRows } from './mark-rows.ts';
 import { quoted, tableAt } from './names.ts';
-import type { RecordTable, StoredRow, TablePlace, WrittenRow } from './record-table.ts';
+import type { StoredRow } from '../../decisions/meet-record.ts';
+import type { RecordTable, TablePlace, WrittenRow } from './record-table.ts';
 import { binaryType } from './types.ts';
 
 export function openRecordTable(place: TablePlace): RecordTable {

@@ -1,3 +1,4 @@
+import type { StoredRow } from '../../decisions/meet-record.ts';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../../core/records.ts';
@@ -56,17 +57,6 @@ export interface WrittenRow {
 export interface RowHome {
   readonly row: number;
   readonly home: number;
-}
-
-export interface StoredRow {
-  readonly row: number;
-  readonly hash: string;
-  readonly volatileHash: string | null;
-  /** When the row was last written. */
-  readonly changedAt: Instant;
-  readonly deletedAt: Instant | null;
-  /** Null: stored outside a walk. */
-  readonly home: number | null;
 }
 
 /** A partition, and the row number behind which its rows are looked at; 0: from the first. */

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
-import { usage } from '../../../core/usage-error.ts';
 import { readJson } from '../../../core/json-text.ts';
+import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 import type { ResetCounts, ResetScope } from '../../repair.ts';
 import { holdingMeanwhile } from '../lease/acquire.ts';
 import { storedIdentity } from '../lease/connectors.ts';
@@ -31,40 +31,22 @@ export async function reset(
   what: ResetScope,
 ): Promise<ResetCounts> {
   return await holdingMeanwhile(ledger, leases, connector, async (tx) => {
-    checkTables(connector, what);
     const resetting: Resetting = { tx, at: ledger.at, connector, what };
-    return what.entity === null ? await resetConnector(resetting) : await resetEntity(resetting, what.entity);
+    const entities = await knownEntities(resetting);
+    const isKnown = what.entity !== null || (await storedIdentity(tx, ledger.at, connector)) !== undefined;
+    checkReset(connector, what, isKnown ? entities : null);
+    const chosen = resetEntities(what);
+    return chosen === null ? await resetConnector(resetting, entities) : await resetEntity(resetting, chosen);
   });
 }
 
-function checkTables(connector: ConnectorName, { entity, tables }: ResetScope): void {
-  const [walked] = tables;
-  if (entity === null || walked === undefined || walked.entity === entity) return;
-  throw usage(
-    `Rows of "${entity}" are made from records of "${walked.entity}" and are read with them. Reset ${connector}/${walked.entity}.`,
-  );
-}
-
-async function resetEntity(resetting: Resetting, entity: EntityName): Promise<ResetCounts> {
-  const { connector, what } = resetting;
-  if (!(await knownEntities(resetting)).includes(entity)) {
-    throw usage(
-      `The sink holds nothing of ${connector}/${entity}: it has never been read. Check the name; \`status\` lists what is there.`,
-    );
-  }
-  const entities = [...new Set([entity, ...what.tables.map((table) => table.entity)])];
+async function resetEntity(resetting: Resetting, entities: readonly EntityName[]): Promise<ResetCounts> {
   const partitions = await readAgain(resetting, entities);
-  return { partitions, rows: what.withData ? await dropRecords(resetting, entities) : 0 };
+  return { partitions, rows: resetting.what.withData ? await dropRecords(resetting, entities) : 0 };
 }
 
-async function resetConnector(resetting: Resetting): Promise<ResetCounts> {
+async function resetConnector(resetting: Resetting, entities: readonly EntityName[]): Promise<ResetCounts> {
   const { tx, at, connector, what } = resetting;
-  if ((await storedIdentity(tx, at, connector)) === undefined) {
-    throw usage(
-      `The sink holds nothing of connector "${connector}": it has never been read. Check the name; \`status\` lists what is there.`,
-    );
-  }
-  const entities = await knownEntities(resetting);
   const partitions = await readAgain(resetting, entities);
   await deleteOf(resetting, ['_sync_windows']);
   await forbidContinuing(tx, at, connector);

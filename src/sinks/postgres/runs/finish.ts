@@ -1,10 +1,11 @@
 import { SyncError } from '../../../core/errors.ts';
-import type { EntityName, RunId } from '../../../core/names.ts';
+import type { RunId } from '../../../core/names.ts';
 import { accountingError } from '../../decisions/add-up.ts';
+import { agreesWithStored, isChainOver, readWhole } from '../../decisions/end-run.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { RunReport } from '../../run-report.ts';
 import { pruneDay } from '../day-account.ts';
-import type { Commit, CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
+import type { Commit, HeldConnector, Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { countsOfRun } from '../counts.ts';
 import { dropSeen } from '../records/seen-rows.ts';
@@ -39,7 +40,7 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
   const { outcome: state, finishedAt, resumeAt } = stored;
   await noteDepthLimited(commit, stored);
   await endRun(tx, at, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
-  if (state === 'ok' || state === 'degraded') {
+  if (isChainOver(stored)) {
     await dropSeen(tx, at, connector, current.window);
     if (current.kind === 'sync') {
       await noteWhole(commit, stored);
@@ -83,34 +84,17 @@ async function endWindow(
   );
 }
 
-/** Rows made of an entity's elements come from its walks: their table stands behind the entity's in the plan. */
 async function noteWhole(
   { ledger: { at }, held: { connector }, current, tx }: Commit,
   report: RunReport,
 ): Promise<void> {
-  const { run, isFull } = current;
-  const agreeing = report.entities.filter(
-    ({ isWhole, withheld, pending }) => isFull && isWhole && withheld + pending === 0,
-  );
+  const { run, isFull, tables, entities } = current;
+  const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
   await agreed(
     tx,
     at,
     connector,
     agreeing.map(({ entity }) => entity),
   );
-  const whole = new Set(report.entities.filter(({ isWhole }) => isWhole).map(({ entity }) => entity));
-  const read = walkedBy(current).filter(({ entity }) => whole.has(entity));
-  await wasRead(tx, at, connector, run, read);
-}
-
-/** The run's tables, each with the entity whose walks its rows come from. */
-function walkedBy({ tables, entities }: Pick<CurrentRun, 'tables' | 'entities'>): readonly {
-  readonly entity: EntityName;
-  readonly walked: EntityName;
-}[] {
-  let last: EntityName | null = null;
-  return [...tables.keys()].map((entity) => {
-    last = entities.has(entity) || last === null ? entity : last;
-    return { entity, walked: last };
-  });
+  await wasRead(tx, at, connector, run, readWhole(report, tables.keys(), entities));
 }

@@ -1,24 +1,18 @@
-import { instant, type Instant } from '../../../core/clock.ts';
+import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
+import { keptSince, mostKept } from '../../decisions/end-run.ts';
 import { standing } from '../../ledger/partitions/states.ts';
 import { dropGuests } from '../deletes/places.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../session.ts';
 
-const dayMs = 24 * 60 * 60 * 1_000;
-const keptRuns = 1_000;
-const runDays = 90;
-const quarantineDays = 90;
-/** Newest first. A source that sends a broken record every minute would add 130,000 in 90 days. */
-const keptQuarantine = 10_000;
-
 /** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
 export async function forgetRuns({ ledger: { at, clock }, held: { connector }, tx }: Commit): Promise<void> {
-  const before = instant(clock.now() - runDays * dayMs);
+  const since = keptSince(clock.now());
   const oldest = await tx.first<{ number: number }>(
     `SELECT number FROM ${at}_sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`,
-    { connector, kept: keptRuns - 1 },
+    { connector, kept: mostKept.runs - 1 },
   );
   const newestSync = `SELECT number, origin FROM ${at}_sync_runs WHERE connector = :connector AND kind = 'sync'
       ORDER BY number DESC LIMIT 1`;
@@ -29,16 +23,16 @@ export async function forgetRuns({ ledger: { at, clock }, held: { connector }, t
          AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)
        RETURNING run)
      DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM forgotten)`,
-    { connector, oldestKept: oldest?.number ?? 0, before },
+    { connector, oldestKept: oldest?.number ?? 0, before: since.runs },
   );
   await tx.run(`DELETE FROM ${at}_sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
     connector,
-    before: instant(clock.now() - quarantineDays * dayMs),
+    before: since.quarantined,
   });
   await tx.run(
     `DELETE FROM ${at}_sync_quarantine WHERE id IN (
        SELECT id FROM ${at}_sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
-    { connector, kept: keptQuarantine },
+    { connector, kept: mostKept.quarantined },
   );
 }
 

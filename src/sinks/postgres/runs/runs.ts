@@ -1,5 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
+import type { EarlierRun } from '../../decisions/resume-run.ts';
 import type { RunKind, RunOutcome } from '../../run-report.ts';
 import type { Tx } from '../session.ts';
 
@@ -15,24 +16,6 @@ export interface NewRun {
   readonly scope: string;
 }
 
-/** The newest run of a connector and window, as the next one needs to know it. */
-export interface EarlierRun {
-  readonly run: RunId;
-  readonly origin: number;
-  readonly startedAt: Instant;
-  /** Until when the service asked for quiet, where that ended the run. */
-  readonly resumeAt: Instant | null;
-  readonly scope: string;
-  readonly state: RunOutcome;
-  readonly canContinue: number;
-  /** 1 where everything is read in full. */
-  readonly isFull: number;
-  /** A page of the run is stored. */
-  readonly hasStored: boolean;
-  /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
-  readonly progressAt: Instant;
-}
-
 export async function newestRun(
   tx: Tx,
   at: string,
@@ -40,7 +23,7 @@ export async function newestRun(
   window: string,
 ): Promise<EarlierRun | undefined> {
   return await tx.first<EarlierRun>(
-    `SELECT run, origin, started_at, resume_at, scope, state, can_continue, is_full,
+    `SELECT run, origin, resume_at, scope, state, can_continue = 1 AS can_continue, is_full = 1 AS is_full,
        EXISTS (SELECT 1 FROM ${at}_sync_counts AS counted WHERE counted.run = newest.run) AS has_stored,
        coalesce((
          SELECT coalesce(chain.resume_at, chain.started_at) FROM ${at}_sync_runs AS chain

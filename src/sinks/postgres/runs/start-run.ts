@@ -1,7 +1,10 @@
-import { SyncError } from '../../../core/errors.ts';
-import type { EntityName } from '../../../core/names.ts';
-import { believedUntil, type ChainReading } from '../../decisions/becoming-due.ts';
-import { writeJson } from '../../../core/json-text.ts';
+import {
+  chainReadings,
+  mayResume,
+  scopeOf,
+  wasKeptWaiting,
+  type EarlierRun,
+} from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { findPartitions } from '../partitions/find-partitions.ts';
@@ -14,14 +17,7 @@ import { dropSeen, openSeenRows } from '../records/seen-rows.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
 import { fencedTransaction } from '../transact.ts';
-import {
-  chainStartedAt,
-  insertRun,
-  interruptRunning,
-  newestRun,
-  type EarlierRun,
-  type NewRun,
-} from './runs.ts';
+import { chainStartedAt, insertRun, interruptRunning, newestRun, type NewRun } from './runs.ts';
 
 /**
  * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
@@ -59,18 +55,18 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   const earlier = await unfinishedRun(starting, scope);
   const begun = await beginRun(starting, earlier, tables);
   const { origin, reading, isFull } = begun;
-  const wasKeptWaiting = earlier !== null && earlier.resumeAt !== null && !earlier.hasStored;
+  const isPutBack = wasKeptWaiting(earlier);
   if (earlier === null) {
     await startFresh(starting, scope, begun);
   } else {
     await transitions.retry(tx, at, { ...scope, origin });
-    if (wasKeptWaiting) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
+    if (isPutBack) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
   }
   const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
   await findPartitions(tx, at, plan.roots, finding);
   return {
     // What was put back stands last by its depth alone.
-    current: { ...begun, isStalestFirst: plan.isBudgeted && !wasKeptWaiting },
+    current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },
     started: {
       run: plan.run,
       continues: earlier?.run ?? null,
@@ -81,20 +77,14 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
   };
 }
 
-/** The newest run, when it was cut short, read the same things as this plan, got on lately and has work left. */
+/** The newest run, where this one may resume it and work of it is left. */
 async function unfinishedRun(
-  { ledger: { at }, held, plan, tx }: Starting,
+  { ledger: { at }, held: { connector, definitionHash }, plan, tx }: Starting,
   scope: Scope,
 ): Promise<EarlierRun | null> {
-  const newest = await newestRun(tx, at, held.connector, plan.window);
-  if (newest === undefined || newest.canContinue === 0) return null;
-  const wasCutShort =
-    newest.state === 'interrupted' || newest.state === 'failed' || newest.state === 'partial';
-  // As long as it gets on, a chain may last: a service that allows an hour of calls a day is read to its end all the same.
-  const isYoung = newest.progressAt > plan.continueAfter;
-  const isFullEnough = newest.isFull === 1 || !plan.isFull;
-  const fits = wasCutShort && isYoung && isFullEnough && newest.scope === scopeOf(held, plan);
-  return fits && (await isLeft(tx, at, { ...scope, origin: newest.origin })) ? newest : null;
+  const newest = await newestRun(tx, at, connector, plan.window);
+  if (newest === undefined || !mayResume(newest, plan, definitionHash)) return null;
+  return (await isLeft(tx, at, { ...scope, origin: newest.origin })) ? newest : null;
 }
 
 async function beginRun(
@@ -102,10 +92,11 @@ async function beginRun(
   earlier: EarlierRun | null,
   tables: CurrentRun['tables'],
 ): Promise<Omit<CurrentRun, 'isStalestFirst'>> {
-  const { connector } = held;
+  const { connector, definitionHash } = held;
   const { run, kind, window, startedAt, backfill, keepPartitionsSince } = plan;
-  const isFull = plan.isFull || earlier?.isFull === 1;
-  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope: scopeOf(held, plan) };
+  const isFull = plan.isFull || earlier?.isFull === true;
+  const scope = scopeOf(plan, definitionHash);
+  const begun: NewRun = { run, connector, kind, window, isFull, startedAt, scope };
   const origin = await insertRun(tx, at, begun, earlier);
   return {
     run,
@@ -116,7 +107,7 @@ async function beginRun(
     origin,
     chainStartedAt: (await chainStartedAt(tx, at, origin)) ?? startedAt,
     isFull,
-    reading: chainReadings(held, plan, isFull),
+    reading: chainReadings(plan, definitionHash, isFull),
     entities: new Set(plan.entities),
     keeps: new Set(plan.keeps),
     tables,
@@ -150,37 +141,4 @@ async function startFresh(
   for (const [entity, { fullBefore, believedUntil: until }] of reading) {
     await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now });
   }
-}
-
-/** How the plan's entities are read in a chain of runs. Throws where the plan does not say it: their partitions would never become ready. */
-function chainReadings(
-  { definitionHash }: HeldConnector,
-  plan: RunPlan,
-  isFull: boolean,
-): ReadonlyMap<EntityName, ChainReading> {
-  const leaves = new Set(plan.leaves);
-  return new Map(
-    plan.entities.map((entity) => {
-      const reading = plan.reading.get(entity);
-      if (reading === undefined) {
-        throw new SyncError(
-          `The run's plan does not say how "${entity}" is read. This is a defect: report it with the run's log.`,
-          { code: 'INTERNAL', recovery: 'stop', context: { entity } },
-        );
-      }
-      // A leaf concludes nothing from the choices; what leads to others must lead to them all, unchanged or not.
-      const scope = writeJson(leaves.has(entity) ? [definitionHash] : [definitionHash, plan.choices]);
-      return [entity, { ...reading, isFull, scope, believedUntil: believedUntil(plan.startedAt) }];
-    }),
-  );
-}
-
-/** What a run reads, as text. A changed definition is another scope: what it stored as positions may mean something else now. */
-function scopeOf({ definitionHash }: HeldConnector, plan: RunPlan): string {
-  return writeJson({
-    definition: definitionHash,
-    choices: plan.choices,
-    entities: [...plan.entities].sort(),
-    roots: plan.roots.map(({ entity, params }) => writeJson([entity, params])).sort(),
-  });
 }
