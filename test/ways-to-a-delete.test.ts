@@ -49,12 +49,12 @@ it('reaches the gate from the same places in PostgreSQL, where rows are deleted 
   expect(linesWith(/(?<!function )\bdeleteRows\(/)).toEqual({
     'sinks/postgres/deletes/delete-orphans.ts': 2,
     'sinks/postgres/deletes/delete-rows.ts': 1,
-    'sinks/postgres/repair/rows.ts': 1,
+    'sinks/postgres/repair/postgres-repair.ts': 1,
   });
   expect(linesWith(/permission: .*'(judged|along|allowed)'(?! \|)/)).toEqual({
     'sinks/postgres/deletes/delete-orphans.ts': 1,
     'sinks/postgres/deletes/delete-rows.ts': 1,
-    'sinks/postgres/repair/rows.ts': 1,
+    'sinks/postgres/repair/postgres-repair.ts': 1,
   });
 });
 

@@ -1,8 +1,8 @@
 import type { Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import { writeJson } from '../../core/json-text.ts';
-import type { EntityName, RunId } from '../../core/names.ts';
-import type { RunOutcome } from '../run-report.ts';
+import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
+import type { RunKind, RunOutcome } from '../run-report.ts';
 import type { RunPlan } from '../sink.ts';
 import { believedUntil, type ChainReading } from './becoming-due.ts';
 
@@ -21,6 +21,40 @@ export interface EarlierRun {
   readonly resumeAt: Instant | null;
   /** When the chain's newest run that stored a page began; where it ended because the service asked for quiet, until when. */
   readonly progressAt: Instant;
+}
+
+export interface NewRun {
+  readonly run: RunId;
+  readonly connector: ConnectorName;
+  readonly kind: RunKind;
+  /** Chains are of one window each: '' for syncs. */
+  readonly window: string;
+  readonly isFull: boolean;
+  readonly startedAt: Instant;
+  /** What the run reads, as text: only a run of the same scope resumes it. */
+  readonly scope: string;
+}
+
+/** A run that a lease is in, with what it has from its plan: the same in every sink. */
+export interface RunInChain extends Pick<
+  RunPlan,
+  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince'
+> {
+  /** Number of the first run of its chain. */
+  readonly origin: number;
+  /** When that one began. */
+  readonly chainStartedAt: Instant;
+  /** Everything is read in full. */
+  readonly isFull: boolean;
+  /** What was not read for longest goes first. */
+  readonly isStalestFirst: boolean;
+  /** Of the entities that it reads. */
+  readonly reading: ReadonlyMap<EntityName, ChainReading>;
+  readonly entities: ReadonlySet<EntityName>;
+  /** Entities whose rows are never deleted. */
+  readonly keeps: ReadonlySet<EntityName>;
+  /** The shortest page that was followed by more, by entity and requested size: of this process. */
+  readonly followed: Map<string, number>;
 }
 
 /** Whether a plan's run may resume the newest one: it was cut short, reads the same and got on lately. Work must be left, too. */

@@ -1,8 +1,6 @@
 import type Database from 'better-sqlite3';
-import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { ChainReading } from '../decisions/becoming-due.ts';
-import type { RunPlan } from '../sink.ts';
+import type { RunInChain } from '../decisions/resume-run.ts';
 import { prepareConnectors, preparePauses, prepareRuns } from './runs.ts';
 import { prepareCounts, prepareQuarantine } from './counts.ts';
 import type { Lock } from './lock.ts';
@@ -57,24 +55,9 @@ export interface HeldConnector {
   run: CurrentRun | null;
 }
 
-/** The run that a lease is in, and what it has from its plan. */
-export interface CurrentRun extends Pick<
-  RunPlan,
-  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince'
-> {
-  /** Number of the first run of its chain. */
-  readonly origin: number;
-  readonly chainStartedAt: Instant;
-  readonly isFull: boolean;
-  /** What was not read for longest goes first. */
-  readonly isStalestFirst: boolean;
-  readonly reading: ReadonlyMap<EntityName, ChainReading>;
-  readonly entities: ReadonlySet<EntityName>;
-  readonly keeps: ReadonlySet<EntityName>;
+export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
-  /** The shortest page that was followed by more, by entity and requested size: of this process. */
-  readonly followed: Map<string, number>;
 }
 
 export interface PlannedTable {

@@ -1,24 +1,12 @@
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
-import type { EarlierRun } from '../decisions/resume-run.ts';
+import type { EarlierRun, NewRun } from '../decisions/resume-run.ts';
 import { readFlags, type Flagged } from './flags.ts';
-import type { RunKind, RunOutcome } from '../run-report.ts';
+import type { RunOutcome } from '../run-report.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';
 import { parseHolder } from '../stored-json.ts';
-
-export interface NewRun {
-  readonly run: RunId;
-  readonly connector: ConnectorName;
-  readonly kind: RunKind;
-  /** Chains are of one window each: '' for syncs. */
-  readonly window: string;
-  readonly isFull: boolean;
-  readonly startedAt: Instant;
-  /** What the run reads, as text: only a run of the same scope resumes it. */
-  readonly scope: string;
-}
 
 export function prepareRuns(db: Database.Database) {
   const newest = db.prepare<[string, string], Flagged<EarlierRun>>(

@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
-import { clientConfig } from './connection.ts';
-import { placeOf, type PostgresConnection } from './place.ts';
+import { placeOf, type PostgresConnection, type PostgresHost } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
 
 export interface ConnectionsOptions {
@@ -153,4 +154,32 @@ function noPrimary(): Error {
   return Object.assign(new Error('each host is a standby: promote one, or name the primary in the url'), {
     code: '25006',
   });
+}
+
+const connectTimeoutMs = 10_000;
+
+/** For `pg`, which would take what is left out from the environment. */
+function clientConfig(connection: PostgresConnection, { host, port }: PostgresHost): pg.ClientConfig {
+  const { database, user, password } = connection;
+  return {
+    host,
+    port,
+    database,
+    user,
+    password: password?.reveal() ?? '',
+    ssl: tlsOptions(connection, host),
+    application_name: 'connector-sync',
+    connectionTimeoutMillis: connectTimeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  };
+}
+
+function tlsOptions(
+  { sslmode, rootCertificate }: PostgresConnection,
+  host: string,
+): ConnectionOptions | false {
+  if (sslmode === 'disable' || host.startsWith('/')) return false;
+  if (sslmode === 'require') return { rejectUnauthorized: false };
+  return rootCertificate === null ? {} : { ca: readFileSync(rootCertificate, 'utf8') };
 }

@@ -1,7 +1,6 @@
-import type { Clock, Instant } from '../../core/clock.ts';
+import type { Clock } from '../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
-import type { ChainReading } from '../decisions/becoming-due.ts';
-import type { RunPlan } from '../sink.ts';
+import type { RunInChain } from '../decisions/resume-run.ts';
 import type { RecordTable } from './records/record-table.ts';
 import type { SeenRows } from './records/seen-rows.ts';
 import type { Server } from './server.ts';
@@ -34,28 +33,9 @@ export interface HeldConnector {
   readonly release: () => Promise<void>;
 }
 
-/** The run that a lease is in, and what it has from its plan. */
-export interface CurrentRun extends Pick<
-  RunPlan,
-  'run' | 'kind' | 'window' | 'backfill' | 'keepPartitionsSince'
-> {
-  /** Number of the first run of its chain. */
-  readonly origin: number;
-  /** When that one began. */
-  readonly chainStartedAt: Instant;
-  /** Everything is read in full. */
-  readonly isFull: boolean;
-  /** What was not read for longest goes first. */
-  readonly isStalestFirst: boolean;
-  /** Of the entities that it reads. */
-  readonly reading: ReadonlyMap<EntityName, ChainReading>;
-  readonly entities: ReadonlySet<EntityName>;
-  /** Entities whose rows are never deleted. */
-  readonly keeps: ReadonlySet<EntityName>;
+export interface CurrentRun extends RunInChain {
   readonly tables: ReadonlyMap<EntityName, PlannedTable>;
   readonly seen: SeenRows;
-  /** The shortest page that was followed by more, by entity and requested size: of this process. */
-  readonly followed: Map<string, number>;
 }
 
 export interface PlannedTable {

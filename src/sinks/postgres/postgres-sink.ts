@@ -1,5 +1,4 @@
-import { SyncError } from '../../core/errors.ts';
-import type { ConnectorName } from '../../core/names.ts';
+import { releasedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
@@ -18,8 +17,7 @@ import { commitPages } from './commit.ts';
 import { postgresDrift } from './drift/postgres-drift.ts';
 import { postgresRepair } from './repair/postgres-repair.ts';
 import { finishRun } from './runs/finish.ts';
-import { dropPause, writePause } from './runs/pauses.ts';
-import { requestCancel } from './runs/runs.ts';
+import { dropPause, requestCancel, writePause } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
 import { inRun, readFenced, type InLease } from './transact.ts';
 
@@ -91,11 +89,4 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
       await closing;
     },
   };
-}
-
-function releasedError(connector: ConnectorName): SyncError {
-  return new SyncError(
-    `The lease of connector "${connector}" was given back, so nothing may be written with it. Acquire it again.`,
-    { code: 'FENCED', recovery: 'stop', context: { connector } },
-  );
 }

@@ -1,20 +1,9 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
-import type { EarlierRun } from '../../decisions/resume-run.ts';
-import type { RunKind, RunOutcome } from '../../run-report.ts';
+import type { EarlierRun, NewRun } from '../../decisions/resume-run.ts';
+import type { Pause } from '../../lease.ts';
+import type { RunOutcome } from '../../run-report.ts';
 import type { Tx } from '../session.ts';
-
-export interface NewRun {
-  readonly run: RunId;
-  readonly connector: ConnectorName;
-  readonly kind: RunKind;
-  /** Chains are of one window each: '' for syncs. */
-  readonly window: string;
-  readonly isFull: boolean;
-  readonly startedAt: Instant;
-  /** What the run reads, as text: only a run of the same scope resumes it. */
-  readonly scope: string;
-}
 
 export async function newestRun(
   tx: Tx,
@@ -111,4 +100,23 @@ export async function interruptRunning(tx: Tx, at: string, connector: ConnectorN
 
 export async function forbidContinuing(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
   await tx.run(`UPDATE ${at}_sync_runs SET can_continue = 0 WHERE connector = :connector`, { connector });
+}
+
+/** Notes that the connector is not to be run; keeps `since` where it is paused already. */
+export async function writePause(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  { since, reason }: Pause,
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO ${at}_sync_pauses (connector, since, reason) VALUES (:connector, :since, :reason)
+     ON CONFLICT (connector) DO UPDATE SET reason = excluded.reason`,
+    { connector, since, reason },
+  );
+}
+
+/** True when the connector was paused. */
+export async function dropPause(tx: Tx, at: string, connector: ConnectorName): Promise<boolean> {
+  return (await tx.run(`DELETE FROM ${at}_sync_pauses WHERE connector = :connector`, { connector })) > 0;
 }

@@ -4,6 +4,7 @@ import {
   scopeOf,
   wasKeptWaiting,
   type EarlierRun,
+  type NewRun,
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
@@ -17,7 +18,7 @@ import { dropSeen, openSeenRows } from '../records/seen-rows.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
 import { fencedTransaction } from '../transact.ts';
-import { chainStartedAt, insertRun, interruptRunning, newestRun, type NewRun } from './runs.ts';
+import { chainStartedAt, insertRun, interruptRunning, newestRun } from './runs.ts';
 
 /**
  * Makes the plan's tables and begins the run: resumes the newest run of its window where that was left unfinished,
