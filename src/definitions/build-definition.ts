@@ -34,6 +34,7 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
         buildEntity(entityName(name), entity),
       ]),
     ),
+    upstream: null,
   });
 }
 

@@ -1,5 +1,6 @@
 import type { EntityName } from '../core/names.ts';
 import type { EntityTable, FieldType, Params } from '../core/records.ts';
+import type { Upstream } from './upstream/upstream.ts';
 
 /** A connector type, parsed and cross-checked: what `config/definitions/<name>.yaml` says and nothing else. */
 export interface Definition {
@@ -17,6 +18,8 @@ export interface Definition {
   readonly credentials: readonly CredentialShape[];
   /** In file order. Parents come before their children. */
   readonly entities: ReadonlyMap<EntityName, Entity>;
+  /** How the third party itself is asked; null: only sample accounts can be served. */
+  readonly upstream: Upstream | null;
 }
 
 /** One way to sign in: an object of texts. */

@@ -42,6 +42,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
     rateLimit: { requestsPerSecond: 1000, concurrency: 8 },
     errors,
     credentials: [],
+    upstream: null,
     entities: new Map(entities.map((each) => [each.name, each])),
   };
 }
