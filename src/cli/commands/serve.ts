@@ -9,7 +9,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../definitions/loa
 import { maxSampleRevision } from '../../sample/writing.ts';
 import type { Service } from '../../service/start-service.ts';
 import { loadServiceKey } from '../../service/state/service-key.ts';
-import { isLoopbackAddress } from '../../source/api/guard-address.ts';
+import { isLoopbackAddress } from '../../http/guard-address.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { stderrLog } from '../environment.ts';
 import { type ExitCode, exitCodes } from '../output/exit-codes.ts';

@@ -17,7 +17,7 @@ import { defaultApiLimits } from '../../source/api/api-limits.ts';
 import { openCallBudget } from '../../source/api/call-budget.ts';
 import { recordCalls } from '../../source/api/execute-call.ts';
 import type { HttpTransport } from '../../source/api/http-transport.ts';
-import { redactMessage } from '../../source/api/redact-message.ts';
+import { redactMessage } from '../../http/redact-message.ts';
 import type { Source } from '../../source/source.ts';
 import type { StoreJob, StoreSyncEnd } from './run-store-process.ts';
 import { searchableEntities, storeDefinition, storeEntities } from './store-entities.ts';

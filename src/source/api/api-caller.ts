@@ -9,7 +9,7 @@ import { type CallFacts, CallFailure, onceOnly } from './call-failure.ts';
 import { callWithRetries } from './call-with-retries.ts';
 import { classifyAnswer, classifyThrown } from './classify-failure.ts';
 import type { HttpAnswer, HttpRequest, HttpTransport } from './http-transport.ts';
-import { ReceiverError, type ReceiveBody, type Received } from './stream-body.ts';
+import { ReceiverError, type ReceiveBody, type Received } from '../../http/stream-body.ts';
 import type { TokenCache } from './token-cache.ts';
 
 /** One call of the API: what is sent, what to know when it fails, and how a 2xx answer is read. */

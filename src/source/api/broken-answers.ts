@@ -1,5 +1,5 @@
 import { SyncError } from '../../core/errors.ts';
-import { orAborted } from './or-aborted.ts';
+import { orAborted } from '../../http/or-aborted.ts';
 
 /**
  * What calls of one kind (`list list_members`) tell each other about answers that are no answer: HTML, or JSON of another shape.

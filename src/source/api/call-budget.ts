@@ -1,7 +1,8 @@
 import PQueue from 'p-queue';
 import type { Clock } from '../../core/clock.ts';
-import { SyncError, ThrottledError } from '../../core/errors.ts';
+import { SyncError } from '../../core/errors.ts';
 import type { SharedBudget, SharedTurn } from '../../core/shared-budget.ts';
+import { openCallPace } from '../../http/call-pace.ts';
 import type { SourceStats } from '../source.ts';
 
 /** What calls have cost so far. */
@@ -96,64 +97,4 @@ function spentError(maxCalls: number): SyncError {
     recovery: 'stop',
     context: { maxCalls },
   });
-}
-
-const slowest = 1 / 16;
-const recoverEveryMs = 10_000;
-/** Throttled answers to attempts that were already sent count once. */
-const halveAtMostEveryMs = 1_000;
-
-/**
- * When the next attempt may start: a steady rate, that a throttle pauses and slows.
- *
- * p-queue has a rate limit of its own, but a fixed one in windows of real time; this one can be slowed, spaces attempts
- * evenly (a quarter of a second's worth may start together) and takes its time from the clock.
- */
-function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs: number) {
-  const burst = Math.max(0, Math.floor(requestsPerSecond / 4) - 1);
-  let share = 1;
-  let lastHalvedAt = -Infinity;
-  let recoverAt = Infinity;
-  let pausedUntil = 0;
-  let nextAt = 0;
-
-  const spacingMs = (now: number): number => {
-    while (share < 1 && now >= recoverAt) {
-      share = Math.min(1, share * 1.5);
-      recoverAt += recoverEveryMs;
-    }
-    return 1_000 / (requestsPerSecond * share);
-  };
-
-  return {
-    /**
-     * Resolves when an attempt may start. Throws `ThrottledError` when a pause is longer than `maxWaitMs`, and the
-     * signal's reason.
-     */
-    async turn(signal: AbortSignal): Promise<void> {
-      for (;;) {
-        signal.throwIfAborted();
-        const now = clock.now();
-        if (pausedUntil - now > maxWaitMs) {
-          throw new ThrottledError('the service asked for a long pause that is not over', pausedUntil - now);
-        }
-        const spacing = spacingMs(now);
-        const startAt = Math.max(pausedUntil, nextAt - (share < 1 ? 0 : burst * spacing));
-        if (startAt <= now) {
-          nextAt = Math.max(nextAt, now) + spacing;
-          return;
-        }
-        await clock.sleep(Math.ceil(startAt - now), signal);
-      }
-    },
-    /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
-    slowDown(waitMs: number): void {
-      const now = clock.now();
-      pausedUntil = Math.max(pausedUntil, now + waitMs);
-      if (now - lastHalvedAt < halveAtMostEveryMs) return;
-      lastHalvedAt = now;
-      share = Math.max(share / 2, slowest);
-      recoverAt = pausedUntil + recoverEveryMs;
-    },
-  };
 }

@@ -1,8 +1,9 @@
 import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
-import { AttemptTimeoutError, UnreadableBodyError } from './read-body.ts';
+import { AttemptTimeoutError, UnreadableBodyError } from '../../http/read-body.ts';
 import { type CallFacts, CallFailure, mayBeDone, type RetryRule } from './call-failure.ts';
 import type { HttpAnswer } from './http-transport.ts';
-import { retryAfterMs, readUpstreamMessage } from './upstream-message.ts';
+import { retryAfterMs } from '../../http/retry-after.ts';
+import { readUpstreamMessage } from './upstream-message.ts';
 
 /** A throttle without Retry-After that outlasted every attempt: when to come back. */
 const longThrottleMs = 60_000;

@@ -5,9 +5,9 @@ import type { DownloadRequest, ReceiveFile } from '../source.ts';
 import type { StreamCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
-import { JsonTextError, parseJsonText } from './read-body.ts';
+import { JsonTextError, parseJsonText } from '../../http/read-body.ts';
 import { executeRequest } from './execute-call.ts';
-import type { BodyHead } from './stream-body.ts';
+import type { BodyHead } from '../../http/stream-body.ts';
 
 const mediaType = /^[!#$&^\w.+-]{1,100}\/[!#$&^\w.+-]{1,100}(\s*;[\x20-\x7e]*)?$/;
 const maxTypeChars = 200;

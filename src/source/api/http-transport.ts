@@ -1,8 +1,10 @@
 import { Agent } from 'undici';
 import type { ApiLimits } from './api-limits.ts';
-import { AttemptTimeoutError, readBody } from './read-body.ts';
-import { guardedLookup } from './guard-address.ts';
-import { receiveBody, type ReceiveBody, type Received } from './stream-body.ts';
+import { readBody, readStart } from '../../http/read-body.ts';
+import { startDeadline } from '../../http/deadline.ts';
+import { guardedLookup } from '../../http/guard-address.ts';
+import { guardAddress } from './check-base-url.ts';
+import { receiveBody, type ReceiveBody, type Received } from '../../http/stream-body.ts';
 
 export interface HttpRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -106,7 +108,10 @@ function openAgent(baseUrl: URL, limits: ApiLimits, maxResponseSize: number): Ag
     // here would let the slow calls of one connector keep those of all others waiting.
     connections: null,
     pipelining: 1,
-    connect: { timeout: limits.connectTimeoutMs, lookup: guardedLookup(baseUrl.protocol === 'http:') },
+    connect: {
+      timeout: limits.connectTimeoutMs,
+      lookup: guardedLookup((address) => guardAddress(address, baseUrl.protocol === 'http:')),
+    },
     headersTimeout: limits.headersTimeoutMs,
     bodyTimeout: limits.bodyTimeoutMs,
     // Many servers close idle sockets after 5 s; stay below, or a request may be sent on a closed socket.
@@ -150,49 +155,6 @@ async function receiveAnswer(
   // The status alone says enough when the text of a failure cannot be read.
   const text = await readBody(wire, encoding, limits.maxErrorBytes).catch(() => '');
   return { ...head, text, wireBytes: wire.byteLength };
-}
-
-async function readStart(body: Response['body'], maxBytes: number): Promise<Uint8Array> {
-  const chunks: Uint8Array[] = [];
-  let length = 0;
-  try {
-    for await (const chunk of body) {
-      // `as`: a body without an encoding set yields Buffers.
-      const bytes = chunk as Uint8Array;
-      chunks.push(bytes);
-      length += bytes.byteLength;
-      // Leaving the loop destroys the body and with it the socket.
-      if (length > maxBytes) break;
-    }
-  } catch {
-    // A failure's body was cut: what came of it is enough, the status decides.
-  }
-  return Buffer.concat(chunks).subarray(0, maxBytes);
-}
-
-interface Deadline {
-  readonly signal: AbortSignal;
-  /** Removes the time limit; the outer signal still applies. */
-  readonly lift: () => void;
-  end(): void;
-}
-
-/** A new controller for each attempt: `AbortSignal.any` on a signal that lives for hours keeps memory per attempt. */
-function startDeadline(ms: number, outer: AbortSignal): Deadline {
-  const controller = new AbortController();
-  const onAbort = (): void => controller.abort(outer.reason);
-  const timer = setTimeout(() => {
-    controller.abort(new AttemptTimeoutError(`expected the whole answer within ${ms} ms`));
-  }, ms);
-  outer.addEventListener('abort', onAbort, { once: true });
-  return {
-    signal: controller.signal,
-    lift: () => clearTimeout(timer),
-    end() {
-      clearTimeout(timer);
-      outer.removeEventListener('abort', onAbort);
-    },
-  };
 }
 
 function single(header: string | string[] | undefined): string | null {

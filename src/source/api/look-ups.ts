@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts';
-import { orAborted } from './or-aborted.ts';
+import { orAborted } from '../../http/or-aborted.ts';
 
 interface Kept {
   readonly answer: Promise<unknown>;

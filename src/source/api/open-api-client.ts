@@ -16,10 +16,10 @@ import {
   type SourceDefinition,
 } from './catalog-calls.ts';
 import type { ApiSettings } from './api-settings.ts';
-import { checkBaseUrl } from './guard-address.ts';
+import { checkBaseUrl } from './check-base-url.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
-import { redactMessage } from './redact-message.ts';
+import { redactMessage } from '../../http/redact-message.ts';
 import { scopedTokenCall, tokenCall } from './request-token.ts';
 import { openTokenCache } from './token-cache.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { classifyThrown } from '../../../src/source/api/classify-failure.ts';
-import { JsonTextError, parseJsonText } from '../../../src/source/api/read-body.ts';
-import { redactMessage } from '../../../src/source/api/redact-message.ts';
-import { retryAfterMs, readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
+import { JsonTextError, parseJsonText } from '../../../src/http/read-body.ts';
+import { redactMessage } from '../../../src/http/redact-message.ts';
+import { retryAfterMs } from '../../../src/http/retry-after.ts';
+import { readUpstreamMessage } from '../../../src/source/api/upstream-message.ts';
 import type { CallFacts } from '../../../src/source/api/call-failure.ts';
 
 describe('JSON text', () => {

@@ -1,6 +1,12 @@
 import type { Dispatcher } from 'undici';
-import type { ApiLimits } from './api-limits.ts';
 import { AttemptTimeoutError } from './read-body.ts';
+
+/** How slowly a file may be received. */
+export interface PaceLimits {
+  readonly bodyTimeoutMs: number;
+  /** Of a file in `bodyTimeoutMs` of waiting for it. */
+  readonly leastFileBytes: number;
+}
 
 /** What a 2xx answer says of the body that follows. Each null where its header is absent. */
 export interface BodyHead {
@@ -42,7 +48,7 @@ export class ReceiverError extends Error {
 export async function receiveBody<T>(
   response: Dispatcher.ResponseData<unknown>,
   receive: ReceiveBody<T>,
-  { limits, signal }: { readonly limits: ApiLimits; readonly signal: AbortSignal },
+  { limits, signal }: { readonly limits: PaceLimits; readonly signal: AbortSignal },
 ): Promise<Received<T>> {
   const { statusCode: status, headers, body } = response;
   const head = (name: string): string | null => {
@@ -94,7 +100,7 @@ export async function receiveBody<T>(
 }
 
 /** Hears of each chunk, and how long it was waited for; what the reader takes is its own affair. */
-function watchPace({ bodyTimeoutMs, leastFileBytes }: ApiLimits): (bytes: number, waitedMs: number) => void {
+function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {
   let waited = 0;
   let came = 0;
   return (bytes, waitedMs) => {

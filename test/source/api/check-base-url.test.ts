@@ -1,13 +1,17 @@
 import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from 'vitest';
-import { guardAddress, guardedLookup } from '../../../src/source/api/guard-address.ts';
+import { guardedLookup } from '../../../src/http/guard-address.ts';
+import { guardAddress } from '../../../src/source/api/check-base-url.ts';
 
 function lookUp(addresses: readonly string[], isPlainHttp: boolean, all: boolean): Promise<unknown> {
   const found: LookupAddress[] = addresses.map((address) => ({
     address,
     family: address.includes(':') ? 6 : 4,
   }));
-  const lookup = guardedLookup(isPlainHttp, (_hostname, done) => done(null, found));
+  const lookup = guardedLookup(
+    (address) => guardAddress(address, isPlainHttp),
+    (_hostname, done) => done(null, found),
+  );
   return new Promise((resolve, reject) => {
     lookup('api.example.com', { all }, (error, address) =>
       error === null ? resolve(address) : reject(error),
@@ -51,7 +55,10 @@ describe('an address a host name leads to', () => {
 
   it('is not looked for after an error of the name service', async () => {
     const failure = Object.assign(new Error('no such name'), { code: 'ENOTFOUND' });
-    const lookup = guardedLookup(false, (_hostname, done) => done(failure, []));
+    const lookup = guardedLookup(
+      (address) => guardAddress(address, false),
+      (_hostname, done) => done(failure, []),
+    );
     const seen = await new Promise((resolve) => {
       lookup('x.example', { all: true }, (error) => resolve(error));
     });
