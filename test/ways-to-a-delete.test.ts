@@ -60,7 +60,7 @@ it('reaches the gate from the same places in PostgreSQL, where rows are deleted 
 
 it('asks for deletes only where the guards have judged, and where a person named a record with --allow-deletes', () => {
   expect(linesWith(/deletes\.tombstone\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
-  expect(linesWith(/deletes\.tombstoneOrphans\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
+  expect(linesWith(/deletes\.tombstoneBelow\(/)).toEqual({ 'engine/sweep/sweep-run.ts': 1 });
   expect(linesWith(/repair\.tombstoneRecord\(/)).toEqual({ 'app/refetch-record.ts': 1 });
 });
 

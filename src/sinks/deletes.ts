@@ -31,7 +31,7 @@ export interface Deletes {
     limit: number,
   ): Promise<number>;
   /** The next batch of rows below tombstoned records, orphans or not; empty: none is left. Those that may have moved are noted as orphans, for a `get` (0 rows); they go when it has found nothing. */
-  tombstoneOrphans(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
+  tombstoneBelow(lease: Lease, run: RunId, limit: number): Promise<readonly DeletedRows[]>;
 }
 
 export interface EndedPartition {

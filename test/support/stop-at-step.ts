@@ -85,7 +85,7 @@ function stoppableDeletes(
       around('judge', () => deletes.judge(lease, run, entity, judgements)),
     tombstone: (lease, run, entity, which, limit) =>
       around('tombstone', () => deletes.tombstone(lease, run, entity, which, limit)),
-    tombstoneOrphans: (lease, run, limit) =>
-      around('tombstoneOrphans', () => deletes.tombstoneOrphans(lease, run, limit)),
+    tombstoneBelow: (lease, run, limit) =>
+      around('tombstoneBelow', () => deletes.tombstoneBelow(lease, run, limit)),
   };
 }

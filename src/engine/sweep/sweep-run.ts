@@ -141,7 +141,7 @@ async function deleteAll(
 async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
-    const batch = await sink.deletes.tombstoneOrphans(lease, id, batchRows);
+    const batch = await sink.deletes.tombstoneBelow(lease, id, batchRows);
     if (batch.length === 0) return isChanged;
     for (const { entity, rows } of batch) {
       if (rows === 0) continue;

@@ -1,6 +1,7 @@
 import { instant, type Instant } from '../../core/clock.ts';
-import type { Marker, WalkMode } from '../partition.ts';
-import type { EntityReading } from '../sink.ts';
+import type { EntityName } from '../../core/names.ts';
+import type { Marker, PageLength, WalkMode } from '../partition.ts';
+import type { EntityReading, PageCommit } from '../sink.ts';
 
 export interface ChainReading extends EntityReading {
   /** Everything is read in full, whatever is known. */
@@ -68,4 +69,22 @@ export function standingOfParent(
 ): ParentStanding {
   if (walkedBy === origin && !isSeen) return 'seems-gone';
   return walkedBy !== null && walkedBy > foundOrigin ? 'leads-elsewhere' : 'is-there';
+}
+
+/**
+ * What a page says of last pages: walks that ended with one of this size and at least so many records ended too early. Null: nothing beyond `known`,
+ * the shortest page that was followed by more, by entity and requested size.
+ */
+export function learnPageLength(
+  known: Map<string, number>,
+  entity: EntityName,
+  { followed, seal }: Pick<PageCommit, 'followed' | 'seal'>,
+): PageLength | null {
+  const size = followed?.size ?? seal?.lastPage?.size ?? 0;
+  const name = JSON.stringify([entity, size]);
+  const records = Math.min(known.get(name) ?? Infinity, followed?.records ?? Infinity);
+  const isNews = followed !== undefined || (seal?.lastPage?.records ?? -1) >= records;
+  if (!isNews) return null;
+  known.set(name, records);
+  return { size, records };
 }

@@ -1,8 +1,77 @@
 import type { Instant } from '../../core/clock.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { EntityMissing, TombstoneChoice } from '../deletes.ts';
-import type { Absence } from '../partition.ts';
-import { weakestAbsence } from './conclude-walk.ts';
+import type { EntityMissing } from '../deletes.ts';
+import type { Absence, WalkMode } from '../partition.ts';
+
+/** A walk that has been read to its end, with what was known of its partition before. */
+export interface EndedWalk {
+  readonly mode: WalkMode | null;
+  /** It began where a walk of an earlier chain had stopped. */
+  readonly isMidway: boolean;
+  /** The chain of runs that made it. */
+  readonly origin: number;
+  readonly watermark: Instant | null;
+  /** The parent's change value when it was found. */
+  readonly foundMarker: string | null;
+  readonly fullAt: Instant | null;
+  readonly fullOrigin: number | null;
+}
+
+/** What it proves, of the walk and of its chain. */
+export interface WalkProof {
+  /** Of the weakest listing of a tree. */
+  readonly absence: Absence;
+  readonly watermark: Instant | null;
+  readonly chainStartedAt: Instant;
+}
+
+/** What is known of the partition from now on. */
+export interface Conclusion {
+  readonly watermark: Instant | null;
+  /** When the chain began whose full walk counts, with every row that it missed noted; null: the next walk is a full one. */
+  readonly fullAt: Instant | null;
+  /** The chain of the newest full walk that says something of what it did not meet. */
+  readonly fullOrigin: number | null;
+  /** That chain, where the rows which the walk did not meet are still to be looked for. */
+  readonly sweepOrigin: number | null;
+}
+
+/**
+ * A full walk says how far the records go: a clock that was wrong once may have said further. What a walk that began midway did not meet says nothing,
+ * as its first half may have changed: the next walk is a full one.
+ */
+export function concludeWalk(walk: EndedWalk, { absence, watermark, chainStartedAt }: WalkProof): Conclusion {
+  const isFull = walk.mode === 'full';
+  const isSwept = isFull && !walk.isMidway && absence !== null;
+  return {
+    watermark: laterWatermark(walk, watermark),
+    fullAt: nextFullAt(walk, absence, chainStartedAt),
+    fullOrigin: isSwept ? walk.origin : walk.fullOrigin,
+    sweepOrigin: isSwept ? walk.origin : null,
+  };
+}
+
+function laterWatermark({ mode, watermark: before }: EndedWalk, found: Instant | null): Instant | null {
+  const isKept = found === null || (mode === 'incremental' && before !== null && before >= found);
+  return isKept ? before : found;
+}
+
+/** Where the walk is swept, the end of the sweep sets it. */
+function nextFullAt(
+  { mode, isMidway, foundMarker, fullAt }: EndedWalk,
+  absence: Absence,
+  chainStartedAt: Instant,
+): Instant | null {
+  if (isMidway && (mode === 'full' || foundMarker !== null)) return null;
+  return mode === 'full' && absence === null ? chainStartedAt : fullAt;
+}
+
+const byStrength: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
+
+/** What a tree says of what it did not meet is what its least certain listing says. */
+export function weakestAbsence(absences: readonly Absence[]): Absence {
+  return byStrength.find((absence) => absences.includes(absence)) ?? null;
+}
 
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
@@ -109,8 +178,6 @@ export interface NotedMissing {
   /** `get` has returned it, or is the first to be asked. */
   readonly isVouchedFor: boolean;
   readonly wasAsked: boolean;
-  /** `get` has found nothing in this run. */
-  readonly isGone: boolean;
   /** Of its home: `ended` and `emptied` lie below a deleted record. */
   readonly home: 'live' | 'ended' | 'emptied' | 'resting';
 }
@@ -126,29 +193,11 @@ export function isOrphan({ missed, home }: Pick<NotedMissing, 'missed' | 'home'>
 }
 
 /** `get` returned it when it was asked last: it is asked again before it goes, and no guard counts it until `get` finds it no more. */
-export function isVouchedFor(noted: Omit<NotedMissing, 'isGone'>): boolean {
+export function isVouchedFor(noted: NotedMissing): boolean {
   return noted.isVouchedFor && noted.wasAsked && noted.needs === 'get' && !noted.isAllowed;
 }
 
-/** Nothing else must agree before it is deleted, if the guards or a person let it pass. */
-export function needsNothingMore({ missed, needs, isGone }: NotedMissing): boolean {
-  switch (needs) {
-    case 'nothing':
-      return true;
-    case 'walk':
-      return missed >= 2;
-    case 'get':
-      return isGone;
-  }
-}
-
-/** Whether it goes now, of the rows that may. The file sinks choose them in SQL, which a test compares with this. */
-export function goesNow(noted: NotedMissing, which: TombstoneChoice): boolean {
-  const isChosen = which === 'all' || (which === 'allowed' ? noted.isAllowed : noted.missed >= 2);
-  return isMissing(noted) && needsNothingMore(noted) && isChosen;
-}
-
-export interface AlikeRows extends Omit<NotedMissing, 'isGone'> {
+export interface AlikeRows extends NotedMissing {
   readonly entity: EntityName;
   readonly rows: number;
   /** When the first of them was missed. */
@@ -177,4 +226,25 @@ export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
     orphans: count(isOrphan),
     firstMissed: counted.toSorted()[0] ?? null,
   };
+}
+
+/** What an entity's table has, and what of it belongs to deletes that were judged before. */
+export interface RowAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Of them: below records that are deleted. */
+  readonly judged: number;
+  readonly addedInDay: number;
+  readonly deletedInDay: number;
+}
+
+/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
+export function weighRows({
+  stored,
+  judged,
+  addedInDay,
+  deletedInDay,
+}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
+  const live = stored - judged;
+  return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

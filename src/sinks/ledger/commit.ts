@@ -1,5 +1,6 @@
 import { countPage } from '../decisions/add-up.ts';
-import { learnPageLength, concludeWalk, weakestAbsence } from '../decisions/conclude-walk.ts';
+import { learnPageLength } from '../decisions/becoming-due.ts';
+import { concludeWalk, weakestAbsence } from '../decisions/missing-rows.ts';
 import { writePosition, parseProof } from '../stored-json.ts';
 import type { CommittedPage, PageCommit, UnsealedWalk } from '../sink.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';

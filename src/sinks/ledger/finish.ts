@@ -6,7 +6,7 @@ import { agreesWithStored, isChainOver, keptSince, mostKept, readWhole } from '.
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
-import { standing } from './partitions/states.ts';
+import { standing } from '../decisions/standing.ts';
 import { dropSeen } from './seen-rows.ts';
 import { inRun } from './transact.ts';
 

@@ -3,7 +3,7 @@ import type { ConnectorName } from '../../core/names.ts';
 import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/note-downloads.ts';
 import { parseHolder } from '../stored-json.ts';
-import { standing } from './partitions/states.ts';
+import { standing } from '../decisions/standing.ts';
 import { has } from './read-operations.ts';
 import { readRuns } from './read-runs.ts';
 

@@ -5,7 +5,7 @@ import type { MissingRow, PartitionHistory, RowHistory } from '../ledger-reader.
 import { parseFailure, parseParams, parseNames } from '../stored-json.ts';
 import { openRows } from './open-rows.ts';
 import { has } from './read-operations.ts';
-import { standing } from './partitions/states.ts';
+import { standing } from '../decisions/standing.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */
 export function readRowHistory(

@@ -3,13 +3,13 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { EntityTable } from '../../core/records.ts';
 import { firstHourOfDay, hourOf } from '../decisions/last-day.ts';
-import { declareTable, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import {
+  declareTable,
+  type DeclaredTable,
+  type KnownTable,
+  type TableColumns,
+} from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
-
-export interface KnownTable extends TableColumns {
-  /** When the newest chain of runs began that read it whole; null: none ever did. */
-  readonly asOf: string | null;
-}
 
 /** `stored`: rows without a tombstone. `adoptedAt`: since when they are those of another address, which no full run has agreed with. */
 interface TableAccount {

@@ -1,18 +1,19 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
-import { declareTable, withAdded, type DeclaredTable, type TableColumns } from '../decisions/stored-table.ts';
+import {
+  declareTable,
+  withAdded,
+  type DeclaredTable,
+  type KnownTable,
+  type TableColumns,
+} from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
 import { noteInDay, type RowsOf } from './day-account.ts';
 import { tableName } from './records/names.ts';
 import type { Tx } from './session.ts';
 
 /** The columns of a table that was declared, as the ledger has them. */
-export interface KnownTable extends TableColumns {
-  /** When the newest chain of runs began that read it whole; null: none ever did. */
-  readonly asOf: string | null;
-}
-
 export interface TableAccount {
   /** Rows without a tombstone. */
   readonly stored: number;

@@ -308,7 +308,7 @@ export function becomingDue(kind: SinkKind): void {
     await second.sweep();
     const { lease, sink } = sinkOf;
     expect(await sink.deletes.tombstone(lease, second.run, lists, 'all', 10)).toBe(1);
-    while ((await sink.deletes.tombstoneOrphans(lease, second.run, 10)).length > 0);
+    while ((await sink.deletes.tombstoneBelow(lease, second.run, 10)).length > 0);
     await second.finish();
     expect((await sink.history.connectors())[0]?.entities).toMatchObject([
       { entity: lists, rows: 0, deleted: 1 },

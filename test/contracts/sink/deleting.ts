@@ -275,7 +275,7 @@ export function deleting(kind: SinkKind): void {
       () => sink.deletes.toConfirm(lease, stray, members, 1),
       () => sink.deletes.judge(lease, stray, members, []),
       () => sink.deletes.tombstone(lease, stray, members, 'all', 1),
-      () => sink.deletes.tombstoneOrphans(lease, stray, 1),
+      () => sink.deletes.tombstoneBelow(lease, stray, 1),
     ]) {
       await expect(call()).rejects.toMatchObject({ code: 'FENCED' });
     }

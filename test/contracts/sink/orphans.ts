@@ -200,7 +200,7 @@ export function orphans(kind: SinkKind): void {
     await (await sweep('r1', showing(full))).finish();
     const hand = await sweep('r2', showing(without(full, 'p1')));
     expect(await sink.deletes.tombstone(lease, hand.started.run, pages, 'all', 9)).toBe(1);
-    expect(await sink.deletes.tombstoneOrphans(lease, hand.started.run, 1)).toEqual([
+    expect(await sink.deletes.tombstoneBelow(lease, hand.started.run, 1)).toEqual([
       { entity: blocks, rows: 1 },
     ]);
     const next = await begin('r3');

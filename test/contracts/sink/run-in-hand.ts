@@ -91,7 +91,7 @@ export class RunInHand {
       }
     }
     for (;;) {
-      const batch = await this.sink.deletes.tombstoneOrphans(lease, run, limit);
+      const batch = await this.sink.deletes.tombstoneBelow(lease, run, limit);
       if (batch.length === 0) return deleted;
       for (const { entity, rows } of batch) deleted[entity] = (deleted[entity] ?? 0) + rows;
     }

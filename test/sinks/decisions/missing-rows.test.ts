@@ -1,17 +1,26 @@
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
+import type { TombstoneChoice } from '../../../src/sinks/deletes.ts';
 import {
+  concludeWalk,
   countMissing,
-  goesNow,
+  isLedTo,
   isMissing,
   isOrphan,
   isVouchedFor,
+  lookForRow,
+  weakestAbsence,
+  weighRows,
   type AlikeRows,
+  type EndedWalk,
+  type LookedForRow,
   type NotedMissing,
+  type OtherPlace,
+  type WalkProof,
 } from '../../../src/sinks/decisions/missing-rows.ts';
 import { prepareMissingRows } from '../../../src/sinks/ledger/deletes/missing-statements.ts';
-import { standing } from '../../../src/sinks/ledger/partitions/states.ts';
+import { standing } from '../../../src/sinks/decisions/standing.ts';
 import { schemaSql } from '../../../src/sinks/ledger/schema.ts';
 
 const news = 'news' as ConnectorName;
@@ -19,8 +28,13 @@ const members = 'members' as EntityName;
 const run = 'r1' as RunId;
 const yesNo = [true, false];
 
+interface Noted extends NotedMissing {
+  /** `get` has found nothing in this run. */
+  readonly isGone: boolean;
+}
+
 /** Every combination that can be noted, one row each. */
-const noted: readonly NotedMissing[] = (['live', 'ended', 'emptied', 'resting'] as const).flatMap((home) =>
+const noted: readonly Noted[] = (['live', 'ended', 'emptied', 'resting'] as const).flatMap((home) =>
   [0, 1, 2, 3].flatMap((missed) =>
     (['nothing', 'get', 'walk'] as const).flatMap((needs) =>
       yesNo.flatMap((isAllowed) =>
@@ -56,8 +70,26 @@ function storeAll(db: Database.Database): void {
   }
 }
 
-const rowsThat = (which: (one: NotedMissing) => boolean): readonly number[] =>
+const rowsThat = (which: (one: Noted) => boolean): readonly number[] =>
   [...noted.entries()].filter(([, one]) => which(one)).map(([row]) => row);
+
+/** Nothing else must agree before it is deleted, if the guards or a person let it pass. */
+function needsNothingMore({ missed, needs, isGone }: Noted): boolean {
+  switch (needs) {
+    case 'nothing':
+      return true;
+    case 'walk':
+      return missed >= 2;
+    case 'get':
+      return isGone;
+  }
+}
+
+/** Whether it goes now, of the rows that may: what the statement `rowsToDelete` must choose. */
+function goesNow(one: Noted, which: TombstoneChoice): boolean {
+  const isChosen = which === 'all' || (which === 'allowed' ? one.isAllowed : one.missed >= 2);
+  return isMissing(one) && needsNothingMore(one) && isChosen;
+}
 
 describe('missing rows', () => {
   it('are chosen by SQL as by the functions that explain them, in every combination', () => {
@@ -125,5 +157,153 @@ describe('missing rows', () => {
       orphans: 7,
       firstMissed: '2026-02-01',
     });
+  });
+});
+
+it('weighs rows against those of 24 hours ago', () => {
+  const account = { stored: 100, judged: 10, addedInDay: 30, deletedInDay: 5 };
+  expect(weighRows(account)).toEqual({ live: 90, dayAgo: 65, deletedInDay: 5 });
+  expect(weighRows({ ...account, addedInDay: 200 }).dayAgo).toBe(0);
+});
+
+const [before, start, later] = [
+  '2026-03-01T08:00:00.000Z',
+  '2026-03-01T10:00:00.000Z',
+  '2026-03-01T12:00:00.000Z',
+];
+const known: EndedWalk = {
+  mode: 'full',
+  isMidway: false,
+  origin: 7,
+  watermark: before,
+  foundMarker: null,
+  fullAt: before,
+  fullOrigin: 3,
+};
+const proof: WalkProof = { absence: 'nothing', watermark: start, chainStartedAt: start };
+
+describe('what a walk proves', () => {
+  it('has a full walk swept that says something of what it did not meet', () => {
+    expect(concludeWalk(known, proof)).toEqual({
+      watermark: start,
+      fullAt: before,
+      fullOrigin: 7,
+      sweepOrigin: 7,
+    });
+  });
+
+  it('counts a full walk that says nothing of absences without a sweep', () => {
+    const concluded = concludeWalk(known, { ...proof, absence: null });
+    expect(concluded).toMatchObject({ fullAt: start, fullOrigin: 3, sweepOrigin: null });
+  });
+
+  it('leaves the newest full walk as it is after an incremental one', () => {
+    const concluded = concludeWalk({ ...known, mode: 'incremental' }, { ...proof, absence: null });
+    expect(concluded).toMatchObject({ fullAt: before, fullOrigin: 3, sweepOrigin: null });
+  });
+
+  it.each<[string, Partial<EndedWalk>, string | null, string | null]>([
+    ['goes on', {}, later, later],
+    ['goes back to what a full walk says', { watermark: later }, start, start],
+    ['never goes back for an incremental walk', { mode: 'incremental', watermark: later }, start, later],
+    ['goes on for an incremental walk', { mode: 'incremental' }, later, later],
+    ['begins with the first walk', { mode: 'incremental', watermark: null }, start, start],
+    ['stays where the walk says nothing', {}, null, before],
+  ])('has a watermark that %s', (_what, walk, watermark, expected) => {
+    expect(concludeWalk({ ...known, ...walk }, { ...proof, watermark }).watermark).toBe(expected);
+  });
+
+  it.each<[Partial<EndedWalk>, string | null]>([
+    [{ mode: 'full' }, null],
+    [{ mode: 'incremental', foundMarker: 'm1' }, null],
+    [{ mode: 'incremental' }, before],
+  ])('makes the next walk full after one that began midway, but for changes: %o', (walk, fullAt) => {
+    const concluded = concludeWalk({ ...known, ...walk, isMidway: true }, proof);
+    expect(concluded).toMatchObject({ fullAt, fullOrigin: 3, sweepOrigin: null });
+  });
+
+  it('believes of a tree what its least certain listing says', () => {
+    expect(weakestAbsence(['nothing', 'get'])).toBe('get');
+    expect(weakestAbsence(['get', 'walk', 'nothing'])).toBe('walk');
+    expect(weakestAbsence(['nothing', null])).toBe(null);
+    expect(weakestAbsence(['nothing'])).toBe('nothing');
+  });
+});
+
+const chain = {
+  origin: 7,
+  chainStartedAt: '2026-03-01T10:00:00.000Z',
+  keepPartitionsSince: '2026-01-01T00:00:00.000Z',
+};
+const believedUntil = '2026-03-02T10:00:00.000Z';
+const row: LookedForRow = {
+  home: { partition: 1, absence: 'nothing' },
+  otherPlaces: [],
+  isSeen: false,
+  changedAt: '2026-02-01T00:00:00.000Z',
+};
+/** Walked in full by this chain, which has not met the row there. */
+const walked: OtherPlace = {
+  partition: 2,
+  metBy: 3,
+  isLive: true,
+  isDue: false,
+  origin: 7,
+  foundAt: '2026-03-01T10:00:00.000Z',
+  isBelowRecord: false,
+  fullOrigin: 7,
+  absence: 'nothing',
+};
+const look = (change: Partial<LookedForRow>) => lookForRow({ ...row, ...change }, chain, believedUntil);
+
+describe('a row that its home does not show any more', () => {
+  it('is missing where no place is left', () => {
+    expect(look({})).toEqual({ kind: 'missing', home: 1, needs: 'nothing', leaves: [] });
+  });
+
+  it('moves where this chain has met it', () => {
+    const otherPlaces = [walked, { ...walked, partition: 3, metBy: 7 }];
+    expect(look({ otherPlaces, isSeen: true })).toEqual({ kind: 'moves', home: 3, leaves: [3] });
+  });
+
+  it('stays where this chain has met it outside the places that are noted', () => {
+    expect(look({ otherPlaces: [walked], isSeen: true })).toEqual({ kind: 'stays', leaves: [] });
+  });
+
+  it('moves to the first place that may still show it, and leaves those that cannot', () => {
+    const open = { ...walked, fullOrigin: 6 };
+    const otherPlaces = [walked, { ...open, partition: 3 }, { ...open, partition: 4 }];
+    expect(look({ otherPlaces })).toEqual({ kind: 'moves', home: 3, leaves: [2, 3] });
+  });
+
+  it('stays where something else than this chain has written it meanwhile, unless a clock was wrong', () => {
+    expect(look({ changedAt: '2026-03-01T11:00:00.000Z' }).kind).toBe('stays');
+    expect(look({ changedAt: '2030-01-01T00:00:00.000Z' }).kind).toBe('missing');
+  });
+
+  it('needs what the walk asks for that proves least', () => {
+    const otherPlaces: readonly OtherPlace[] = [
+      { ...walked, absence: 'get' },
+      { ...walked, partition: 3, absence: 'walk' },
+      { ...walked, partition: 4, absence: 'walk', isLive: false },
+    ];
+    expect(look({ otherPlaces })).toEqual({ kind: 'missing', home: 3, needs: 'walk', leaves: [2, 3, 4] });
+  });
+});
+
+describe('a partition', () => {
+  it.each<[string, Partial<OtherPlace>, boolean]>([
+    ['that this chain has found', {}, true],
+    ['that is due', { origin: 3, isDue: true }, true],
+    ['that is a root of other settings', { origin: 3 }, false],
+    ['below a record, found lately', { origin: 3, isBelowRecord: true }, true],
+    [
+      'below a record, not found for long',
+      { origin: 3, isBelowRecord: true, foundAt: '2025-12-31T00:00:00.000Z' },
+      false,
+    ],
+    ['below a deleted record', { isLive: false, isDue: true }, false],
+  ])('%s is led to: %s', (_what, change, expected) => {
+    expect(isLedTo({ ...walked, ...change }, chain)).toBe(expected);
   });
 });

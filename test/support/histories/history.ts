@@ -218,7 +218,7 @@ export class History {
     await this.#sides.same('orphans', async ({ sink, lease }) => {
       const sums = new Map<EntityName, number>();
       await untilDone(async () => {
-        const batch = await sink.deletes.tombstoneOrphans(lease, run, limit);
+        const batch = await sink.deletes.tombstoneBelow(lease, run, limit);
         for (const { entity, rows } of batch) sums.set(entity, (sums.get(entity) ?? 0) + rows);
         return batch.length === 0;
       });

@@ -114,7 +114,7 @@ export function fakeDeletes(
       deleted.set(entity, (deleted.get(entity) ?? 0) + ready.length);
       return Promise.resolve(ready.length);
     },
-    tombstoneOrphans: () => {
+    tombstoneBelow: () => {
       calls.push('orphans');
       return Promise.resolve(orphans.shift() ?? []);
     },

@@ -1,8 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../core/records.ts';
-import { weighRows } from '../../decisions/last-day.ts';
-import { countMissing } from '../../decisions/missing-rows.ts';
+import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
 import type { Commit, Ledger } from '../ledger.ts';
@@ -31,8 +30,7 @@ export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
       inLease(lease, run, (commit) => judgeRows(commit, entity, judgements)),
     tombstone: async (lease, run, entity, which, limit) =>
       inLease(lease, run, (commit) => deleteMissing(commit, entity, which, limit)),
-    tombstoneOrphans: async (lease, run, limit) =>
-      inLease(lease, run, (commit) => deleteBelow(commit, limit)),
+    tombstoneBelow: async (lease, run, limit) => inLease(lease, run, (commit) => deleteBelow(commit, limit)),
   };
 }
 

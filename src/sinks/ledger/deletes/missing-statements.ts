@@ -4,7 +4,7 @@ import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { Needs, AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
 import { readFlags, type Flagged } from '../flags.ts';
-import { standing } from '../partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 
 export interface NotedRow {
   readonly row: number;

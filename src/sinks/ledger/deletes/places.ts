@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
 import { readFlags, type Flagged } from '../flags.ts';
-import { standing } from '../partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 
 /** A row of an entity, and a partition that has shown it although it is not its home. */
 interface RowAt {

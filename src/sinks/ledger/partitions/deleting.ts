@@ -2,7 +2,8 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import type { Needs } from '../../decisions/missing-rows.ts';
-import { anyKnown, anyLive, standing, transition } from './states.ts';
+import { standing } from '../../decisions/standing.ts';
+import { anyKnown, anyLive, transition } from './states.ts';
 
 /** Those of backfills are left alone: their chains end by themselves. */
 const below =

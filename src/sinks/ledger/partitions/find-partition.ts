@@ -13,7 +13,7 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
 import { inRun } from '../transact.ts';
 import type { Leftover } from './read-partitions.ts';
-import { standing } from './states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { FoundValues } from './walking.ts';
 
 export interface Finding {

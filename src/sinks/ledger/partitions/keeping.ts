@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { inScope, type BoundScope } from './read-partitions.ts';
-import { anyDue, anyKnown, anyLive, standing, transition } from './states.ts';
+import { standing } from '../../decisions/standing.ts';
+import { anyDue, anyKnown, anyLive, transition } from './states.ts';
 
 const ofEntities = 'connector = :connector AND entity IN (SELECT value FROM json_each(:entities))';
 const aged = `SELECT id FROM _sync_partitions INDEXED BY _sync_partitions_aged

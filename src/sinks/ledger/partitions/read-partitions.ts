@@ -3,13 +3,13 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import type { EndedWalk } from '../../decisions/conclude-walk.ts';
+import type { EndedWalk } from '../../decisions/missing-rows.ts';
 import type { Absence, PageLength, Partition, WalkMode } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
 import type { Flagged } from '../flags.ts';
 import { prepareDeleteReads } from './deleting.ts';
-import { standing } from './states.ts';
+import { standing } from '../../decisions/standing.ts';
 
 /** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
 export interface WorkScope {

@@ -1,9 +1,10 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import type { Conclusion } from '../../decisions/conclude-walk.ts';
+import type { Conclusion } from '../../decisions/missing-rows.ts';
 import type { Absence, WalkMode } from '../../partition.ts';
 import type { BoundScope } from './read-partitions.ts';
-import { anyLive, standing, transition } from './states.ts';
+import { standing } from '../../decisions/standing.ts';
+import { anyLive, transition } from './states.ts';
 
 export const walking = {
   find: transition<FoundValues>({

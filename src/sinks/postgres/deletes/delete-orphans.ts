@@ -1,5 +1,5 @@
 import type { EntityName } from '../../../core/names.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { DeletedRows } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';

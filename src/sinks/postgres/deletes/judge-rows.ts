@@ -5,7 +5,7 @@ import { parseParams } from '../../stored-json.ts';
 import { addCounts } from '../counts.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { storeRows } from '../store-rows.ts';
 import { textHash } from '../text.ts';

@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { OtherPlace } from '../../decisions/missing-rows.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { Tx } from '../session.ts';
 
 /* `_sync_also`: where rows have been met besides their home. */

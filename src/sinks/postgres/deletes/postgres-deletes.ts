@@ -1,4 +1,4 @@
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { Deletes, EndedPartition } from '../../deletes.ts';
 import type { Ledger } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';
@@ -34,7 +34,7 @@ export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): D
       await inLease(lease, run, async (commit) => await judgeRows(commit, entity, judgements)),
     tombstone: async (lease, run, entity, which, limit) =>
       await inLease(lease, run, async (commit) => await deleteMissing(commit, { entity, which, limit })),
-    tombstoneOrphans: async (lease, run, limit) =>
+    tombstoneBelow: async (lease, run, limit) =>
       await inLease(lease, run, async (commit) => await deleteOrphans(commit, limit)),
   };
 }

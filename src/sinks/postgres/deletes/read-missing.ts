@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import type { Needs } from '../../decisions/missing-rows.ts';
 import type { AlikeRows } from '../../decisions/missing-rows.ts';
 import type { TombstoneChoice } from '../../deletes.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { Tx } from '../session.ts';
 import type { OfEntity } from './places.ts';
 

@@ -1,9 +1,8 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import { weighRows } from '../../decisions/last-day.ts';
-import { countMissing } from '../../decisions/missing-rows.ts';
+import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
 import type { DeletedRows, EntityMissing } from '../../deletes.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import { dayChanges } from '../day-account.ts';
 import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';

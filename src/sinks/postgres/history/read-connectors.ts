@@ -1,6 +1,6 @@
 import type { ConnectorName } from '../../../core/names.ts';
 import { parseHolder, parseReport } from '../../stored-json.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { ConnectorStatus, EntityStatus, FileStatus, RunSummary } from '../../ledger-reader.ts';
 import type { Tx, Values } from '../session.ts';
 

@@ -1,7 +1,7 @@
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { EntityTable } from '../../../core/records.ts';
 import { parseFailure, parseParams } from '../../stored-json.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../../ledger-reader.ts';
 import { openStoredTable, readRow } from '../records/read-row.ts';
 import type { Tx } from '../session.ts';

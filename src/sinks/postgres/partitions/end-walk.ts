@@ -6,9 +6,9 @@ import {
   weakestAbsence,
   type Conclusion,
   type EndedWalk,
-} from '../../decisions/conclude-walk.ts';
+} from '../../decisions/missing-rows.ts';
 import { readJson, writeJson } from '../../../core/json-text.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import {
   proofKinds,
   type Absence,

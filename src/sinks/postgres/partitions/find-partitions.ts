@@ -2,7 +2,7 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { decideMode, isUnchanged, neverWalked, type ChainReading } from '../../decisions/becoming-due.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { FoundPartition, WalkMode } from '../../partition.ts';
 import type { Tx } from '../session.ts';
 import { textHash } from '../text.ts';

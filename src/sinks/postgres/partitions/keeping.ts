@@ -1,5 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import { inScope, type Scope } from './scope.ts';
 import { write } from './statement.ts';
 import type { Ids } from './walking.ts';

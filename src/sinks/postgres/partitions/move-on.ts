@@ -1,4 +1,4 @@
-import { learnPageLength } from '../../decisions/conclude-walk.ts';
+import { learnPageLength } from '../../decisions/becoming-due.ts';
 import type { Position } from '../../partition.ts';
 import type { PageCommit, UnsealedWalk } from '../../sink.ts';
 import type { Commit } from '../ledger.ts';

@@ -1,7 +1,7 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { LeftWork } from '../../run-report.ts';
 import type { Tx } from '../session.ts';
 import { textHash } from '../text.ts';

@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
 import { keptSince, mostKept } from '../../decisions/end-run.ts';
-import { standing } from '../../ledger/partitions/states.ts';
+import { standing } from '../../decisions/standing.ts';
 import { dropGuests } from '../deletes/places.ts';
 import type { Commit, CurrentRun } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
