@@ -3,24 +3,32 @@ import { defineConfig } from 'vitest/config';
 /** Replace modules, so each needs its own module graph. */
 const withMocks = ['test/sinks/jsonl/durability.test.ts', 'test/sinks/sqlite.test.ts'];
 
-/** The sink contract and runs of the engine, once more on sinks whose every call takes a while. */
+const isLong = process.env['TEST_LONG'] === '1';
+
+/**
+ * The sink contract and runs of the engine, once more on sinks whose every call takes a while: all of these runs in
+ * `npm run test:long`, a few in `npm test`.
+ */
 const onDelayedSinks = [
-  'test/sinks/sqlite.test.ts',
-  'test/sinks/read-records.test.ts',
-  'test/library.test.ts',
+  'test/sinks/{read-records,sqlite}.test.ts',
   'test/app/connector-states.test.ts',
-  'test/e2e/{clock-behind,endless-walks,falling-page-cap,filled-fields,freshness-of-chains}.test.ts',
-  'test/e2e/{hostile-service,long-pause,poison-records,run-after-run,schema-drift}.test.ts',
+  'test/e2e/{falling-page-cap,freshness-of-chains,run-after-run}.test.ts',
+  ...(isLong
+    ? [
+        'test/library.test.ts',
+        'test/e2e/{clock-behind,endless-walks,filled-fields,hostile-service}.test.ts',
+        'test/e2e/{long-pause,poison-records,schema-drift}.test.ts',
+      ]
+    : []),
 ];
 
 /** Runs of the engine into a single sink, once more with PostgreSQL as that sink: a few in `npm test`, all in `npm run test:long`. */
-const onPostgres =
-  process.env['TEST_LONG'] === '1'
-    ? [
-        'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
-        'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
-      ]
-    : ['test/e2e/{freshness-of-chains,run-after-run}.test.ts'];
+const onPostgres = isLong
+  ? [
+      'test/e2e/{clock-behind,endless-walks,falling-page-cap,freshness-of-chains}.test.ts',
+      'test/e2e/{hostile-service,long-pause,run-after-run}.test.ts',
+    ]
+  : ['test/e2e/{freshness-of-chains,run-after-run}.test.ts'];
 
 const shared = {
   pool: 'forks',

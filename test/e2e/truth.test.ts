@@ -39,7 +39,7 @@ function everything(definition: Definition): ChosenEntities {
 }
 
 describe.each(Object.entries(allSampleSinks))('a whole sync into %s', (type, sink) => {
-  // The mailing account is read into PostgreSQL by the tests of kills.
+  // The tests of kills read the mailing account into the other kinds of sink.
   it.each(shareOf(type, sampleConnectors, ([, name]) => name !== 'email-marketing'))(
     'stores every record of %s exactly as it is, and writes nothing the second time',
     async (connectorId, name) => {

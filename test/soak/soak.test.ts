@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3';
 import { expect, it } from 'vitest';
-import { startSeed } from '../support/trials.ts';
+import { isLong, startSeed } from '../support/trials.ts';
 import { compareSinks } from './compare-sinks.ts';
 import { runSoak } from './run-soak.ts';
 import { failuresOf, soakSummary } from './soak-summary.ts';
@@ -8,7 +8,7 @@ import { openSoakWorld } from './soak-world.ts';
 
 const seed = startSeed();
 
-it(`loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`, async () => {
+it.runIf(isLong)(`loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`, async () => {
   const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
   const result = await runSoak({ ...options, tell: () => {} });
   console.log(soakSummary(result, options));
