@@ -1,4 +1,4 @@
-import { SyncError, ThrottledError, type ErrorCode } from '../core/errors.ts';
+import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../core/errors.ts';
 import type { RunResult } from './worker-context.ts';
 
 /** What to do with a job after its run. */
@@ -40,6 +40,7 @@ export function settleRun(ending: Ending, circumstances: Circumstances): Settlem
 function settleEnd(end: RunResult, isDone: boolean, circumstances: Circumstances): Settlement {
   const { nowMs, busyDelayMs } = circumstances;
   if (end.error?.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
+  if (end.error?.code === 'FENCED') return settleFenced(end.error.recovery, circumstances);
   if (end.outcome === 'interrupted') return settleInterruption(circumstances);
   if (end.resumeAt !== null) return { kind: 'delay', untilMs: Date.parse(end.resumeAt), end: 'delayed' };
   if (end.outcome === 'failed') {
@@ -58,9 +59,20 @@ function settleError(error: unknown, circumstances: Circumstances): Settlement {
   if (!(error instanceof SyncError)) return { kind: 'fail', code: 'INTERNAL', isFinal: false };
   // The sink's queue is held until its file is back; then the run resumes.
   if (error.code === 'SINK_MOVED') return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
+  if (error.code === 'FENCED') return settleFenced(error.recovery, circumstances);
   if (error.code === 'CONNECTOR_BUSY') return { kind: 'delay', untilMs: nowMs + heldDelayMs, end: 'busy' };
   if (error.code === 'INTERRUPTED' || error.code === 'CANCELLED') return settleInterruption(circumstances);
   return { kind: 'fail', code: error.code, isFinal: error.recovery === 'stop' };
+}
+
+/**
+ * Overtaken by another worker, or by a server that gave way to its standby. In the first case that worker has the job, or holds the connector, which
+ * the next try finds out; in the second the connector is free.
+ */
+function settleFenced(recovery: Recovery, { isLockLost, nowMs, busyDelayMs }: Circumstances): Settlement {
+  if (isLockLost) return { kind: 'lost' };
+  if (recovery === 'stop') return { kind: 'fail', code: 'FENCED', isFinal: true };
+  return { kind: 'delay', untilMs: nowMs + busyDelayMs, end: 'busy' };
 }
 
 function settleInterruption({ isLockLost, isStopping }: Circumstances): Settlement {

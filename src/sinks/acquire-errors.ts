@@ -75,7 +75,15 @@ export function sharedTablesError(connector: ConnectorName, rival: string): Sync
   );
 }
 
-/** The holder of a lease was overtaken, or names a run that the lease is not in. */
+/** Another holder has the connector, or had it since, or the server failed over: run again, it may be free. */
+export function overtakenError({ connector, epoch }: Pick<Lease, 'connector' | 'epoch'>): SyncError {
+  return new SyncError(
+    `Writing as holder of connector "${connector}" was refused: epoch ${epoch} was overtaken. What is stored stays; a later run resumes from it.`,
+    { code: 'FENCED', recovery: 'retry', context: { connector, epoch } },
+  );
+}
+
+/** The holder of a lease names a run that the lease is not in. */
 export function fencedError(
   { connector, epoch }: Pick<Lease, 'connector' | 'epoch'>,
   why: string,

@@ -64,6 +64,30 @@ it.each<[string, Ending, Partial<Circumstances>, object]>([
     {},
     { kind: 'delay', untilMs: 1_008_000, end: 'busy' },
   ],
+  [
+    'a run that was overtaken',
+    thrown(new SyncError('x', { code: 'FENCED', recovery: 'retry' })),
+    {},
+    { kind: 'delay', untilMs: 1_005_000, end: 'busy' },
+  ],
+  [
+    'a run that was overtaken and lost its lock',
+    thrown(new SyncError('x', { code: 'FENCED', recovery: 'retry' })),
+    { isLockLost: true },
+    { kind: 'lost' },
+  ],
+  [
+    'a run that reports that it was overtaken',
+    ended({ ...ok, outcome: 'failed', error: { code: 'FENCED', recovery: 'retry' } }),
+    {},
+    { kind: 'delay', untilMs: 1_005_000, end: 'busy' },
+  ],
+  [
+    'a run that writes with a lease that is not its own',
+    thrown(new SyncError('x', { code: 'FENCED', recovery: 'stop' })),
+    {},
+    { kind: 'fail', code: 'FENCED', isFinal: true },
+  ],
   ['a throttled start', thrown(new ThrottledError('later', 60_000)), {}, { untilMs: 1_060_000 }],
   ['a defect', thrown(new TypeError('x')), {}, { kind: 'fail', code: 'INTERNAL', isFinal: false }],
   [

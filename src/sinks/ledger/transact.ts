@@ -1,6 +1,6 @@
 import { instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
-import { fencedError } from '../acquire-errors.ts';
+import { fencedError, overtakenError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { RecordStore, WriteStamp } from './record-store.ts';
@@ -81,5 +81,5 @@ export async function inRun<Result>(
 
 export function checkEpoch(ledger: Ledger, held: HeldConnector): void {
   const epoch = ledger.connectors.epoch(held.connector);
-  if (epoch !== held.epoch) throw fencedError(held, `epoch ${held.epoch} was overtaken by ${epoch}`);
+  if (epoch !== held.epoch) throw overtakenError(held);
 }

@@ -65,8 +65,7 @@ export function openConnections({
   const isStandby = async (client: pg.PoolClient): Promise<boolean> => {
     if (connection.hosts.length === 1) return false;
     try {
-      const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
-      return rows[0]?.standby !== false;
+      return await isInRecovery(client);
     } catch (error) {
       destroy(client);
       throw error;
@@ -120,15 +119,20 @@ export function openConnections({
     withClient,
     connect: async () => {
       const to = direct ?? connection;
-      const at = to.hosts[current % to.hosts.length] ?? { host: 'localhost', port: 5432 };
-      const client = new pg.Client(clientConfig(to, at));
-      try {
-        await client.connect();
-        return client;
-      } catch (error) {
+      let why: unknown = noPrimary();
+      for (let tried = 0; tried < to.hosts.length; tried += 1) {
+        const at = to.hosts[(current + tried) % to.hosts.length];
+        if (at === undefined) break;
+        const client = new pg.Client(clientConfig(to, at));
+        try {
+          await client.connect();
+          if (to.hosts.length === 1 || !(await isInRecovery(client))) return client;
+        } catch (error) {
+          why = error;
+        }
         await client.end().catch(() => undefined);
-        throw toSinkError(error, place);
       }
+      throw toSinkError(why, place);
     },
     end: async () => {
       await Promise.all([...pools.values()].map(async (pool) => await pool.end()));
@@ -139,6 +143,12 @@ export function openConnections({
 /** Has the server notice within half a minute that the host of a client is gone: by its own settings it would take hours. */
 export function keepalives(set: 'SET' | 'SET LOCAL'): string {
   return `${set} tcp_keepalives_idle = 10; ${set} tcp_keepalives_interval = 5; ${set} tcp_keepalives_count = 3`;
+}
+
+/** The client library knows no `target_session_attrs`. */
+async function isInRecovery(client: pg.ClientBase): Promise<boolean> {
+  const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+  return rows[0]?.standby !== false;
 }
 
 function destroy(client: pg.PoolClient): void {

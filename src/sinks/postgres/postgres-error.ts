@@ -23,7 +23,11 @@ const lostSockets: ReadonlySet<string> = new Set([
 const lostTexts =
   /Connection terminated|connection timeout|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Cannot use a pool after|not queryable/i;
 
+/** Of a `SyncError` that may pass: what it was made from. */
 export function failingOf(error: unknown): Failing {
+  if (error instanceof SyncError) {
+    return error.recovery === 'retry' && error.cause !== undefined ? failingOf(error.cause) : 'other';
+  }
   const code = codeOf(error);
   if (conflicts.has(code)) return 'conflict';
   if (lostConnections.test(code) || lostSockets.has(code)) return 'connection';

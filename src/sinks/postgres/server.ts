@@ -1,6 +1,5 @@
 import type pg from 'pg';
 import { systemClock } from '../../core/clock.ts';
-import { SyncError } from '../../core/errors.ts';
 import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
@@ -18,12 +17,14 @@ export interface Server extends AsyncDisposable {
   transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
+  /** Runs `work` again, for a minute, while it fails because the server cannot be reached. */
+  whileAway<Result>(work: () => Promise<Result>): Promise<Result>;
   /**
    * From now on called in front of the first transaction after a lost connection: the server may be another one. `look` is given the server
    * as it is then.
    */
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
-  /** A connection of its own, to the host that is written to; the caller ends it. Straight to the server where the settings name a way. */
+  /** A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the settings name a way. */
   connect(): Promise<pg.Client>;
 }
 
@@ -69,9 +70,7 @@ export function openServer(options: ServerOptions): Server {
           await look?.({ place, read, transact: (work, restart) => transact(work, restart, true) });
         } catch (error) {
           isLost = true;
-          throw error instanceof SyncError && error.cause !== undefined && error.recovery === 'retry'
-            ? error.cause
-            : error;
+          throw error;
         } finally {
           looking = null;
         }
@@ -182,6 +181,13 @@ export function openServer(options: ServerOptions): Server {
     transact: (work, restart) => transact(work, restart),
     afterLoss: (given) => void (look = given),
     read,
+    whileAway: async (work) => {
+      try {
+        return await whileUnanswered(work);
+      } catch (error) {
+        throw toSinkError(error, place);
+      }
+    },
     connect,
     [Symbol.asyncDispose]: end,
   };

@@ -1,6 +1,6 @@
 import { instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
-import { fencedError } from '../acquire-errors.ts';
+import { fencedError, overtakenError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import type { Tx } from './session.ts';
@@ -71,7 +71,7 @@ export async function fencedTransaction<Result>(
          RETURNING seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same`,
         { connector, epoch, count, token },
       );
-      if (found === undefined) throw fencedError(held, `epoch ${epoch} was overtaken`);
+      if (found === undefined) throw overtakenError(held);
       // Behind a pooler no connection breaks when its server gives way to a standby.
       if (!found.isSame) throw lostConnection('the server is another one');
       isFenced = true;
@@ -83,7 +83,7 @@ export async function fencedTransaction<Result>(
   }, restart);
 }
 
-/** One snapshot of what the lease's holder may see: `SyncError` FENCED when another has overtaken it. */
+/** One snapshot of what the lease's holder may see: `SyncError` FENCED when another has overtaken it. `work` runs again as in `transact`. */
 export async function readFenced<Result>(
   { server, at }: Ledger,
   held: HeldConnector,
@@ -91,12 +91,14 @@ export async function readFenced<Result>(
 ): Promise<Result> {
   await held.checkLease();
   const { connector, epoch } = held;
-  return await server.read(async (tx) => {
-    const found = await tx.first(
-      `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
-      { connector, epoch },
-    );
-    if (found === undefined) throw fencedError(held, `epoch ${epoch} was overtaken`);
-    return await work(tx);
-  });
+  const readOnce = async (): Promise<Result> =>
+    await server.read(async (tx) => {
+      const found = await tx.first(
+        `SELECT 1 AS one FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch`,
+        { connector, epoch },
+      );
+      if (found === undefined) throw overtakenError(held);
+      return await work(tx);
+    });
+  return await server.whileAway(readOnce);
 }

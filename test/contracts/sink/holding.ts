@@ -128,7 +128,7 @@ export function holding(kind: SinkKind): void {
       dropPosition: true,
       dropWatermark: false,
     } as const;
-    const fenced = { code: 'FENCED', recovery: 'stop' };
+    const fenced = { code: 'FENCED', recovery: 'retry' };
     await expect(sink.commit(started.lease, [page(started, id, [member('1')])])).rejects.toMatchObject(
       fenced,
     );

@@ -33,7 +33,10 @@ it('goes on after a failover from what the new primary has, and gives no number 
       ...primary.connection,
       hosts: [...primary.connection.hosts, ...standby.connection.hosts],
     },
-    direct: null,
+    direct: {
+      ...primary.connection,
+      hosts: [...standby.connection.hosts, ...primary.connection.hosts],
+    },
     schema: 'warehouse',
     connections: 3,
     durability: 'full',
@@ -41,6 +44,7 @@ it('goes on after a failover from what the new primary has, and gives no number 
   const sink = await openSink(options, { clock: bench.clock });
   onTestFinished(async () => await sink[Symbol.asyncDispose]());
   const lease = await sink.acquire(identity());
+  expect(await ask(primary.url, heldLocks), 'of the two, its lock is on the primary').toEqual([{ held: 1 }]);
   const started = await begin(sink, bench, lease, 'r1');
   const { id } = await onlyPartition(sink, lease);
   await store(sink, started, id, 1);
@@ -60,6 +64,7 @@ it('goes on after a failover from what the new primary has, and gives no number 
   expect(await look(options)).toMatchObject({ keys: ['1'] });
 
   const again = await sink.acquire(identity());
+  expect(await ask(standby.url, heldLocks), 'it has moved with the server').toEqual([{ held: 1 }]);
   const next = await begin(sink, bench, again, 'r2');
   const { position } = await onlyPartition(sink, again);
   expect(position).toEqual({ kind: 'offset', offset: 1 });
@@ -73,6 +78,9 @@ it('goes on after a failover from what the new primary has, and gives no number 
     'a reader goes on from its number',
   ).toEqual([]);
 }, 120_000);
+
+const heldLocks = `SELECT count(*)::integer AS held FROM warehouse._sync_leases
+  JOIN pg_locks ON locktype = 'advisory' AND pid = backend_pid AND granted`;
 
 async function begin(sink: Sink, bench: Bench, lease: Started['lease'], run: string): Promise<Started> {
   const plan = bench.plan(run);

@@ -60,7 +60,7 @@ const runOut = "UPDATE _sync_leases SET until = clock_timestamp() - interval '1 
 const leaseRow = `SELECT epoch::integer AS epoch, backend_pid AS pid, until > clock_timestamp() + interval '25 seconds' AS is_fresh,
   EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = backend_pid AND granted) AS is_locked FROM _sync_leases`;
 const busy = { code: 'CONNECTOR_BUSY' };
-const fenced = { code: 'FENCED', recovery: 'stop' };
+const fenced = { code: 'FENCED', recovery: 'retry' };
 
 it('takes a connector whose lease has run out, and refuses the one that held it from then on', async () => {
   const { open, sql } = world(await sharedPostgres());
@@ -120,6 +120,22 @@ it('does not take a restart of the server for the end of all holders', async () 
   await vi.waitFor(async () => expect(await sql(leaseRow)).toMatchObject([{ is_locked: true }]), 20_000);
   await expect(first.left(lease)).resolves.toEqual([]);
   for (const sink of sinks.splice(0)) await sink[Symbol.asyncDispose]();
+}, 60_000);
+
+it('waits out a restart of the server, whether a connector is being taken or is held', async () => {
+  const postgres = await startPostgres();
+  onTestFinished(async () => await postgres.stop());
+  const { open, sql } = world(postgres);
+  const sink = await open();
+  const away = async <Result>(ask: () => Promise<Result>): Promise<Result> => {
+    await postgres.kill();
+    const [answer] = await Promise.all([ask(), postgres.restart()]);
+    return answer;
+  };
+  const lease = await away(async () => await sink.acquire(identity()));
+  expect(await sql(leaseRow)).toMatchObject([{ epoch: 1, is_fresh: true, is_locked: true }]);
+  expect(await away(async () => await sink.left(lease))).toEqual([]);
+  for (const one of sinks.splice(0)) await one[Symbol.asyncDispose]();
 }, 60_000);
 
 it('asks for no lock through a pooler, and goes by the lease alone', async () => {

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../core/clock.ts';
 import type { SyncError } from '../../../core/errors.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { ConnectorBusyError, fencedError, releasedError } from '../../acquire-errors.ts';
+import { ConnectorBusyError, overtakenError, releasedError } from '../../acquire-errors.ts';
 import type { Holder } from '../../lease.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
@@ -162,11 +162,13 @@ export function openLeases(ledger: Ledger): Leases {
       };
       own.set(connector, lease);
       try {
-        await lock(lease, lockTries);
-        const asked = await currentSession();
-        const pid = lease.lockedIn?.pid ?? null;
+        await server.whileAway(async () => await lock(lease, lockTries));
         const epoch = await server.transact(async (tx) => {
+          const asked = await currentSession();
+          // A lock of a session that was lost since proves nothing to others.
+          if (lease.lockedIn !== asked) await lock(lease, 1);
           lease.renewedMs = performance.now();
+          const pid = lease.lockedIn?.pid ?? null;
           const row = { connector, holder: writeJson(holder), pid, sessionPid: asked.pid };
           const taken = await takeLease(tx, at, row);
           await work(tx, taken);
@@ -207,7 +209,7 @@ export function openLeases(ledger: Ledger): Leases {
 function refusalOf({ connector, epoch, isReleased, isOvertaken }: OwnLease): SyncError | null {
   const held = { connector, epoch: epoch ?? 0 };
   if (isReleased) return releasedError(connector);
-  return isOvertaken ? fencedError(held, `epoch ${held.epoch} was overtaken`) : null;
+  return isOvertaken ? overtakenError(held) : null;
 }
 
 /** Each `work` begins when the one before it is through, however that ended. */
