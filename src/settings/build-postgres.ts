@@ -7,7 +7,7 @@ import type { PostgresAddress } from './settings.ts';
 type At = readonly (string | number)[];
 
 const example = 'postgresql://user@host:5432/database';
-const sslmodes = ['disable', 'require', 'verify-full'] as const;
+const sslmodes = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 const defaultPort = 5432;
 
 /**
@@ -44,15 +44,15 @@ export function buildPostgres(
     socket === null
       ? places.split(',').map((place) => hostOf(place, at, note))
       : [socketOf(socket, places, at, note)];
+  const file = rootFile(options.get('sslrootcert'));
+  const sslmode = sslmodeOf(options.get('sslmode'), hosts, file, at, note);
   return {
     hosts,
     user,
     database: decoded(name, at, note),
     password: given === null || given === '' ? null : new Secret(given),
-    sslmode: sslmodeOf(options.get('sslmode'), hosts, at, note),
-    rootCertificate: options.has('sslrootcert')
-      ? path.resolve(folder, options.get('sslrootcert') ?? '')
-      : null,
+    sslmode,
+    rootCertificate: file === null ? null : path.resolve(folder, file),
   };
 }
 
@@ -75,24 +75,43 @@ function socketOf(folder: string, place: string, at: At, note: Note): Host {
   return { host: folder, port };
 }
 
-/** Without one: checked TLS, and none on this machine. */
+/** `system` is libpq's word for the certificates that the system trusts, which is the default here. */
+function rootFile(given: string | null): string | null {
+  return given === null || given === '' || given === 'system' ? null : given;
+}
+
+/** Without one: checked TLS, and none on this machine, unless a file says whose certificates are trusted. */
 function sslmodeOf(
   given: string | null,
   hosts: readonly Host[],
+  file: string | null,
   at: At,
   note: Note,
 ): PostgresAddress['sslmode'] {
   if (given === null) {
-    return hosts.every(({ host }) => host.startsWith('/') || isLoopback(host)) ? 'disable' : 'verify-full';
+    const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
+    return isHere && file === null ? 'disable' : 'verify-full';
   }
-  const known = sslmodes.find((mode) => mode === given);
-  if (known === undefined) {
+  const mode = sslmodes.find((known) => known === given);
+  if (mode === undefined) {
     note(
       at,
-      `expected sslmode to be ${sslmodes.join(', ')}: the others of libpq would go on without TLS, or with a certificate of another host`,
+      `expected sslmode to be ${sslmodes.join(', ')}: allow and prefer of libpq continue without TLS where the server offers none`,
     );
   }
-  return known ?? 'verify-full';
+  if (mode === 'verify-ca' && file === null) {
+    note(
+      at,
+      'expected sslrootcert with sslmode=verify-ca: any host can get a certificate of an authority that everybody trusts',
+    );
+  }
+  if ((mode === 'require' || mode === 'disable') && file !== null) {
+    note(
+      at,
+      `expected no sslrootcert with sslmode=${mode}, which checks no certificate; use verify-ca or verify-full`,
+    );
+  }
+  return mode ?? 'verify-full';
 }
 
 function decoded(text: string, at: At, note: Note): string {

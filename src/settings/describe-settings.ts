@@ -59,9 +59,10 @@ function describeSink(sink: SinkSettings): object {
 }
 
 /** Only where it is. */
-function describePostgres({ hosts, database, password, sslmode }: PostgresAddress): string {
+function describePostgres({ hosts, database, password, sslmode, rootCertificate }: PostgresAddress): string {
   const places = hosts.map(({ host, port }) => `${host}:${port}`).join(',');
-  return `postgresql://${password === null ? '' : '[secret]@'}${places}/${database}?sslmode=${sslmode}`;
+  const root = rootCertificate === null ? '' : `&sslrootcert=${rootCertificate}`;
+  return `postgresql://${password === null ? '' : '[secret]@'}${places}/${database}?sslmode=${sslmode}${root}`;
 }
 
 /** Only where it is: user, password and options may all be secret. */

@@ -100,7 +100,7 @@ export interface PostgresAddress {
   readonly database: string;
   readonly user: string;
   readonly password: Secret | null;
-  readonly sslmode: 'disable' | 'require' | 'verify-full';
+  readonly sslmode: 'disable' | 'require' | 'verify-ca' | 'verify-full';
   /** Absolute path of the certificates to trust; null: the system's. */
   readonly rootCertificate: string | null;
 }

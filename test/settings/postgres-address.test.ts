@@ -33,6 +33,9 @@ describe('the address of a PostgreSQL server', () => {
     expect(modeOf('postgres://u@localhost,db.example.com/d')).toBe('verify-full');
     expect(modeOf('postgres:///d?host=/run/postgresql')).toBe('disable');
     expect(modeOf('postgres://u@db/d?sslmode=require')).toBe('require');
+    expect(modeOf('postgres://u@db/d?sslmode=verify-ca&sslrootcert=ca.pem')).toBe('verify-ca');
+    expect(modeOf('postgres://u@127.0.0.1/d?sslrootcert=ca.pem')).toBe('verify-full');
+    expect(build('postgres://u@db/d?sslrootcert=system').rootCertificate).toBeNull();
     expect(build('postgres://u@db/d?sslmode=verify-full&sslrootcert=ca.pem').rootCertificate).toBe(
       '/etc/sync/ca.pem',
     );
@@ -58,7 +61,10 @@ describe('the address of a PostgreSQL server', () => {
     ['postgres://u@h', 'expected a database'],
     ['postgres://u@h:99999/d', 'expected a host and a port'],
     ['postgres://u@/d', 'expected a host and a port'],
-    ['postgres://u@h/d?sslmode=prefer', 'expected sslmode to be disable, require, verify-full'],
+    ['postgres://u@h/d?sslmode=prefer', 'expected sslmode to be disable, require, verify-ca, verify-full'],
+    ['postgres://u@h/d?sslmode=verify-ca', 'expected sslrootcert with sslmode=verify-ca'],
+    ['postgres://u@h/d?sslmode=verify-ca&sslrootcert=system', 'expected sslrootcert with sslmode=verify-ca'],
+    ['postgres://u@h/d?sslmode=require&sslrootcert=ca.pem', 'expected no sslrootcert with sslmode=require'],
     ['postgres://u@h/d?options=-csearch_path', 'expected no other options'],
     ['postgres://u%zz@h/d', 'expected % only in front of two hex digits'],
     ['postgres://u@h/d?host=relative', 'expected the absolute path of a folder'],

@@ -104,10 +104,16 @@ async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): 
   const version = found?.version ?? 'TLS';
   const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
   if (sslmode === 'verify-full') return ok('encryption', `${version}, the certificate is checked`);
+  if (sslmode === 'verify-ca') {
+    return ok(
+      'encryption',
+      `${version}, the certificate is checked, for any host of the authority in sslrootcert`,
+    );
+  }
   if (sslmode === 'require') {
     return warning(
       'encryption',
-      `${version}, but whoever answers is believed: use sslmode=verify-full, with sslrootcert where the authority is your own`,
+      `${version}, but the certificate is not checked, so another server could pose as this one: use sslmode=verify-full, with sslrootcert where the authority is your own`,
     );
   }
   return isHere

@@ -1,8 +1,7 @@
-import { readFileSync } from 'node:fs';
-import type { ConnectionOptions } from 'node:tls';
 import pg from 'pg';
 import { placeOf, type PostgresConnection, type PostgresHost } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
+import { tlsOptions } from './tls.ts';
 
 export interface ConnectionsOptions {
   readonly connection: PostgresConnection;
@@ -183,13 +182,4 @@ function clientConfig(connection: PostgresConnection, { host, port }: PostgresHo
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };
-}
-
-function tlsOptions(
-  { sslmode, rootCertificate }: PostgresConnection,
-  host: string,
-): ConnectionOptions | false {
-  if (sslmode === 'disable' || host.startsWith('/')) return false;
-  if (sslmode === 'require') return { rejectUnauthorized: false };
-  return rootCertificate === null ? {} : { ca: readFileSync(rootCertificate, 'utf8') };
 }

@@ -7,8 +7,11 @@ export interface PostgresConnection {
   readonly database: string;
   readonly user: string;
   readonly password: Secret | null;
-  /** `disable`: no TLS. `require`: whatever the certificate says. `verify-full`: the certificate is checked, and that it is the host's. */
-  readonly sslmode: 'disable' | 'require' | 'verify-full';
+  /**
+   * `disable`: no TLS. `require`: TLS with any certificate. `verify-ca`: with one that `rootCertificate` has signed. `verify-full`: with one that is trusted
+   * and names the host.
+   */
+  readonly sslmode: 'disable' | 'require' | 'verify-ca' | 'verify-full';
   /** Absolute path of the certificates to trust in place of the system's; null: the system's. */
   readonly rootCertificate: string | null;
 }

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { SyncError } from '../../core/errors.ts';
+import { tlsProblem } from './tls.ts';
 
 /** What a failed statement or connection means for the transaction that it was in. */
 export type Failing = 'conflict' | 'connection' | 'other';
@@ -53,10 +54,19 @@ export function toSinkError(error: unknown, place: string): unknown {
   if (error instanceof SyncError) return error;
   const code = codeOf(error);
   const failing = failingOf(error);
-  if (!(error instanceof pg.DatabaseError) && failing === 'other') return error;
-  if (error instanceof pg.DatabaseError) dropValues(error);
   const said = error instanceof Error ? error.message : String(error);
   const context = { place, cause: code === '' ? 'connection' : code };
+  if (!(error instanceof pg.DatabaseError) && failing === 'other') {
+    const problem = tlsProblem(code, said);
+    if (problem === null) return error;
+    return new SyncError(`PostgreSQL at ${place} ${problem}`, {
+      code: 'SINK_FAILED',
+      recovery: 'stop',
+      context,
+      cause: error,
+    });
+  }
+  if (error instanceof pg.DatabaseError) dropValues(error);
   if (code === '53100' || code === '53200') {
     return new SyncError(
       `PostgreSQL at ${place} has no ${code === '53100' ? 'disk space' : 'memory'} left; nothing of the last commit was stored. ` +
@@ -82,7 +92,7 @@ export function toSinkError(error: unknown, place: string): unknown {
       { code: 'SINK_FAILED', recovery: 'retry', context, cause: error },
     );
   }
-  return new SyncError(`PostgreSQL at ${place} refused (${code}: ${said}). ${advice(code)}`, {
+  return new SyncError(`PostgreSQL at ${place} refused (${code}: ${said}). ${advice(code, said)}`, {
     code: 'SINK_FAILED',
     recovery: 'stop',
     context,
@@ -97,7 +107,10 @@ function dropValues(error: pg.DatabaseError): void {
   error.internalQuery = undefined;
 }
 
-function advice(code: string): string {
+function advice(code: string, said: string): string {
+  if (code === '28000' && /no (SSL )?encryption|SSL off/i.test(said)) {
+    return 'If the server takes encrypted connections only, use sslmode=verify-full in the address; else let this machine in (pg_hba.conf).';
+  }
   if (code.startsWith('28')) return "Check the user and the password of the sink's url.";
   if (code === '3D000') return 'Create the database, or correct its name in the url.';
   if (code === '42501') {

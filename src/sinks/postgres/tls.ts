@@ -1,0 +1,64 @@
+import { X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { ConnectionOptions } from 'node:tls';
+import { SyncError } from '../../core/errors.ts';
+import type { PostgresConnection } from './place.ts';
+
+/**
+ * How `pg` encrypts a connection; false: not at all. What a mode asks for is never given up: a server without TLS is refused. Throws `SyncError`
+ * SINK_FAILED where the file with the certificates cannot be used.
+ */
+export function tlsOptions(
+  { sslmode, rootCertificate }: Pick<PostgresConnection, 'sslmode' | 'rootCertificate'>,
+  host: string,
+): ConnectionOptions | false {
+  if (sslmode === 'disable' || host.startsWith('/')) return false;
+  if (sslmode === 'require') return { rejectUnauthorized: false };
+  const trusted = rootCertificate === null ? {} : { ca: readCertificates(rootCertificate) };
+  return sslmode === 'verify-ca' ? { ...trusted, checkServerIdentity: () => undefined } : trusted;
+}
+
+function readCertificates(file: string): string {
+  try {
+    const text = readFileSync(file, 'utf8');
+    // A file without any would trust none, and the server would be blamed.
+    void new X509Certificate(text);
+    return text;
+  } catch (error) {
+    const said = error instanceof Error ? error.message : String(error);
+    throw new SyncError(
+      `sslrootcert should name a file with certificates in PEM, and ${file} cannot be used (${said}). Correct the path, or the file.`,
+      { code: 'SINK_FAILED', recovery: 'stop', context: { file }, cause: error },
+    );
+  }
+}
+
+/** What Node.js calls a certificate that it does not believe; of a handshake without a result. */
+const distrusted =
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT(_LOCALLY)?|UNABLE_TO_VERIFY_LEAF_SIGNATURE|CERT_UNTRUSTED|CERT_REJECTED|CERT_SIGNATURE_FAILURE|CERT_CHAIN_TOO_LONG|CERT_REVOKED|INVALID_(CA|PURPOSE)|PATH_LENGTH_EXCEEDED)$/;
+const outOfTime = /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/;
+const handshake = /^(EPROTO|ERR_(SSL|TLS|OSSL)_)/;
+/** What `pg` says, without a code, of a server that declines. */
+const withoutTls = /does not support SSL|error establishing an SSL connection/;
+/** A certificate may list hundreds of names. */
+const mostLetters = 300;
+
+/** What is wrong and what to do, where a connection failed for its encryption; null where it did not. `code`: of the error. */
+export function tlsProblem(code: string, message: string): string | null {
+  if (code === '' && withoutTls.test(message)) {
+    return 'offers no TLS, and the sslmode of the sink demands it. Set ssl = on in the server; sslmode=disable sends passwords and records unencrypted.';
+  }
+  const said = `${code}: ${message.slice(0, mostLetters)}`;
+  if (distrusted.test(code)) {
+    return `has a certificate of an authority that is not trusted (${said}). Name the file of that authority with sslrootcert in the address.`;
+  }
+  if (outOfTime.test(code)) {
+    return `has a certificate that is not valid today (${said}). Renew it, or correct the clock of this machine.`;
+  }
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    return `has a certificate of another host (${said}). Use a name of the certificate in the address, or sslmode=verify-ca with the file of your own authority.`;
+  }
+  return handshake.test(code)
+    ? `could not agree on TLS (${said}). Check the server's TLS settings and what is between.`
+    : null;
+}
