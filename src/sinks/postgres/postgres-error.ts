@@ -116,5 +116,8 @@ function advice(code: string, said: string): string {
   if (code === '42501') {
     return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema.';
   }
+  if (code === '54000' && /row is too big/.test(said)) {
+    return 'A record has more filled fields than fit in a row: declare fewer of them in the definition; fields that are not declared are kept in _extra.';
+  }
   return 'Check the server and its log.';
 }

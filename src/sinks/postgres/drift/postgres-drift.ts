@@ -5,6 +5,7 @@ import type { Ledger } from '../ledger.ts';
 import { addColumns } from '../records/ensure-tables.ts';
 import { fillFromExtra, fittingColumns } from '../records/fill-from-extra.ts';
 import { tableAt } from '../records/names.ts';
+import { columnsThatFit, usedColumns } from '../records/row-limits.ts';
 import { addEvolved, knownTables } from '../tables.ts';
 import type { InLease } from '../transact.ts';
 import { driftOf } from './note-drift.ts';
@@ -30,10 +31,14 @@ export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
         const wanted = table === undefined ? [] : chooseColumns(drift, table);
         if (table === undefined || wanted.length === 0) return [];
         const name = tableAt(at, connector, entity);
-        const columns = await fittingColumns(tx, name, wanted);
+        const fitting = await fittingColumns(tx, name, wanted);
+        const missing = columnsMissingIn(fitting, table.stored);
+        const added = new Set(columnsThatFit(table.stored, missing, await usedColumns(tx, name)));
+        // A service that invents fields stops no run: those without room for a column stay in `_extra`.
+        const columns = fitting.filter((column) => added.has(column) || !missing.includes(column));
         if (columns.length === 0) return [];
         await addEvolved(tx, at, connector, entity, columns);
-        await addColumns(tx, name, columnsMissingIn(columns, table.stored));
+        await addColumns(tx, name, [...added]);
         await fillFromExtra(tx, name, columns, stamp);
         return columns;
       }),

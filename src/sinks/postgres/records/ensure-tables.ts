@@ -8,6 +8,7 @@ import { declareTables } from '../tables.ts';
 import { fillFromExtra } from './fill-from-extra.ts';
 import { indexSuffixes, quoted, tableAt, tableName } from './names.ts';
 import { openRecordTable } from './open-record-table.ts';
+import { checkRoom, usedColumns } from './row-limits.ts';
 import { sqlType } from './types.ts';
 
 /**
@@ -28,7 +29,7 @@ const ownColumns = `
 
 /**
  * Makes the tables of a plan's entities, or adds the columns that they lack and moves into those what `_extra` holds for them. Throws
- * `SyncError` SINK_INCOMPATIBLE for another key or a column of another type.
+ * `SyncError` SINK_INCOMPATIBLE for another key, a column of another type, or more columns than a table has room for.
  */
 export async function ensureTables(
   tx: Tx,
@@ -45,8 +46,12 @@ export async function ensureTables(
       filled: [],
     };
     const name = tableAt(at, connector, table.entity);
+    const missing = columnsMissingIn(table.columns, stored);
+    if (missing.length > 0) {
+      checkRoom(connector, table.entity, stored, missing, await usedColumns(tx, name));
+    }
     if (stored.length === 0) await createTable(tx, at, connector, table);
-    else await addColumns(tx, name, columnsMissingIn(table.columns, stored));
+    else await addColumns(tx, name, missing);
     await fillFromExtra(tx, name, filled, stamp);
     const place = { at, connector, table, stored };
     planned.set(table.entity, { table: openRecordTable(place), width: table.columns.length });
