@@ -8,7 +8,7 @@ import { compileExplode } from '../engine/prepare/explode-record.ts';
 import { compilePrepare, recordShape } from '../engine/prepare/prepare-record.ts';
 import { knownSchema, type SchemaPolicies } from '../engine/prepare/schema-policy.ts';
 import { runRepair, type RepairWork } from '../engine/repair/run-repair.ts';
-import { findGetParams } from '../engine/sweep/find-get-params.ts';
+import { findGetParams } from '../engine/sweep/confirm-missing.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import { openExistingRecords, openSink } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';

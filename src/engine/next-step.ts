@@ -6,7 +6,6 @@ import { stuckBecause } from './walk-progress.ts';
 import { beginState, type Standing, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
-import { isGettable } from './sweep/find-get-params.ts';
 
 /** Beginnings of one walk in one run, after the first. */
 const maxRestarts = 3;
@@ -172,4 +171,16 @@ function absenceOf(
   if (proof.isOrdered && entity.deletes === 'sweep' && refused === 0) return 'nothing';
   if (isGettable(entity, partition)) return 'get';
   return refused === 0 ? 'walk' : null;
+}
+
+/** Whether `findGetParams` will find all that `get` requires for the rows of this partition: from their keys, or from the partition. */
+function isGettable(entity: Entity, { inject, params }: Pick<Partition, 'inject' | 'params'>): boolean {
+  const get = entity.actions.get('get');
+  if (get === undefined) return false;
+  return [...get.params].every(([name, { required }]) => {
+    const field = get.key.get(name);
+    if (field === undefined && !required) return true;
+    const isInRow = field !== undefined && (entity.key.includes(field) || Object.hasOwn(inject, field));
+    return isInRow || Object.hasOwn(params, name);
+  });
 }

@@ -3,9 +3,11 @@ import type { Entity, Recursive } from '../../definitions/definition.ts';
 import type { Candidate, Judgement } from '../../sinks/deletes.ts';
 import type { Run } from '../run.ts';
 import { wholeJson } from '../prepare/canonical-json.ts';
-import { findGetParams } from './find-get-params.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import type { PreparedRecord } from '../../core/records.ts';
+import { keyPartsOf } from '../../core/json-text.ts';
+import type { ColumnValue, Params, PreparedRecord } from '../../core/records.ts';
+import { missingParams } from '../../definitions/check-params.ts';
+import { convertValue } from '../../definitions/convert-value.ts';
 import { isUnlisted } from '../prepare/find-children.ts';
 import { standingInTree } from '../prepare/listing-tree.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
@@ -105,6 +107,36 @@ async function askBatch(
   await Promise.all(Array.from({ length: Math.min(concurrency, batch.length) }, askOneAfterAnother));
   await storeAnswers(run, asking, answers);
   return { gets, endings };
+}
+
+/** Parameters of the `get` for a stored row: from its key and its partition. Null where there is no `get`, or one of them cannot be had. */
+export function findGetParams(
+  entity: Entity,
+  { keyText, inject, params }: Pick<Candidate, 'keyText' | 'inject' | 'params'>,
+): Params | null {
+  const get = entity.actions.get('get');
+  if (get === undefined) return null;
+  const parts = keyPartsOf(keyText, entity.key.length);
+  if (parts === null) return null;
+  const fields = new Map<string, JsonValue>([
+    ...Object.entries(inject),
+    ...entity.key.map((name, index) => [name, wholeDigits(parts[index] ?? null)] as const),
+  ]);
+  const found: Record<string, JsonValue> = {};
+  for (const [name, param] of get.params) {
+    const field = get.key.get(name);
+    const own = field === undefined ? null : (fields.get(field) ?? null);
+    const value = convertValue(param.type, own ?? params[name] ?? null);
+    if (value !== null && (field !== undefined || param.required)) found[name] = value;
+    else if (field !== undefined) return null;
+  }
+  return missingParams(get, found).length === 0 ? found : null;
+}
+
+/** An integer beyond what doubles hold exactly, as a bigint: `convertValue` trusts no such number. */
+function wholeDigits(part: ColumnValue): ColumnValue {
+  const isLong = typeof part === 'number' && Number.isInteger(part) && !Number.isSafeInteger(part);
+  return isLong ? BigInt(part) : part;
 }
 
 function noteUnanswered({ onEvent }: Run, asking: Asking): void {

@@ -1,7 +1,9 @@
 import { countPage } from '../decisions/add-up.ts';
 import { learnPageLength } from '../decisions/becoming-due.ts';
-import { concludeWalk, weakestAbsence } from '../decisions/missing-rows.ts';
+import { concludeWalk, weakestAbsence, type EndedWalk } from '../decisions/missing-rows.ts';
 import { writePosition, parseProof } from '../stored-json.ts';
+import { columnOf, statement, type Flagged } from './statement.ts';
+import { standing } from '../decisions/standing.ts';
 import type { CommittedPage, PageCommit, UnsealedWalk } from '../sink.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
 import { findPartition } from './partitions/find-partition.ts';
@@ -9,7 +11,7 @@ import type { PartitionRow } from './partitions/read-partitions.ts';
 import { storeRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 import type { EntityName } from '../../core/names.ts';
-import type { PageLength, Seal, WalkFailure } from '../partition.ts';
+import type { Absence, PageLength, Seal, WalkFailure, WalkMode } from '../partition.ts';
 import { writeJson } from '../../core/json-text.ts';
 
 /** Stores whole pages in one transaction. A page committed again after a crash finds its rows and children known, and changes nothing. */
@@ -71,18 +73,18 @@ function moveOn(commit: Commit, page: PageCommit, partition: PartitionRow): void
 }
 
 /** A listing with inner listings is sealed only when all of them are read; they are ledger rows until then. Without any it is a tree of one. */
-export function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, seal: Seal): void {
-  const { transitions, partitions } = ledger;
+function sealWalk({ ledger, current, stamp }: Commit, partition: PartitionRow, seal: Seal): void {
+  const { db, transitions } = ledger;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
   const { proof, absence, watermark, ...shown } = seal;
   transitions.endListing.run({ id: partition.id, proof: writeJson({ ...proof, ...shown }), absence });
   if (partition.tree !== null) transitions.sealInner.run({ id: partition.id, now, run });
   const id = partition.tree ?? partition.id;
-  if (partitions.isAnyInnerDue.get(id) !== undefined) return;
-  const ended = partitions.ended.get(id);
+  if (isAnyInnerDue(db).get(id) !== undefined) return;
+  const ended = endedWalk(db).get(id);
   if (ended === undefined) return;
-  const weakest = weakestAbsence([ended.absence, ...partitions.innerAbsences.all(id)]);
+  const weakest = weakestAbsence([ended.absence, ...innerAbsences(db).all(id)]);
   const conclusion = concludeWalk(
     { ...ended, isMidway: ended.isMidway === 1 },
     { absence: weakest, watermark: partition.tree === null ? watermark : null, chainStartedAt },
@@ -91,6 +93,17 @@ export function sealWalk({ ledger, current, stamp }: Commit, partition: Partitio
   transitions.seal.run({ ...conclusion, id, run, now, scope, absence: weakest });
   transitions.dropInner.run({ tree: id });
 }
+
+const isAnyInnerDue = columnOf<[tree: number], number>(
+  `SELECT 1 FROM _sync_partitions WHERE tree = ? AND due_since >= '' LIMIT 1`,
+);
+const innerAbsences = columnOf<[tree: number], Absence>(
+  'SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?',
+);
+const endedWalk = statement<[id: number], Flagged<EndedWalk> & { readonly absence: Absence }>(
+  `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
+   FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
+);
 
 /** Leaves a partition to a later run. A tree with such a listing stays due, as does the listing. */
 export function setWalkAside({ ledger, held, current }: Commit, partition: number, why: WalkFailure): void {
@@ -101,14 +114,40 @@ export function setWalkAside({ ledger, held, current }: Commit, partition: numbe
 }
 
 /** Walks of this chain that a short page ended, although more follows pages of that length, are due again in full. Gives how many, and those of this run. */
-export function unsealEarlyEnds(
-  { ledger: { transitions, partitions }, held: { connector }, current, stamp: { now } }: Commit,
+function unsealEarlyEnds(
+  { ledger: { db, transitions }, held: { connector }, current, stamp: { now } }: Commit,
   entity: EntityName,
   followed: PageLength,
 ): { readonly due: number; readonly ofRun: readonly UnsealedWalk[] } {
   const { run, origin, window } = current;
-  const early = partitions.earlyEnds.all({ connector, entity, window, origin, ...followed });
+  const early = earlyEnds(db).all({ connector, entity, window, origin, ...followed });
   for (const { id } of early) transitions.unseal.run({ id, now, origin });
   const ofRun = early.filter(({ sealedRun }) => sealedRun === run);
   return { due: early.length, ofRun: ofRun.map(({ mode, proof }) => ({ mode, proof: parseProof(proof) })) };
 }
+
+interface EarlyEnd {
+  readonly id: number;
+  readonly mode: WalkMode;
+  readonly proof: string;
+  readonly sealedRun: string;
+}
+
+/** Walks of the chain that ended with a page of this size and at least so many records. */
+const earlyEnds = statement<
+  [
+    PageLength & {
+      readonly connector: string;
+      readonly entity: EntityName;
+      readonly window: string;
+      readonly origin: number;
+    },
+  ],
+  EarlyEnd
+>(
+  `SELECT id, mode, proof, sealed_run AS sealedRun FROM _sync_partitions AS one
+   WHERE connector = :connector AND entity = :entity AND backfill = :window AND origin = :origin AND gone = ${standing.live}
+     AND (due_since IS NULL OR listed = 1)
+     AND json_extract(proof, '$.lastPage.size') = :size AND json_extract(proof, '$.lastPage.records') >= :records
+     AND (listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs WHERE run = one.sealed_run AND origin = :origin))`,
+);

@@ -6,8 +6,9 @@ import { agreesWithStored, isChainOver, keptSince, mostKept, readWhole } from '.
 import type { RunReport } from '../run-report.ts';
 import { writeJson } from '../../core/json-text.ts';
 import type { CurrentRun, HeldConnector, Ledger } from './ledger.ts';
+import { dropGuests } from './deletes/sweep-rows.ts';
 import { standing } from '../decisions/standing.ts';
-import { dropSeen } from './seen-rows.ts';
+import { dropSeen } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
 /** Ends the run: closes what grew, stores the report, prunes. Throws ACCOUNTING, with the run stored as `failed`, where report and ledger differ. */
@@ -111,7 +112,7 @@ interface StalePartition {
 
 /** Forgets partitions that nothing has led to or read for long, and abandoned windows. What is due stays, and homes of rows below a record, which go with it. */
 function forgetPartitions(
-  { db, transitions, places }: Ledger,
+  { db, transitions }: Ledger,
   { connector }: HeldConnector,
   current: CurrentRun,
 ): void {
@@ -131,7 +132,7 @@ function forgetPartitions(
     const batch = stale.all({ connector, since, foundAt: last.foundAt, id: last.id });
     for (const partition of batch) {
       if (partition.isBelowRecord === 1 && isHome(current, partition)) continue;
-      places.dropGuests.run(partition.id);
+      dropGuests(db).run(partition.id);
       transitions.forget.run({ id: partition.id });
     }
     last = batch.at(-1);

@@ -7,9 +7,6 @@ import type { Lock } from './lock.ts';
 import { preparePartitionReads } from './partitions/read-partitions.ts';
 import { prepareTransitions } from './partitions/transitions.ts';
 import type { RecordStore, RecordTable, WriteStamp } from './record-store.ts';
-import type { SeenRows } from './seen-rows.ts';
-import { prepareMissingRows } from './deletes/missing-statements.ts';
-import { preparePlaces } from './deletes/places.ts';
 import { prepareDrift } from './drift/note-drift.ts';
 import { prepareDownloadNotes } from './downloads/note-downloads.ts';
 import { rememberPlace } from './file-place.ts';
@@ -37,8 +34,6 @@ export function prepareLedger(parts: LedgerParts) {
     tables: prepareTables(db),
     partitions: preparePartitionReads(db),
     transitions: prepareTransitions(db),
-    missing: prepareMissingRows(db),
-    places: preparePlaces(db),
     day: prepareDayAccount(db),
     counts: prepareCounts(db),
     quarantine: prepareQuarantine(db),
@@ -53,6 +48,18 @@ export interface HeldConnector {
   readonly definitionHash: string;
   readonly lock: Lock;
   run: CurrentRun | null;
+}
+
+/** Which rows a chain of runs has met, by row number. */
+export interface SeenRows {
+  /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
+  readonly mark: (entity: EntityName, row: number, isAtHome: boolean) => boolean;
+  readonly has: (entity: EntityName, row: number) => boolean;
+  readonly hasAtHome: (entity: EntityName, row: number) => boolean;
+  /** Writes what changed. Inside the transaction, once per commit. */
+  readonly save: () => void;
+  /** Drops what is in memory, so that the next look reads what is stored. For a rolled back transaction. */
+  readonly forget: () => void;
 }
 
 export interface CurrentRun extends RunInChain {

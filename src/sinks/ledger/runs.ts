@@ -2,7 +2,7 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import type { EarlierRun, NewRun } from '../decisions/resume-run.ts';
-import { readFlags, type Flagged } from './flags.ts';
+import { readFlags, type Flagged } from './statement.ts';
 import type { RunOutcome } from '../run-report.ts';
 import type { ConnectorIdentity, Holder } from '../lease.ts';
 import { writeJson } from '../../core/json-text.ts';

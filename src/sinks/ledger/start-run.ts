@@ -11,7 +11,7 @@ import type { CurrentRun, HeldConnector, Ledger, PlannedTable } from './ledger.t
 import type { WriteStamp } from './record-store.ts';
 import { findPartition } from './partitions/find-partition.ts';
 import { boundScope, type WorkScope } from './partitions/read-partitions.ts';
-import { dropSeen, openSeenRows } from './seen-rows.ts';
+import { dropSeen, openSeenRows } from './store-rows.ts';
 import { checkEpoch, inTransaction } from './transact.ts';
 
 /** Makes the plan's tables, then resumes the newest run of its window where that was left unfinished, or starts afresh from the plan's roots. */

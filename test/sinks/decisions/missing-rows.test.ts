@@ -19,7 +19,13 @@ import {
   type OtherPlace,
   type WalkProof,
 } from '../../../src/sinks/decisions/missing-rows.ts';
-import { prepareMissingRows } from '../../../src/sinks/ledger/deletes/missing-statements.ts';
+import { orphansGone, rowsToDelete } from '../../../src/sinks/ledger/deletes/delete-rows.ts';
+import {
+  alikeRows,
+  isCounted,
+  rowsToConfirm,
+  rowsToJudge,
+} from '../../../src/sinks/ledger/deletes/ledger-deletes.ts';
 import { standing } from '../../../src/sinks/decisions/standing.ts';
 import { schemaSql } from '../../../src/sinks/ledger/schema.ts';
 
@@ -95,28 +101,31 @@ describe('missing rows', () => {
   it('are chosen by SQL as by the functions that explain them, in every combination', () => {
     const db = new Database(':memory:');
     storeAll(db);
-    const missing = prepareMissingRows(db);
     const all = noted.length;
     for (const which of ['all', 'allowed', 'missed-twice'] as const) {
-      const ready = missing.rowsToDelete
-        .all({ connector: news, entity: members, which, run, limit: all })
+      const ready = rowsToDelete(db)
+        .all(news, members, run, which, all)
         .map(({ row }) => row);
       expect(ready, which).toEqual(rowsThat((one) => goesNow(one, which)));
     }
-    expect(missing.rowsToJudge.all(news, members, -1, all)).toEqual(
+    expect(rowsToJudge(db).all(news, members, -1, all)).toEqual(
       rowsThat((one) => isMissing(one) && !isVouchedFor(one) && !one.isAllowed),
     );
-    expect(noted.map((_one, row) => missing.isCounted.get(news, members, row) !== undefined)).toEqual(
+    expect(noted.map((_one, row) => isCounted(db).get(news, members, row) !== undefined)).toEqual(
       noted.map((one) => isMissing(one) && !isVouchedFor(one)),
     );
-    expect(missing.orphansGone.all(news, run, all).map(({ row }) => row)).toEqual(
-      rowsThat((one) => isOrphan(one) && one.isGone),
-    );
+    expect(
+      orphansGone(db)
+        .all(news, run, all)
+        .map(({ row }) => row),
+    ).toEqual(rowsThat((one) => isOrphan(one) && one.isGone));
     const alone = noted.map((one, row): AlikeRows => {
       return { ...one, entity: members, rows: 1, since: `since ${1000 + row}` };
     });
-    expect(countMissing(missing.alike(news))).toEqual(countMissing(alone));
-    const asked = missing.toConfirm(news, members, { run, now: '' }, all).map(({ row }) => row);
+    expect(countMissing(alikeRows(db, news))).toEqual(countMissing(alone));
+    const asked = rowsToConfirm(db)
+      .all(news, members, run, all)
+      .map(({ row }) => row);
     expect(asked.toSorted((left, right) => left - right)).toEqual(
       rowsThat((row) => (isMissing(row) || isOrphan(row)) && row.needs === 'get'),
     );

@@ -1,9 +1,21 @@
-import type { EntityName } from '../../../core/names.ts';
+import type { EntityName, RunId } from '../../../core/names.ts';
+import { standing } from '../../decisions/standing.ts';
 import type { DeletedRows, TombstoneChoice } from '../../deletes.ts';
 import type { Commit } from '../ledger.ts';
 import { openRows } from '../open-rows.ts';
-import type { EndedPartitionRow } from '../partitions/deleting.ts';
 import type { KeyedRow, RecordTable } from '../record-store.ts';
+import { statement } from '../statement.ts';
+import { forgetMissing } from '../store-rows.ts';
+import {
+  dropGuests,
+  leavePlace,
+  noted,
+  noteOrphan,
+  placesBesideHome,
+  type OfEntity,
+  type OfRow,
+  type SweptPartition,
+} from './sweep-rows.ts';
 
 /** On whose word a row is deleted: the guards' (`judged`), a person's (`allowed`), or that for the record above (`along`). */
 export type Permission = 'judged' | 'allowed' | 'along';
@@ -29,8 +41,8 @@ export function deleteRow(
   }
   current.tables.get(entity)?.table.tombstone(row, stamp);
   ledger.tables.addDeleted(connector, entity, 1);
-  ledger.places.leaveAll.run({ connector, entity, row });
-  ledger.missing.forget.run(connector, entity, row);
+  leavePlaces(ledger.db).run({ connector, entity, row });
+  forgetMissing(ledger.db).run(connector, entity, row);
   ledger.downloads.end(connector, entity, keyText);
   for (const { id } of transitions.end.all({ connector, entity, keyText })) {
     transitions.dropInner.run({ tree: id });
@@ -50,24 +62,35 @@ export function deleteMissing(
   let deleted = 0;
   // Each round takes every row it looks at off the list.
   for (;;) {
-    const rows = ledger.missing.rowsToDelete.all({
-      connector,
-      entity,
-      which,
-      run: current.run,
-      limit: limit - deleted,
-    });
+    const rows = rowsToDelete(ledger.db).all(connector, entity, current.run, which, limit - deleted);
     for (const { row, isAllowed } of rows) {
       const stored = table?.row(row);
       // A row that this chain has seen exists: it is left alone, and is missing no more.
       const isMissing = stored !== undefined && stored.deletedAt === null && !current.seen.has(entity, row);
       if (isMissing) deleteRow(commit, entity, stored, isAllowed === 1 ? 'allowed' : 'judged');
-      else ledger.missing.forget.run(connector, entity, row);
+      else forgetMissing(ledger.db).run(connector, entity, row);
       deleted += isMissing ? 1 : 0;
     }
     if (rows.length === 0 || deleted >= limit) return deleted;
   }
 }
+
+/** Rows that may be deleted now, of those that were chosen. */
+export const rowsToDelete = statement<
+  [...OfEntity, run: RunId, which: TombstoneChoice, limit: number],
+  { readonly row: number; readonly isAllowed: number }
+>(
+  `SELECT m.row, m.is_allowed AS isAllowed FROM ${noted.withPartition}
+   WHERE m.connector = ? AND m.entity = ? AND ${noted.isMissing}
+     AND (m.needs = 'nothing' OR m.needs = 'walk' AND m.missed >= 2 OR m.needs = 'get' AND m.gone_run = ?)
+     AND CASE ? WHEN 'allowed' THEN m.is_allowed = 1 WHEN 'missed-twice' THEN m.missed >= 2 ELSE 1 END
+   ORDER BY m.row LIMIT ?`,
+);
+/** Orphans of which `get` has found nothing in this run. */
+export const orphansGone = statement<[connector: string, run: string, limit: number], OfRow>(
+  `SELECT m.connector, m.entity, m.row FROM ${noted.withPartition} WHERE m.connector = ? AND m.gone_run = ? AND ${noted.isOrphan}
+   ORDER BY m.entity, m.row LIMIT ?`,
+);
 
 /** Up to `limit` steps (rows, partitions) of deleting what lies below deleted records. Empty: none is left; 0 rows: only new homes, or rows to ask for. */
 export function deleteBelow(commit: Commit, limit: number): readonly DeletedRows[] {
@@ -76,7 +99,7 @@ export function deleteBelow(commit: Commit, limit: number): readonly DeletedRows
   const entities = JSON.stringify([...current.entities]);
   const rowsByEntity = new Map<EntityName, number>();
   let left = limit;
-  for (const { entity, row } of ledger.missing.orphansGone.all(connector, current.run, limit)) {
+  for (const { entity, row } of orphansGone(ledger.db).all(connector, current.run, limit)) {
     const stored = current.tables.get(entity)?.table.row(row);
     if (stored === undefined) continue;
     deleteRow(commit, entity, stored, 'along');
@@ -84,7 +107,7 @@ export function deleteBelow(commit: Commit, limit: number): readonly DeletedRows
     left -= 1;
   }
   while (left > 0) {
-    const partition = ledger.partitions.nextEnded.get({ connector, entities });
+    const partition = nextEnded(ledger.db).get({ connector, entities });
     if (partition === undefined) break;
     const { steps, rows } = emptyPartition(commit, partition, left);
     rowsByEntity.set(partition.entity, (rowsByEntity.get(partition.entity) ?? 0) + rows);
@@ -95,7 +118,7 @@ export function deleteBelow(commit: Commit, limit: number): readonly DeletedRows
 
 function emptyPartition(
   commit: Commit,
-  partition: EndedPartitionRow,
+  partition: SweptPartition,
   limit: number,
 ): { readonly steps: number; readonly rows: number } {
   const { current, ledger } = commit;
@@ -109,7 +132,7 @@ function emptyPartition(
   }
   const last = live.at(-1);
   if (last === undefined || live.length < limit) {
-    ledger.places.dropGuests.run(id);
+    dropGuests(ledger.db).run(id);
     transitions.empty.run({ id });
   } else {
     transitions.sweepTo.run({ id, sweptTo: last.row });
@@ -120,21 +143,22 @@ function emptyPartition(
 /** True when the row was tombstoned; false when it has another home, or may have one that no walk has shown yet. */
 function endRow(
   commit: Commit,
-  { id: partition, entity }: EndedPartitionRow,
+  { id: partition, entity }: SweptPartition,
   table: RecordTable,
   row: number,
 ): boolean {
   const { ledger, held, current, stamp } = commit;
   const { connector } = held;
-  const home = ledger.places.others({ connector, entity, row }).find(({ isLive }) => isLive)?.partition;
+  const places = placesBesideHome(ledger.db, { connector, entity, row });
+  const home = places.find(({ isLive }) => isLive)?.partition;
   if (home !== undefined) {
     table.setHome(row, home);
-    ledger.places.leave.run({ connector, entity, row, partition: home });
+    leavePlace(ledger.db).run({ connector, entity, row, partition: home });
     return false;
   }
   if (current.reading.get(entity)?.mayMove === true) {
     const { origin } = current;
-    ledger.missing.noteOrphan.run({ connector, entity, row, partition, origin, since: stamp.now });
+    noteOrphan(ledger.db).run({ connector, entity, row, partition, origin, since: stamp.now });
     return false;
   }
   const stored = table.row(row);
@@ -149,22 +173,21 @@ export function rowsBelow(
   keyText: string,
 ): ReadonlyMap<EntityName, number> {
   const { ledger, held, current } = commit;
-  const { below, leadsOn } = ledger.partitions;
   const counts = new Map<EntityName, number>();
   const parents = new Map<EntityName, boolean>();
   const visited = new Set<number>();
-  const open = below.all(held.connector, entity, keyText);
+  const open = below(ledger.db).all(held.connector, entity, keyText);
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { id, entity: child } = next;
     if (visited.has(id) || current.keeps.has(child)) continue;
     visited.add(id);
-    const isParent = parents.get(child) ?? leadsOn.get(held.connector, child) !== undefined;
+    const isParent = parents.get(child) ?? leadsOn(ledger.db).get(held.connector, child) !== undefined;
     parents.set(child, isParent);
     for (const row of liveRows(commit, next, 0)) {
       if (current.seen.has(child, row) && !current.seen.hasAtHome(child, row)) continue;
       counts.set(child, (counts.get(child) ?? 0) + 1);
       const key = isParent ? keyOf(commit, child, row) : undefined;
-      if (key !== undefined) open.push(...below.all(held.connector, child, key));
+      if (key !== undefined) open.push(...below(ledger.db).all(held.connector, child, key));
     }
   }
   return counts;
@@ -175,29 +198,24 @@ export const rowsAtOnce = 1_000;
 /** Rows without a tombstone at home in the partition, behind row `from`. */
 export function* liveRows(
   { ledger, held: { connector }, current }: Commit,
-  { id, entity }: Pick<EndedPartitionRow, 'id' | 'entity'>,
+  { id, entity }: Pick<SweptPartition, 'id' | 'entity'>,
   from: number,
 ): Generator<number> {
   const planned = current.tables.get(entity)?.table;
   if (planned === undefined && ledger.tables.known(connector, entity) === undefined) return;
-  yield* inOrder(
-    from,
-    (after) =>
+  yield* inOrder(from, (after) => {
+    const rows =
       planned?.liveRows(id, after, rowsAtOnce) ??
-      openRows(ledger.db).liveRows(connector, entity, id, after, rowsAtOnce),
-    ({ row }) => row,
-  );
+      openRows(ledger.db).liveRows(connector, entity, id, after, rowsAtOnce);
+    return rows.map(({ row }) => row);
+  });
 }
 
 /** What `read` gives in batches of up to `rowsAtOnce`, each behind the last number of the one before. */
-export function* inOrder<Row>(
-  from: number,
-  read: (after: number) => readonly Row[],
-  numberOf: (row: Row) => number,
-): Generator<number> {
+export function* inOrder(from: number, read: (after: number) => readonly number[]): Generator<number> {
   for (let after = from; ;) {
     const batch = read(after);
-    for (const row of batch) yield (after = numberOf(row));
+    for (const number of batch) yield (after = number);
     if (batch.length < rowsAtOnce) return;
   }
 }
@@ -208,3 +226,23 @@ function keyOf({ ledger, held, current }: Commit, entity: EntityName, row: numbe
   const key = ledger.tables.known(held.connector, entity)?.key ?? [];
   return openRows(ledger.db).keyOf(held.connector, { entity, key }, row);
 }
+
+const endedPartitions = `SELECT id, entity, swept_to AS sweptTo FROM _sync_partitions INDEXED BY _sync_partitions_gone
+  WHERE connector = :connector AND gone = ${standing.ended}`;
+/** The next of those below tombstoned records whose rows are still to be deleted. */
+const nextEnded = statement<[{ connector: string; entities: string }], SweptPartition>(
+  `${endedPartitions} AND entity IN (SELECT value FROM json_each(:entities)) ORDER BY id LIMIT 1`,
+);
+export const allEnded = statement<[{ connector: string }], SweptPartition>(endedPartitions);
+/** Partitions that a record has led to. Those that are ended belong to a delete that has been judged already. */
+const below = statement<[...OfEntity, keyText: string], Pick<SweptPartition, 'id' | 'entity'>>(
+  `SELECT id, entity FROM _sync_partitions
+   WHERE connector = ? AND parent_entity = ? AND parent_key = ? AND backfill = '' AND gone <> ${standing.ended}`,
+);
+/** Whether records of the entity lead to partitions at all. */
+export const leadsOn = statement<OfEntity>(
+  'SELECT 1 FROM _sync_partitions WHERE connector = ? AND parent_entity = ? AND parent_key IS NOT NULL LIMIT 1',
+);
+const leavePlaces = statement<[OfRow]>(
+  'DELETE FROM _sync_also WHERE connector = :connector AND entity = :entity AND row = :row',
+);

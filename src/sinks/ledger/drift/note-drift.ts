@@ -11,7 +11,7 @@ import {
 } from '../../decisions/drift-columns.ts';
 import type { DriftRow } from '../../drift.ts';
 import { has } from '../read-operations.ts';
-import { readFlags, type Flagged } from '../flags.ts';
+import { readFlags, type Flagged } from '../statement.ts';
 import type { WriteStamp } from '../record-store.ts';
 
 /** `_sync_drift`: fields that no definition declares and values that do not fit their column, by name and type. Never a value. */

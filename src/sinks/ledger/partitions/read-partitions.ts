@@ -3,12 +3,9 @@ import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { noPartitionError } from '../../acquire-errors.ts';
 import type { KnownWalks } from '../../decisions/becoming-due.ts';
-import type { EndedWalk } from '../../decisions/missing-rows.ts';
-import type { Absence, PageLength, Partition, WalkMode } from '../../partition.ts';
+import type { Partition } from '../../partition.ts';
 import type { LeftWork } from '../../run-report.ts';
 import { parseDifferences, parseParams, parsePosition } from '../../stored-json.ts';
-import type { Flagged } from '../flags.ts';
-import { prepareDeleteReads } from './deleting.ts';
 import { standing } from '../../decisions/standing.ts';
 
 /** The partitions that a run works off: of these entities, living ones (window '') or those of a backfill's window. */
@@ -53,17 +50,6 @@ export interface Leftover extends KnownWalks {
   readonly parentEntity: EntityName;
   readonly parentKey: string;
   readonly foundOrigin: number;
-}
-
-export interface EarlyEnd {
-  readonly id: number;
-  readonly mode: WalkMode;
-  readonly proof: string;
-  readonly sealedRun: string;
-}
-
-interface EndedRow extends Flagged<EndedWalk> {
-  readonly absence: Absence;
 }
 
 interface InChain extends BoundScope {
@@ -134,32 +120,6 @@ export function preparePartitionReads(db: Database.Database) {
     ),
     fullOrigin: db
       .prepare<[id: number], number | null>('SELECT full_origin FROM _sync_partitions WHERE id = ?')
-      .pluck(),
-    isAnyInnerDue: db
-      .prepare<[tree: number], number>(
-        `SELECT 1 FROM _sync_partitions WHERE tree = ? AND due_since >= '' LIMIT 1`,
-      )
-      .pluck(),
-    innerAbsences: db
-      .prepare<[tree: number], Absence>('SELECT DISTINCT absence FROM _sync_partitions WHERE tree = ?')
-      .pluck(),
-    ended: db.prepare<[id: number], EndedRow>(
-      `SELECT mode, midway AS isMidway, origin, watermark, found_marker AS foundMarker, full_at AS fullAt, full_origin AS fullOrigin, absence
-       FROM _sync_partitions WHERE id = ? AND listed = 1 AND due_since IS NOT NULL`,
-    ),
-    /** Walks of the chain that ended with a page of this size and at least so many records. */
-    earlyEnds: db.prepare<[OfEntity & PageLength], EarlyEnd>(
-      `SELECT id, mode, proof, sealed_run AS sealedRun FROM _sync_partitions AS one
-       WHERE connector = :connector AND entity = :entity AND backfill = :window AND origin = :origin AND gone = ${standing.live}
-         AND (due_since IS NULL OR listed = 1)
-         AND json_extract(proof, '$.lastPage.size') = :size AND json_extract(proof, '$.lastPage.records') >= :records
-         AND (listed = 1 OR EXISTS (SELECT 1 FROM _sync_runs WHERE run = one.sealed_run AND origin = :origin))`,
-    ),
-    ...prepareDeleteReads(db),
-    isLive: db
-      .prepare<[id: number], number>(
-        `SELECT 1 FROM _sync_partitions WHERE id = ? AND gone = ${standing.live}`,
-      )
       .pluck(),
   };
 }

@@ -1,11 +1,11 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import type { Conclusion } from '../../decisions/missing-rows.ts';
-import type { Absence, WalkMode } from '../../partition.ts';
+import type { WalkMode } from '../../partition.ts';
 import type { BoundScope } from './read-partitions.ts';
 import { standing } from '../../decisions/standing.ts';
 import { anyLive, transition } from './states.ts';
 
+/** How a partition is found, and how its walk goes until it ends. */
 export const walking = {
   find: transition<FoundValues>({
     what: 'found for the first time; idle where only a backfill needs it as the home of its rows',
@@ -88,50 +88,6 @@ export const walking = {
       UPDATE _sync_partitions SET rank = last.rank - iif(_sync_partitions.id = first.id, 2, 1) FROM first, last
       WHERE connector = :connector AND backfill = :window AND ready = 1 AND _sync_partitions.entity = first.entity`,
   }),
-  // What failed in an earlier run of the chain is forgotten here.
-  endListing: transition<{ readonly id: number; readonly proof: string; readonly absence: Absence }>({
-    what: 'its own listing has been read to its end',
-    from: ['ready', 'set-aside'],
-    to: ['listed'],
-    by: ['commit'],
-    sql: `UPDATE _sync_partitions SET listed = 1, ready = 0, position = NULL, set_aside_run = NULL, failure = NULL,
-        failed_at = NULL, proof = :proof, absence = :absence
-      WHERE id = :id`,
-  }),
-  sealInner: transition<{ readonly id: number; readonly now: Instant; readonly run: string }>({
-    what: 'a listing inside a tree is read; its row goes with the seal of the tree',
-    from: ['listed'],
-    to: ['idle'],
-    by: ['commit'],
-    sql: 'UPDATE _sync_partitions SET due_since = NULL, sealed_at = :now, sealed_run = :run WHERE id = :id',
-  }),
-  seal: transition<Sealed>({
-    what: 'it and every listing inside its tree are read; unswept where its walk says what is missing',
-    from: ['listed'],
-    to: ['idle', 'unswept'],
-    by: ['commit'],
-    sql: `UPDATE _sync_partitions SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run, sealed_scope = :scope,
-        absence = :absence, watermark = :watermark, marker = found_marker, full_at = :fullAt, full_origin = :fullOrigin,
-        sweep_origin = :sweepOrigin, swept_to = 0
-      WHERE id = :id`,
-  }),
-  dropInner: transition<{ readonly tree: number }>({
-    what: 'listings inside a tree that is sealed, or whose record is deleted or left out',
-    from: anyLive,
-    to: ['unknown'],
-    by: ['commit', 'deletes/delete-rows', 'deletes/ledger-deletes'],
-    sql: 'DELETE FROM _sync_partitions WHERE tree = :tree',
-  }),
-  unseal: transition<{ readonly id: number; readonly now: Instant; readonly origin: number }>({
-    what: 'a short page ended its walk, and more comes after pages of that length: as if it had never been read',
-    from: ['listed', 'idle', 'unswept'],
-    to: ['ready'],
-    by: ['commit'],
-    sql: `UPDATE _sync_partitions SET due_since = :now, ready = 1, listed = 0, position = NULL, mode = 'full', midway = 0,
-        watermark = NULL, proof = NULL, absence = NULL, full_at = NULL, full_origin = nullif(full_origin, :origin),
-        sweep_origin = NULL, swept_to = 0
-      WHERE id = :id`,
-  }),
 } as const;
 
 /** A partition as it is found for the first time: its first walk is a full one. */
@@ -169,12 +125,4 @@ interface SetAside {
   readonly at: Instant;
   readonly dropPosition: number;
   readonly dropWatermark: number;
-}
-
-interface Sealed extends Conclusion {
-  readonly id: number;
-  readonly run: string;
-  readonly now: Instant;
-  readonly scope: string | null;
-  readonly absence: Absence;
 }
