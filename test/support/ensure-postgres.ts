@@ -8,7 +8,14 @@ import { delimiter, join } from 'node:path';
  * Otherwise only the tests that need it fail, and say why.
  */
 export function setup(): void {
-  if (findPostgres() !== null || !canInstall()) return;
+  if (findPostgres() !== null) return;
+  if (!canInstall()) {
+    console.warn(`Found no PostgreSQL, so tests of it will fail. ${howToGetPostgres}`);
+    return;
+  }
+  console.warn(
+    'Found no PostgreSQL: installing the Debian package postgresql, without a server of its own ...',
+  );
   const quiet = { ...process.env, DEBIAN_FRONTEND: 'noninteractive', RUNLEVEL: '1' };
   const run = (...args: string[]): void => {
     execFileSync('apt-get', args, { env: quiet, stdio: ['ignore', 'ignore', 'inherit'], timeout: 300_000 });
@@ -44,8 +51,8 @@ export function findPostgres(): string | null {
 }
 
 export const howToGetPostgres =
-  'This test needs the server programs of PostgreSQL 14 or later. Install Debian package postgresql (apt-get install postgresql), ' +
-  'or set POSTGRES_BIN to the folder that holds initdb and postgres.';
+  'Tests of the PostgreSQL sink need the server programs of PostgreSQL 14 or later. Install the Debian package postgresql (apt-get install postgresql; ' +
+  'root may also run the tests, which then do so), or set POSTGRES_BIN to the folder that holds initdb and postgres.';
 
 function pathFolders(): readonly string[] {
   return (process.env['PATH'] ?? '').split(delimiter).filter((folder) => folder !== '');
