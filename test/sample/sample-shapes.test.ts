@@ -1,39 +1,12 @@
-import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
+import type { JsonObject } from '../../src/core/json.ts';
 import type { Entity } from '../../src/definitions/definition.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import type { SampleAccount } from '../../src/sample/sample-account.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import { definitions } from '../support/service/served-api.ts';
-
-interface Recorded {
-  readonly definition: string;
-  readonly entity: string;
-  readonly record: JsonObject;
-}
-
-const recorded = readFileSync(new URL('../fixtures/recorded-shapes.jsonl', import.meta.url), 'utf8')
-  .trim()
-  .split('\n')
-  .map((line) => JSON.parse(line) as Recorded);
-
-/** Objects whose names belong to the account's owner (merge fields, interests), not to the service. */
-const openMaps = new Set(['interests', 'merge_fields', 'properties']);
-
-/** Path -> kinds of value met there. Array elements are `[]`, names of open maps `*`. */
-type Kinds = Map<string, Set<string>>;
-
-function addKinds(kinds: Kinds, path: string, value: JsonValue): void {
-  const kind = value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
-  const met = kinds.get(path) ?? new Set();
-  kinds.set(path, met.add(kind));
-  if (Array.isArray(value)) for (const element of value) addKinds(kinds, `${path}[]`, element);
-  if (!isJsonObject(value)) return;
-  for (const [name, member] of Object.entries(value)) {
-    addKinds(kinds, `${path}.${openMaps.has(path.slice(1)) ? '*' : name}`, member);
-  }
-}
+import { recorded } from '../support/recorded-records.ts';
+import { addKinds, type Kinds } from '../support/value-kinds.ts';
 
 const accounts = new Map<string, SampleAccount>();
 const kindsByEntity = new Map<string, Kinds>();
