@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import answers from '../fixtures/upstream/answers.json' with { type: 'json' };
 import { isJsonObject, type JsonObject, type JsonValue } from '../../src/core/json.ts';
+import { textOf } from '../../src/sample/writing.ts';
 import { createSampleAccount } from '../../src/sample/create-sample-account.ts';
 import { recorded } from '../support/recorded-records.ts';
 import { builtInDefinition, sampleSeed } from '../support/sample-service.ts';
@@ -49,8 +50,8 @@ function shapeOf(body: JsonObject, expected: JsonObject): JsonObject {
     value === null ? 'null' : Array.isArray(value) ? 'array' : typeof value;
   return Object.fromEntries(
     Object.entries(body).map(([name, value]) => {
-      const isNamed = expected[name] === `=${String(value)}`;
-      return [name, isNamed ? `=${String(value)}` : kindOf(value)];
+      const isNamed = expected[name] === `=${textOf(value)}`;
+      return [name, isNamed ? `=${textOf(value)}` : kindOf(value)];
     }),
   );
 }
@@ -65,7 +66,7 @@ function parentsOf(definition: 'email-marketing' | 'workspace-notes', entity: st
   throw new Error(`nothing under ${entity}`);
 }
 function pathOf(template: string, values: JsonObject): string {
-  return template.replace(/\{(\w+)\}/g, (_, name: string) => String(values[name]));
+  return template.replace(/\{(\w+)\}/g, (_, name: string) => textOf(values[name]));
 }
 
 describe('the made-up Mailchimp', () => {
@@ -100,9 +101,11 @@ describe('the made-up Notion', () => {
         type === 'page_or_data_source'
           ? await askNotion('/search', { filter })
           : await askNotion(
-              { users: '/users', blocks: `/blocks/${id}/children`, comments: `/comments?block_id=${id}` }[
-                entity
-              ] ?? '',
+              {
+                users: '/users',
+                blocks: `/blocks/${textOf(id)}/children`,
+                comments: `/comments?block_id=${textOf(id)}`,
+              }[entity] ?? '',
             );
       // A longer list has another page.
       expectShape(
@@ -123,7 +126,7 @@ describe('the made-up Notion', () => {
   it.each(['page', 'data_source', 'comment'] as const)('gets a %s as the real one', async (what) => {
     const entity = `${what}s`;
     const [first] = sampleTruth(notion.account, entity);
-    const { body } = await askNotion(`/${entity}/${String(first?.record['id'])}`);
+    const { body } = await askNotion(`/${entity}/${textOf(first?.record['id'])}`);
     const nullable = { cover: null, icon: null, public_url: null };
     const shared = Object.fromEntries(Object.entries(nullable).filter(([name]) => name in body));
     expectShape(
@@ -151,7 +154,7 @@ describe('the made-up Notion', () => {
     const missing = await asVersion('/users/me', {});
     expect([missing.status, missing.body['code']]).toEqual([400, 'missing_version']);
     const [first] = sampleTruth(notion.account, 'data_sources');
-    const old = await asVersion(`/data_sources/${String(first?.record['id'])}`, {
+    const old = await asVersion(`/data_sources/${textOf(first?.record['id'])}`, {
       'notion-version': '2022-06-28',
     });
     expect([old.status, old.body['code']]).toEqual([400, 'invalid_request_url']);
