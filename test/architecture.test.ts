@@ -125,7 +125,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   'pg-copy-streams': ['sinks'],
   undici: ['http', 'source', 'upstream'],
   'p-retry': ['source'],
-  'p-queue': ['source', 'upstream', 'search', 'service', 'jobs'],
+  'p-queue': ['source', 'search', 'service', 'jobs'],
   'lossless-json': ['http'],
   yaml: ['definitions'],
   fastify: ['service', 'monitor'],

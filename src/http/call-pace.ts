@@ -49,6 +49,10 @@ export function openCallPace(requestsPerSecond: number, clock: Clock, maxWaitMs:
         await clock.sleep(Math.ceil(startAt - now), signal);
       }
     },
+    /** No attempt starts before `waitMs` have passed; the rate stays. */
+    pause(waitMs: number): void {
+      pausedUntil = Math.max(pausedUntil, clock.now() + waitMs);
+    },
     /** The API asked for a pause of `waitMs`: no attempt starts before, and the rate is halved for a while after. */
     slowDown(waitMs: number): void {
       const now = clock.now();

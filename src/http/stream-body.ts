@@ -99,8 +99,8 @@ export async function receiveBody<T>(
   }
 }
 
-/** Hears of each chunk, and how long it was waited for; what the reader takes is its own affair. */
-function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {
+/** Is told of each chunk, and how long it was waited for; the time that the reader takes does not count. Throws `AttemptTimeoutError`. */
+export function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {
   let waited = 0;
   let came = 0;
   return (bytes, waitedMs) => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { dispositionName } from '../../../src/source/api/download-call.ts';
+import { dispositionName } from '../../src/http/disposition-name.ts';
 
 it.each([
   [null, null],

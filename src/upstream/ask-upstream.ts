@@ -1,0 +1,183 @@
+import type { Clock } from '../core/clock.ts';
+import type { JsonValue } from '../core/json.ts';
+import type { EntityName } from '../core/names.ts';
+import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
+import { buildRequest, type PagedCall } from './build-request.ts';
+import { failureOfError, isStaleConnection } from './failure-of-error.ts';
+import { headerWait, isFailed, readFailure } from './read-failure.ts';
+import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
+import type { OpenedCall, Session } from './session.ts';
+import { signRequest } from './sign-request.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+import type { UpstreamTransport, WireAnswer, WireRequest, WireStream } from './upstream-transport.ts';
+
+export interface Asked {
+  readonly request: UpstreamRequest;
+  readonly call: PagedCall;
+  /** Null: the check. */
+  readonly entity: EntityName | null;
+}
+
+export interface JsonAnswer {
+  readonly value: JsonValue;
+  readonly status: number;
+  readonly header: (name: string) => string | null;
+  readonly url: URL;
+  readonly wireBytes: number;
+}
+
+export interface AskOptions {
+  readonly upstream: Upstream;
+  readonly session: Session;
+  readonly transport: UpstreamTransport;
+  readonly clock: Clock;
+}
+
+type Send<T> = (wire: WireRequest, signal: AbortSignal) => Promise<T>;
+interface SentCall {
+  readonly wire: WireRequest;
+  readonly secrets: readonly string[];
+  readonly entity: EntityName | null;
+}
+
+/** Asks once and gives the JSON of the answer. Rejects with `UpstreamFailure`, and with the signal's reason. */
+export async function askForJson(
+  asked: Asked,
+  options: AskOptions,
+  signal: AbortSignal,
+): Promise<JsonAnswer> {
+  return await ask(asked, options, signal, {}, async (sent, opened) => {
+    const { wire } = sent;
+    const answer = await sendOnce((one, within) => options.transport.send(one, within), asked, wire, signal);
+    noteRemaining(answer, opened, options);
+    if (!isSuccess(answer)) throw failureOf(answer, sent, options);
+    const value = readJsonAnswer(answer);
+    if (isFailed(options.upstream, value)) throw failureOf(answer, sent, options);
+    return {
+      value,
+      status: answer.status,
+      header: answer.header,
+      url: wire.url,
+      wireBytes: answer.wireBytes,
+    };
+  });
+}
+
+/** A redirect of a download: where the file is. */
+export interface Elsewhere {
+  readonly kind: 'elsewhere';
+  readonly url: URL;
+}
+
+/** Asks once for an answer that is a file. A redirect is handed back, and not followed here: the credentials stay behind. */
+export async function askForFile(
+  asked: Asked,
+  options: AskOptions,
+  signal: AbortSignal,
+): Promise<WireStream | Elsewhere> {
+  const headers = { accept: '*/*', 'accept-encoding': 'identity' };
+  return await ask(asked, options, signal, headers, async (sent, opened) => {
+    const { wire } = sent;
+    const answer = await sendOnce((one, within) => options.transport.open(one, within), asked, wire, signal);
+    noteRemaining(answer, opened, options);
+    if ('read' in answer) return answer;
+    const location = isRedirect(answer.status) ? answer.header('location') : null;
+    if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, options);
+    return { kind: 'elsewhere', url: new URL(location, wire.url.href) };
+  });
+}
+
+/** 304 and 300 name no place to go to. */
+export function isRedirect(status: number): boolean {
+  return [301, 302, 303, 307, 308].includes(status);
+}
+
+async function ask<T>(
+  asked: Asked,
+  options: AskOptions,
+  signal: AbortSignal,
+  headers: Readonly<Record<string, string>>,
+  send: (sent: SentCall, opened: OpenedCall) => Promise<T>,
+): Promise<T> {
+  const { session } = options;
+  const attempt = async (opened: OpenedCall): Promise<T> => {
+    const { credentials, base, lane } = opened;
+    const signature = signRequest(credentials.auth, credentials);
+    const built = buildRequest({ base, request: asked.request, call: asked.call, signature });
+    const wire = { ...built, headers: { ...built.headers, ...headers } };
+    const secrets = [...credentials.secrets, ...signature.secrets];
+    try {
+      return await lane.run(() => send({ wire, secrets, entity: asked.entity }, opened), signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      const failure = failureOfError(error, wire.url.host);
+      if (failure === null) throw error;
+      if (failure.reason === 'answer' && (failure.class === 'throttled' || failure.class === 'edge')) {
+        // The pause of an edge is for the call that met it: another may pass.
+        await lane.slowDown(failure.class === 'edge' ? null : failure.waitMs);
+      }
+      throw failure;
+    }
+  };
+
+  const opened = await session.open(signal);
+  try {
+    return await attempt(opened);
+  } catch (error) {
+    if (!(error instanceof UpstreamFailure) || error.status !== 401 || error.class !== 'unauthorized') {
+      throw error;
+    }
+    const renewed = await session.renew(opened, signal);
+    if (renewed === null) throw error;
+    return await attempt(renewed);
+  }
+}
+
+/** Once more, where an idle connection had been closed and the call changes nothing. */
+async function sendOnce<T>(
+  send: Send<T>,
+  { request }: Asked,
+  wire: WireRequest,
+  signal: AbortSignal,
+): Promise<T> {
+  try {
+    return await send(wire, signal);
+  } catch (error) {
+    if (!request.isSafe || signal.aborted || !isStaleConnection(error)) throw error;
+    return await send(wire, signal);
+  }
+}
+
+function isSuccess({ status }: WireAnswer): boolean {
+  return status >= 200 && status < 300;
+}
+
+function failureOf(
+  answer: WireAnswer,
+  { wire, secrets, entity }: SentCall,
+  options: AskOptions,
+): UpstreamFailure {
+  const { status, header, text } = answer;
+  const value = readJsonOfFailure(text);
+  return readFailure(options.upstream, {
+    status,
+    header,
+    text,
+    value,
+    entity,
+    secrets,
+    host: wire.url.host,
+    now: options.clock.now(),
+  });
+}
+
+/** At 0 calls left, the next one waits for the time that the service names. */
+function noteRemaining(
+  { header }: Pick<WireAnswer, 'header'>,
+  { lane }: OpenedCall,
+  { upstream: { remaining }, clock }: AskOptions,
+): void {
+  if (remaining === null || Number(header(remaining.header) ?? Number.NaN) !== 0) return;
+  const waitMs = headerWait(remaining.reset, { header, now: clock.now() });
+  if (waitMs !== null) lane.pause(waitMs);
+}

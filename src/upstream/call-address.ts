@@ -1,0 +1,73 @@
+import type { Template } from '../definitions/upstream/answer-place.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+
+/**
+ * The address that a template and its host variables make. The parsed URL must have the host that was put together: a value that
+ * brings a `/`, `@`, `:` or `#` of its own would lead elsewhere. Throws `UpstreamFailure` otherwise.
+ */
+export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
+  const text = template
+    .map((part) => (part.kind === 'text' ? part.text : (variables.get(part.name) ?? '')))
+    .join('');
+  const [, host = ''] = /^https?:\/\/([^/?#]+)/i.exec(text) ?? [];
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || host === '' || !hasHost(url, host) || url.search !== '' || url.hash !== '') {
+    throw new UpstreamFailure('refused', 'the credentials do not make an address of this service', {
+      reason: 'credentials',
+    });
+  }
+  return url;
+}
+
+function hasHost(url: URL, host: string): boolean {
+  const isDefaultPort =
+    url.port === '' && host.toLowerCase() === `${url.hostname}:${url.protocol === 'https:' ? 443 : 80}`;
+  return url.username === '' && url.password === '' && (url.host === host.toLowerCase() || isDefaultPort);
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what it looks for.
+const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+
+/**
+ * The path below `base`, each value encoded as one segment. A value that a server might read as another path is refused: empty, `.`, `..`,
+ * with control characters, or with one of these between slashes. Throws `UpstreamFailure` refused.
+ */
+export function buildPath(base: URL, template: Template, values: ReadonlyMap<string, string>): URL {
+  const prefix = base.pathname.replace(/\/+$/, '');
+  let path = prefix;
+  let shape = prefix;
+  for (const part of template) {
+    if (part.kind === 'text') {
+      path += part.text;
+      shape += part.text;
+    } else {
+      path += encodeSegment(part.name, values.get(part.name) ?? '');
+      shape += 'x';
+    }
+  }
+  const url = new URL(`${base.origin}${path}`);
+  const segments = (text: string): number => text.split('/').length;
+  if (url.origin !== base.origin || url.pathname !== path || segments(url.pathname) !== segments(shape)) {
+    throw refusedValue('the path', 'changes its meaning when it is read as an address');
+  }
+  return url;
+}
+
+function encodeSegment(name: string, value: string): string {
+  if (value === '') throw refusedValue(name, 'must not be empty');
+  if (control.test(value)) throw refusedValue(name, 'must not hold control characters');
+  if (!value.isWellFormed()) throw refusedValue(name, 'must be well-formed Unicode');
+  // Some servers decode before they split: `a%2F..%2Fb` would be another path to them.
+  if (
+    value
+      .split(/[/\\]/)
+      .some((part) => /^(?:\.|%2e){1,2}$/i.test(part) || (part === '' && /[/\\]/.test(value)))
+  ) {
+    throw refusedValue(name, 'must not be or hold a path of its own, such as "." or ".."');
+  }
+  return encodeURIComponent(value);
+}
+
+export function refusedValue(name: string, why: string): UpstreamFailure {
+  return new UpstreamFailure('refused', `${name} ${why}`, { reason: 'request' });
+}

@@ -1,0 +1,180 @@
+import { systemClock, type Clock } from '../core/clock.ts';
+import { ThrottledError } from '../core/errors.ts';
+import type { SharedBudget } from '../core/shared-budget.ts';
+import { openCallPace } from '../http/call-pace.ts';
+import { openSlots } from './slots.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+
+/** What all calls of a process to third parties pass. One for the process. */
+export interface CallGate extends AsyncDisposable {
+  /** The lane of one account; all callers of it get the same. `account` is a hash, never a credential. */
+  lane(account: string, limits: LaneLimits): CallLane;
+}
+
+export interface LaneLimits {
+  readonly concurrency: number;
+  readonly requestsPerSecond: number;
+}
+
+/** One account's calls: how many at a time, how fast, and what they know together. */
+export interface CallLane {
+  /**
+   * Runs a call in its turn. Rejects with `UpstreamFailure` throttled (reason `gate`) where the wait would be longer than the gate's limit,
+   * and with the signal's reason, also while it waits.
+   */
+  run<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  /** The service refused a call as one too many: half as many at a time for a while, and none before `waitMs` (null: as long as seems right). */
+  slowDown(waitMs: number | null): Promise<void>;
+  /** No call starts before; the limits stay. */
+  pause(waitMs: number): void;
+  /** One at a time for this account; waits for the others before. Does not count as a call. */
+  alone<T>(work: () => Promise<T>): Promise<T>;
+  /** What `read` brought, for ten minutes; a failure is not kept. */
+  remembered(name: string, read: () => Promise<string>): Promise<string>;
+}
+
+export interface CallGateOptions {
+  readonly clock?: Clock;
+  /** A longer pause is not waited for, nor a longer queue. */
+  readonly maxWaitMs?: number;
+  /** Shares the limits with other processes (Redis). Disposed with the lane. */
+  readonly openShared?: (account: string, limits: LaneLimits) => SharedBudget;
+}
+
+const defaultMaxWaitMs = 30_000;
+/** A lane that nothing used for so long is forgotten. */
+const keepMs = 600_000;
+const firstPauseMs = 1_000;
+const longestPauseMs = 60_000;
+/** Refusals of calls that were already sent count once. */
+const countAtMostEveryMs = 1_000;
+
+interface KnownLane extends CallLane {
+  readonly isIdle: () => boolean;
+  readonly dispose: () => Promise<void>;
+}
+
+export function openCallGate(options: CallGateOptions = {}): CallGate {
+  const { clock = systemClock, maxWaitMs = defaultMaxWaitMs, openShared } = options;
+  const lanes = new Map<string, KnownLane>();
+  const closing = new Set<Promise<void>>();
+
+  const forget = (account: string, lane: KnownLane): void => {
+    lanes.delete(account);
+    const closed = lane.dispose().finally(() => closing.delete(closed));
+    closing.add(closed);
+  };
+
+  return {
+    lane(account, limits) {
+      for (const [name, lane] of lanes) if (name !== account && lane.isIdle()) forget(name, lane);
+      const known = lanes.get(account);
+      if (known !== undefined) return known;
+      const lane = openLane(limits, openShared?.(account, limits) ?? null, { clock, maxWaitMs });
+      lanes.set(account, lane);
+      return lane;
+    },
+    async [Symbol.asyncDispose]() {
+      for (const [name, lane] of lanes) forget(name, lane);
+      await Promise.all(closing);
+    },
+  };
+}
+
+function openLane(
+  limits: LaneLimits,
+  shared: SharedBudget | null,
+  { clock, maxWaitMs }: { readonly clock: Clock; readonly maxWaitMs: number },
+): KnownLane {
+  const slots = openSlots(limits.concurrency, clock);
+  const pace = openCallPace(limits.requestsPerSecond, clock, maxWaitMs);
+  const memory = new Map<string, { readonly value: string; readonly untilMs: number }>();
+  let last: Promise<unknown> = Promise.resolve();
+  let usedAt = clock.now();
+  let inUse = 0;
+  let throttles = 0;
+  let throttledAt = -Infinity;
+  let pausedUntil = 0;
+
+  const start = async (signal: AbortSignal): Promise<() => Promise<void>> => {
+    const slot = await slots.take(signal, maxWaitMs);
+    try {
+      await pace.turn(signal);
+      const turn = await shared?.enter(signal);
+      return async () => {
+        slot.release();
+        // A turn that cannot be released expires.
+        await turn?.release().catch(() => undefined);
+      };
+    } catch (error) {
+      slot.release();
+      throw error;
+    }
+  };
+
+  return {
+    async run(call, signal) {
+      inUse += 1;
+      try {
+        const release = await start(signal);
+        try {
+          const result = await call();
+          if (clock.now() >= pausedUntil) throttles = 0;
+          return result;
+        } finally {
+          await release();
+        }
+      } catch (error) {
+        if (error instanceof ThrottledError) throw longPause(error.retryAfterMs);
+        throw error;
+      } finally {
+        inUse -= 1;
+        usedAt = clock.now();
+      }
+    },
+    async slowDown(asked) {
+      const now = clock.now();
+      const isNew = now - throttledAt >= countAtMostEveryMs;
+      if (isNew) {
+        throttledAt = now;
+        throttles += 1;
+        slots.halve();
+      }
+      const waitMs = asked ?? Math.min(firstPauseMs * 2 ** (Math.max(1, throttles) - 1), longestPauseMs);
+      if (!isNew && asked === null) return;
+      pausedUntil = Math.max(pausedUntil, now + waitMs);
+      pace.slowDown(waitMs);
+      // This process waits anyway; the others get the service's own refusal.
+      await shared?.slowDown(waitMs).catch(() => undefined);
+    },
+    pause(waitMs) {
+      pace.pause(waitMs);
+    },
+    async alone(work) {
+      inUse += 1;
+      const mine = last.then(work);
+      // Those behind wait for its end, whatever that is.
+      last = mine.catch(() => undefined);
+      try {
+        return await mine;
+      } finally {
+        inUse -= 1;
+        usedAt = clock.now();
+      }
+    },
+    async remembered(name, read) {
+      const known = memory.get(name);
+      if (known !== undefined && known.untilMs > clock.now()) return known.value;
+      const value = await read();
+      memory.set(name, { value, untilMs: clock.now() + keepMs });
+      return value;
+    },
+    isIdle: () => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
+    dispose: async () => await shared?.[Symbol.asyncDispose](),
+  };
+}
+
+function longPause(waitMs: number): UpstreamFailure {
+  const text = 'the service asked for a pause that is not over yet';
+  return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs });
+}

@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { isJsonObject, memberOf, type JsonObject } from '../core/json.ts';
+import { credentialProblems } from '../definitions/credential-problems.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { Authentication, CredentialValue } from '../definitions/upstream/authentication.ts';
+import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+
+/** Credentials for one call: nothing keeps them longer, and nothing prints them. */
+export interface OpenCredentials {
+  /** How they sign in; null for a definition that declares no way to. */
+  readonly auth: Authentication | null;
+  /** Trimmed, without control characters. */
+  readonly values: ReadonlyMap<string, string>;
+  /** Those that must not be shown. */
+  readonly secrets: readonly string[];
+  /** Tells the account from others, and nothing else: the hash of what does not change when tokens are renewed. */
+  readonly account: string;
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what it looks for.
+const control = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/;
+
+/** Throws `UpstreamFailure` unauthorized for credentials that cannot be used. It names fields, and repeats no value. */
+export function readCredentials(
+  definition: Pick<Definition, 'name' | 'credentials'>,
+  upstream: Upstream,
+  given: JsonObject,
+  connector: string,
+): OpenCredentials {
+  const shape = definition.credentials.find(
+    (one) => credentialProblems({ credentials: [one] }, given).length === 0,
+  );
+  if (shape === undefined && definition.credentials.length > 0) {
+    const [problem] = credentialProblems(definition, given);
+    throw unusable(`${problem?.field === null ? '' : `${problem?.field}: `}${problem?.message ?? ''}`);
+  }
+  const auth = upstream.auth.get(shape?.title ?? '') ?? null;
+  const values = new Map<string, string>();
+  for (const [field, value] of Object.entries(given)) {
+    if (typeof value !== 'string') continue;
+    const text = value.trim();
+    if (control.test(text)) throw unusable(`${field} holds a control character, such as a line break`);
+    if (text !== '') values.set(field, text);
+  }
+  const isRenewed = (field: string): boolean =>
+    auth?.kind === 'refresh' && (field === auth.accessToken || field === auth.refreshToken);
+  const stable = [...values].filter(([field]) => !isRenewed(field)).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  // Renewed tokens cannot tell two accounts of one application apart; the connector can.
+  const named = auth?.kind === 'refresh' ? connector : '';
+  return {
+    auth,
+    values,
+    secrets: [...values]
+      .filter(([field]) => shape?.fields.get(field)?.isSecret ?? true)
+      .map(([, value]) => value),
+    account: createHash('sha256')
+      .update(JSON.stringify([definition.name, named, stable]))
+      .digest('hex'),
+  };
+}
+
+/** Null where the credentials do not have it. */
+export function credentialValue(value: CredentialValue, values: ReadonlyMap<string, string>): string | null {
+  if (value.kind === 'text') return value.text;
+  const field = values.get(value.field);
+  if (field === undefined) return null;
+  switch (value.kind) {
+    case 'field':
+      return field;
+    case 'suffix':
+      return `${field}${value.suffix}`;
+    case 'afterLast':
+      return afterLast(field, value.separator);
+  }
+}
+
+/** Null where the text has no separator, or nothing behind it. */
+export function afterLast(text: string, separator: string): string | null {
+  const at = text.lastIndexOf(separator);
+  return at === -1 ? null : text.slice(at + separator.length) || null;
+}
+
+export function unusable(why: string): UpstreamFailure {
+  return new UpstreamFailure('unauthorized', `the credentials of the connector cannot be used: ${why}`, {
+    reason: 'credentials',
+  });
+}
+
+/** The credentials with some fields replaced; the others stay as they were given. */
+export function withFields(given: JsonObject, fields: Readonly<Record<string, string>>): JsonObject {
+  return isJsonObject(given) ? { ...given, ...fields } : fields;
+}
+
+export function textOf(given: JsonObject, field: string): string | null {
+  const value = memberOf(given, field);
+  return typeof value === 'string' && value.trim() !== '' ? value.trim() : null;
+}

@@ -1,0 +1,101 @@
+import { createGunzip } from 'node:zlib';
+import { pipeline, Readable } from 'node:stream';
+import type { DownloadRequest } from '../definitions/upstream/upstream.ts';
+import { dispositionName } from '../http/disposition-name.ts';
+import { askForFile, askForJson, isRedirect, type Asked, type AskOptions } from './ask-upstream.ts';
+import { failureOfError } from './failure-of-error.ts';
+import { readFailure } from './read-failure.ts';
+import { readJsonOfFailure, valueAt } from './read-json.ts';
+import type { UpstreamFile } from './upstream-account.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+import type { WireStream } from './upstream-transport.ts';
+
+const mostHops = 5;
+
+/**
+ * The file of a record. Where the service's answer leads elsewhere, by a redirect or an address in its JSON, that is followed without credentials,
+ * and each hop is judged like every address. Rejects with `UpstreamFailure`, and with the signal's reason.
+ */
+export async function downloadFile(
+  asked: Asked,
+  { url: path }: Pick<DownloadRequest, 'url'>,
+  options: AskOptions,
+  signal: AbortSignal,
+): Promise<UpstreamFile> {
+  if (path !== null) {
+    const answer = await askForJson(asked, options, signal);
+    const address = valueAt(answer.value, path);
+    if (typeof address !== 'string' || !URL.canParse(address)) {
+      const text = `${answer.url.host} names no address of the file`;
+      throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status: answer.status });
+    }
+    return await followTo(new URL(address), asked, options, signal);
+  }
+  const found = await askForFile(asked, options, signal);
+  return 'read' in found ? fileOf(found, 'the service') : await followTo(found.url, asked, options, signal);
+}
+
+async function followTo(
+  start: URL,
+  asked: Asked,
+  options: AskOptions,
+  signal: AbortSignal,
+): Promise<UpstreamFile> {
+  let url = start;
+  for (let hop = 0; hop < mostHops; hop += 1) {
+    const { timeoutMs, maxBodyBytes } = asked.request;
+    const headers = { accept: '*/*', 'accept-encoding': 'identity', 'user-agent': 'connector-sync' };
+    try {
+      const request = { url, method: 'GET', headers, body: null, timeoutMs, maxBodyBytes } as const;
+      const answer = await options.transport.open(request, signal);
+      if ('read' in answer) return fileOf(answer, url.host);
+      const location = isRedirect(answer.status) ? answer.header('location') : null;
+      if (location === null || !URL.canParse(location, url.href)) {
+        const { status, header, text } = answer;
+        const facts = { status, header, text, value: readJsonOfFailure(text), entity: asked.entity };
+        // Not by the service's rules: this is another host. What it says may repeat the signed address.
+        const rules = { ...options.upstream, errors: [], message: [], failed: null };
+        throw readFailure(rules, { ...facts, host: url.host, secrets: [], now: options.clock.now() });
+      }
+      url = new URL(location, url.href);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw failureOfError(error, url.host) ?? error;
+    }
+  }
+  const text = `the address of the file redirects more than ${mostHops} times`;
+  throw new UpstreamFailure('refused', text, { reason: 'redirect' });
+}
+
+function fileOf(stream: WireStream, host: string): UpstreamFile {
+  const encoding = stream.header('content-encoding')?.trim().toLowerCase() ?? '';
+  const isPlain = encoding === '' || encoding === 'identity';
+  if (stream.status !== 200 || (!isPlain && encoding !== 'gzip' && encoding !== 'x-gzip')) {
+    stream.close();
+    // 206 is a part that was not asked for, 202 a file that does not exist yet.
+    const why = stream.status === 200 ? 'an unknown content encoding' : `HTTP ${stream.status}`;
+    const text = `expected a whole file from ${host}, got ${why}`;
+    throw new UpstreamFailure('unavailable', text, { reason: 'brokenBody', status: stream.status });
+  }
+  const length = stream.header('content-length') ?? '';
+  return {
+    name: dispositionName(stream.header('content-disposition')),
+    contentType: stream.header('content-type'),
+    size: isPlain && /^\d{1,15}$/.test(length) ? Number(length) : null,
+    async *read(signal) {
+      try {
+        const bytes = stream.read(signal);
+        yield* isPlain ? bytes : inflated(bytes);
+      } catch (error) {
+        signal.throwIfAborted();
+        throw failureOfError(error, host) ?? error;
+      }
+    },
+    close: () => stream.close(),
+  };
+}
+
+function inflated(bytes: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  // What ends the reading is thrown by the iteration below; the callback would hear of it a second time.
+  return pipeline(Readable.from(bytes), createGunzip(), () => undefined);
+}

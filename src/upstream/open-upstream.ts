@@ -1,0 +1,171 @@
+import { instant, systemClock, type Clock, type Instant } from '../core/clock.ts';
+import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { Definition, Entity } from '../definitions/definition.ts';
+import type { EntityRequests, ListRequest } from '../definitions/upstream/upstream.ts';
+import { redactMessage } from '../http/redact-message.ts';
+import { askForJson, type AskOptions, type JsonAnswer } from './ask-upstream.ts';
+import { refusedValue } from './call-address.ts';
+import type { CallGate } from './call-gate.ts';
+import { downloadFile } from './download-file.ts';
+import { valueAt, valueAtPlace } from './read-json.ts';
+import { openSession } from './session.ts';
+import { translatePaging, type TranslatedCall } from './translate-paging.ts';
+import type { AccountIdentity, UpstreamAccount, UpstreamCall, UpstreamPage } from './upstream-account.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+import type { UpstreamTransport } from './upstream-transport.ts';
+
+export interface UpstreamOptions {
+  /** Of a connector type that says how its third party is called. */
+  readonly definition: Definition;
+  /** Opened for each call; nothing keeps what it resolves to. What it rejects with reaches the caller as it is. */
+  readonly credentials: () => Promise<JsonObject>;
+  /**
+   * Stores the credentials with renewed tokens. They are used once this has resolved, so it must be durable then, and `credentials` must give
+   * them from then on. Null: tokens are renewed only where the refresh token stays the same.
+   */
+  readonly saveCredentials?: ((changed: JsonObject) => Promise<void>) | null;
+  /** The connector's id: calls with renewed tokens share its limits. */
+  readonly connector: string;
+  readonly gate: CallGate;
+  readonly transport: UpstreamTransport;
+  readonly clock?: Clock;
+}
+
+/** Opens the account of a connector at its third party. Asks nothing. Throws `TypeError` for a definition without `upstream`. */
+export function openUpstream(options: UpstreamOptions): UpstreamAccount {
+  const { definition, transport, gate, clock = systemClock } = options;
+  const { upstream } = definition;
+  if (upstream === null) throw new TypeError(`the definition ${definition.name} has no upstream`);
+  const session = openSession({
+    definition,
+    upstream,
+    transport,
+    gate,
+    clock,
+    credentials: options.credentials,
+    saveCredentials: options.saveCredentials ?? null,
+    connector: options.connector,
+  });
+  const asking: AskOptions = { upstream, session, transport, clock };
+  const requestsOf = (call: UpstreamCall): { entity: Entity; requests: EntityRequests } => {
+    const entity = definition.entities.get(call.entity);
+    const requests = upstream.entities.get(call.entity);
+    if (entity === undefined || requests === undefined) throw refusedValue('the entity', 'is not declared');
+    return { entity, requests };
+  };
+
+  return {
+    async check(signal) {
+      const { request, identity, name } = upstream.check;
+      const answer = await askForJson({ request, call: callWith({}), entity: null }, asking, signal);
+      return readIdentity(answer, identity, name);
+    },
+    async list(call, signal) {
+      const { entity, requests } = requestsOf(call);
+      const translated = translatePaging(entity, requests.list, call.params);
+      const asked = { request: requests.list, call: translated.call, entity: call.entity };
+      return readPage(await askForJson(asked, asking, signal), requests, translated, call.params);
+    },
+    async get(call, signal) {
+      const { requests } = requestsOf(call);
+      const { get } = requests;
+      if (get === null) throw refusedValue('the action get', 'is not declared for this entity');
+      const asked = { request: get, call: callWith(call.params), entity: call.entity };
+      const answer = await orNull(askForJson(asked, asking, signal));
+      if (answer === null) return null;
+      const record = valueAt(answer.value, get.record);
+      if (!isJsonObject(record)) throw broken('expected a record in the answer, got none', answer);
+      return asDeclared(record, requests, call.params);
+    },
+    async download(call, signal) {
+      const { download } = requestsOf(call).requests;
+      if (download === null) throw refusedValue('the action download', 'is not declared for this entity');
+      const asked = { request: download, call: callWith(call.params), entity: call.entity };
+      return await orNull(downloadFile(asked, download, asking, signal));
+    },
+    close: () => session.settled(),
+  };
+}
+
+function callWith(params: Params): TranslatedCall['call'] {
+  return { params, query: [], isAlone: false };
+}
+
+async function orNull<T>(answer: Promise<T>): Promise<T | null> {
+  try {
+    return await answer;
+  } catch (error) {
+    if (error instanceof UpstreamFailure && error.class === 'notFound') return null;
+    throw error;
+  }
+}
+
+function readIdentity(
+  answer: JsonAnswer,
+  path: readonly string[],
+  name: readonly string[] | null,
+): AccountIdentity {
+  const identity = textOf(valueAt(answer.value, path));
+  if (identity === null) {
+    const text = `${answer.url.host} does not say which account the credentials belong to`;
+    throw new UpstreamFailure('refused', text, { reason: 'brokenBody', status: answer.status });
+  }
+  const shown = name === null ? null : textOf(valueAt(answer.value, name));
+  return { identity, name: shown === null ? null : redactMessage(shown, []) };
+}
+
+function textOf(value: JsonValue | undefined): string | null {
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  return typeof value === 'string' && value.trim() !== '' && value.length <= 1_000 ? value.trim() : null;
+}
+
+function readPage(
+  answer: JsonAnswer,
+  requests: EntityRequests,
+  { from, to, readMetadata }: TranslatedCall,
+  params: Params,
+): UpstreamPage {
+  const found = valueAt(answer.value, requests.list.records);
+  if (!Array.isArray(found)) throw broken('expected an array of records in the answer, got none', answer);
+  const records: JsonObject[] = [];
+  for (const record of found as readonly JsonValue[]) {
+    if (!isJsonObject(record)) throw broken('expected objects as records, got something else', answer);
+    records.push(asDeclared(record, requests, params));
+  }
+  const metadata = {
+    ...copied(requests.list, answer),
+    ...readMetadata(answer, found as readonly JsonObject[]),
+  };
+  return {
+    records: records.slice(from, to),
+    metadata: Object.keys(metadata).length === 0 ? null : metadata,
+    serverTime: serverTimeOf(answer),
+    bytes: answer.wireBytes,
+  };
+}
+
+function copied({ metadata }: ListRequest, answer: JsonAnswer): JsonObject {
+  const pairs = [...metadata].map(([key, place]) => [key, valueAtPlace(answer, place)] as const);
+  return Object.fromEntries(pairs.filter((pair): pair is [string, JsonValue] => pair[1] !== undefined));
+}
+
+function asDeclared(record: JsonObject, { rename, inject }: EntityRequests, params: Params): JsonObject {
+  if (rename.size === 0 && inject.size === 0) return record;
+  const members = Object.entries(record).map(([name, value]) => [rename.get(name) ?? name, value] as const);
+  const declared = new Map<string, JsonValue>(members);
+  for (const [field, param] of inject) {
+    const value = memberOf(params, param);
+    if (value !== undefined && !declared.has(field)) declared.set(field, value);
+  }
+  return Object.fromEntries(declared);
+}
+
+function serverTimeOf({ header }: JsonAnswer): Instant | null {
+  const time = Date.parse(header('date') ?? '');
+  return Number.isNaN(time) ? null : instant(time);
+}
+
+function broken(why: string, { status }: JsonAnswer): UpstreamFailure {
+  return new UpstreamFailure('unavailable', why, { reason: 'brokenBody', status });
+}

@@ -1,0 +1,114 @@
+import type { Clock } from '../core/clock.ts';
+import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
+import type { CredentialValue, RefreshedAuthentication } from '../definitions/upstream/authentication.ts';
+import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { redactMessage } from '../http/redact-message.ts';
+import { credentialValue, unusable, type OpenCredentials } from './credentials.ts';
+import { failureOfError } from './failure-of-error.ts';
+import { readFailure } from './read-failure.ts';
+import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+import type { UpstreamTransport } from './upstream-transport.ts';
+
+export interface NewTokens {
+  readonly accessToken: string;
+  /** Null: the old one stays valid. */
+  readonly refreshToken: string | null;
+}
+
+interface TokenCall {
+  /** The token endpoint. */
+  readonly url: URL;
+  readonly auth: RefreshedAuthentication;
+  readonly credentials: OpenCredentials;
+  readonly upstream: Upstream;
+  readonly transport: UpstreamTransport;
+  readonly clock: Clock;
+}
+
+const timeoutMs = 60_000;
+const maxBodyBytes = 1024 * 1024;
+
+/**
+ * Asks the token endpoint once for another access token (RFC 6749, section 6). It is never repeated: where the refresh token rotates, the first
+ * call may have ended it. Throws `UpstreamFailure`.
+ */
+export async function requestTokens(call: TokenCall): Promise<NewTokens> {
+  const { url, auth, credentials, transport, clock } = call;
+  const { values } = credentials;
+  const id = needed(auth.clientId, values);
+  const secret = needed(auth.clientSecret, values);
+  const isBasic = auth.style === 'basic';
+  const basic = Buffer.from(`${id}:${secret}`, 'utf8').toString('base64');
+  const fields = {
+    grant_type: 'refresh_token',
+    refresh_token: values.get(auth.refreshToken) ?? '',
+    ...(isBasic ? {} : { client_id: id, client_secret: secret }),
+  };
+  const request = {
+    url,
+    method: 'POST',
+    headers: {
+      accept: 'application/json',
+      'user-agent': 'connector-sync',
+      'content-type': auth.format === 'json' ? 'application/json' : 'application/x-www-form-urlencoded',
+      ...(isBasic ? { authorization: `Basic ${basic}` } : {}),
+    },
+    body: auth.format === 'json' ? JSON.stringify(fields) : new URLSearchParams(fields).toString(),
+    timeoutMs,
+    maxBodyBytes,
+  } as const;
+  try {
+    // The signal is its own: a caller that leaves must not lose a new refresh token on its way.
+    const answer = await transport.send(request, new AbortController().signal);
+    if (answer.status >= 200 && answer.status < 300) return readTokens(readJsonAnswer(answer), url.host);
+    const value = readJsonOfFailure(answer.text);
+    const secrets = [...credentials.secrets, basic];
+    const isRefused = [400, 401, 403].includes(answer.status) && value !== undefined;
+    if (isRefused) throw refusedTokens(answer.status, value, secrets, url.host);
+    const facts = { status: answer.status, header: answer.header, text: answer.text, value, entity: null };
+    throw readFailure(call.upstream, { ...facts, host: url.host, secrets, now: clock.now() });
+  } catch (error) {
+    throw failureOfError(error, url.host) ?? error;
+  }
+}
+
+function needed(value: CredentialValue, values: ReadonlyMap<string, string>): string {
+  const found = credentialValue(value, values);
+  if (found === null) {
+    throw unusable('the client id or secret that renews the access token is not among them');
+  }
+  return found;
+}
+
+function readTokens(value: JsonValue, host: string): NewTokens {
+  const accessToken = isJsonObject(value) ? memberOf(value, 'access_token') : undefined;
+  const refreshToken = isJsonObject(value) ? memberOf(value, 'refresh_token') : undefined;
+  if (typeof accessToken !== 'string' || accessToken.trim() === '') {
+    // Some answer 200 to a refresh token that has ended.
+    throw new UpstreamFailure('unauthorized', `${host} gave no access token`, {
+      reason: 'answer',
+      status: 200,
+    });
+  }
+  return {
+    accessToken: accessToken.trim(),
+    refreshToken: typeof refreshToken === 'string' && refreshToken.trim() !== '' ? refreshToken.trim() : null,
+  };
+}
+
+function refusedTokens(
+  status: number,
+  value: JsonValue,
+  secrets: readonly string[],
+  host: string,
+): UpstreamFailure {
+  const texts = isJsonObject(value)
+    ? [memberOf(value, 'error'), memberOf(value, 'error_description')].filter(
+        (text) => typeof text === 'string',
+      )
+    : [];
+  const said = redactMessage(texts.join(': '), secrets);
+  const text = `${host} does not renew the access token${said === '' ? '' : ` (${said})`}: connect the account again`;
+  return new UpstreamFailure('unauthorized', text, { reason: 'answer', status });
+}

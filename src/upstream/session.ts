@@ -1,0 +1,156 @@
+import type { Clock } from '../core/clock.ts';
+import type { JsonObject } from '../core/json.ts';
+import { Secret } from '../core/secret.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { Template } from '../definitions/upstream/answer-place.ts';
+import type { Upstream } from '../definitions/upstream/upstream.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import { buildAddress } from './call-address.ts';
+import type { CallGate, CallLane } from './call-gate.ts';
+import { readCredentials, unusable, type OpenCredentials } from './credentials.ts';
+import { hostVariables } from './host-variables.ts';
+import { requestTokens } from './request-tokens.ts';
+import type { UpstreamTransport } from './upstream-transport.ts';
+
+export interface SessionOptions {
+  readonly definition: Definition;
+  readonly upstream: Upstream;
+  readonly credentials: () => Promise<JsonObject>;
+  readonly saveCredentials: ((changed: JsonObject) => Promise<void>) | null;
+  readonly connector: string;
+  readonly gate: CallGate;
+  readonly transport: UpstreamTransport;
+  readonly clock: Clock;
+}
+
+/** What one call needs to reach the account; to be forgotten with the call. */
+export interface OpenedCall {
+  readonly credentials: OpenCredentials;
+  readonly lane: CallLane;
+  readonly base: URL;
+}
+
+/** The credentials of one connector: opened for each call, renewed where they can be. */
+export interface Session {
+  open(signal: AbortSignal): Promise<OpenedCall>;
+  /** After an answer that does not take the access token: another one, or null where there is no way to it. */
+  renew(refused: OpenedCall, signal: AbortSignal): Promise<OpenedCall | null>;
+  /** Waits for a renewal that is under way. */
+  settled(): Promise<void>;
+}
+
+export function openSession(options: SessionOptions): Session {
+  const { definition, upstream, transport, gate, clock } = options;
+  /** Renewed tokens where no place was given to save them, for as long as this connector is open. */
+  const unsaved = new Map<string, Secret>();
+  const renewals = new Set<Promise<unknown>>();
+
+  const read = async (): Promise<{ given: JsonObject; credentials: OpenCredentials }> => {
+    const stored = await options.credentials();
+    const given = {
+      ...stored,
+      ...Object.fromEntries([...unsaved].map(([field, secret]) => [field, secret.reveal()])),
+    };
+    return { given, credentials: readCredentials(definition, upstream, given, options.connector) };
+  };
+
+  const laneOf = ({ account }: OpenCredentials): CallLane => gate.lane(account, upstream.limits);
+
+  const addressOf = async (
+    template: Template,
+    credentials: OpenCredentials,
+    signal: AbortSignal,
+  ): Promise<URL> => {
+    const facts = { upstream, credentials, lane: laneOf(credentials), transport, clock };
+    return buildAddress(template, await hostVariables(template, facts, signal));
+  };
+
+  const opened = async (credentials: OpenCredentials, signal: AbortSignal): Promise<OpenedCall> => ({
+    credentials,
+    lane: laneOf(credentials),
+    base: await addressOf(upstream.baseUrl, credentials, signal),
+  });
+
+  const save = async (given: JsonObject, changed: Readonly<Record<string, string>>): Promise<void> => {
+    if (options.saveCredentials === null) {
+      for (const [field, value] of Object.entries(changed)) unsaved.set(field, new Secret(value));
+      return;
+    }
+    // The old refresh token may be void by now: only a stored new one keeps the connector.
+    for (const pauseMs of [100, 1_000, 5_000, null]) {
+      try {
+        await options.saveCredentials({ ...given, ...changed });
+        return;
+      } catch (error) {
+        if (pauseMs === null) throw error;
+        await clock.sleep(pauseMs);
+      }
+    }
+  };
+
+  /** Runs alone for the account, and is not aborted: a new refresh token that nothing stores is lost for good. */
+  const renewAlone = async (refusedToken: string | undefined): Promise<OpenCredentials | null> => {
+    const { given, credentials } = await read();
+    const { auth, values } = credentials;
+    if (auth?.kind !== 'refresh') return null;
+    const current = values.get(auth.accessToken);
+    // Another call has renewed it meanwhile.
+    if (current !== undefined && current !== refusedToken) return credentials;
+    if (!values.has(auth.refreshToken)) return null;
+    if (auth.rotates && options.saveCredentials === null) {
+      throw unusable(
+        'the access token ended, and there is no place here to store the new refresh token that comes with another one',
+      );
+    }
+    const url = await addressOf(auth.tokenUrl, credentials, new AbortController().signal);
+    const tokens = await requestTokens({ url, auth, credentials, upstream, transport, clock });
+    const changed = {
+      [auth.accessToken]: tokens.accessToken,
+      ...(tokens.refreshToken === null ? {} : { [auth.refreshToken]: tokens.refreshToken }),
+    };
+    await save(given, changed);
+    return readCredentials(definition, upstream, { ...given, ...changed }, options.connector);
+  };
+
+  const renew = async (
+    credentials: OpenCredentials,
+    refusedToken: string | undefined,
+    signal: AbortSignal,
+  ): Promise<OpenedCall | null> => {
+    const renewal = laneOf(credentials).alone(() => renewAlone(refusedToken));
+    const ended = renewal.then(
+      () => undefined,
+      // Reported to the caller below.
+      () => undefined,
+    );
+    renewals.add(ended);
+    void ended.then(() => renewals.delete(ended));
+    const renewed = await orAborted(renewal, signal);
+    return renewed === null ? null : await opened(renewed, signal);
+  };
+
+  const accessToken = ({ auth, values }: OpenCredentials): string | undefined =>
+    auth?.kind === 'refresh' ? values.get(auth.accessToken) : undefined;
+
+  return {
+    async open(signal) {
+      signal.throwIfAborted();
+      const { credentials } = await orAborted(read(), signal);
+      const { auth } = credentials;
+      if (auth?.kind === 'refresh' && accessToken(credentials) === undefined) {
+        const renewed = await renew(credentials, undefined, signal);
+        if (renewed === null) {
+          throw unusable(`${auth.accessToken} has no value, nor has ${auth.refreshToken}`);
+        }
+        return renewed;
+      }
+      return await opened(credentials, signal);
+    },
+    async renew(refused, signal) {
+      const { auth, values } = refused.credentials;
+      if (auth?.kind !== 'refresh' || !values.has(auth.refreshToken)) return null;
+      return await renew(refused.credentials, accessToken(refused.credentials), signal);
+    },
+    settled: async () => void (await Promise.all(renewals)),
+  };
+}

@@ -1,0 +1,178 @@
+import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
+import type { Params } from '../core/records.ts';
+import type { Entity, Pagination } from '../definitions/definition.ts';
+import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
+import type { PagedCall } from './build-request.ts';
+import { nextLinkOf, readKept, writeKept } from './next-address.ts';
+import { choosePage } from './choose-page.ts';
+import { valueAt, valueAtPlace } from './read-json.ts';
+import { UpstreamFailure } from './upstream-failure.ts';
+
+export interface ListAnswer {
+  readonly value: JsonValue;
+  readonly status: number;
+  readonly header: (name: string) => string | null;
+  /** The address that was asked. */
+  readonly url: URL;
+}
+
+/** One call for a page as the definition's `pagination` means it: what is sent, and what the answer means. */
+export interface TranslatedCall {
+  readonly call: PagedCall;
+  /** Which of the answer's records are the page: those before and behind were not asked for. */
+  readonly from: number;
+  readonly to: number;
+  /** What the answer adds to the metadata. Throws `UpstreamFailure` where it contradicts itself. */
+  readonly readMetadata: (answer: ListAnswer, records: readonly JsonObject[]) => JsonObject;
+}
+
+type TokenRules = Extract<Pagination, { kind: 'pageToken' }>;
+const whole = { from: 0, to: Infinity };
+
+interface Next {
+  readonly more: boolean;
+  readonly token: string | null;
+}
+
+export function translatePaging(
+  { pagination }: Pick<Entity, 'pagination'>,
+  { paging }: Pick<ListRequest, 'paging'>,
+  params: Params,
+): TranslatedCall {
+  const plain: PagedCall = { params, query: [], isAlone: false };
+  switch (paging.kind) {
+    case 'none':
+    case 'offset':
+      return { call: plain, ...whole, readMetadata: () => ({}) };
+    case 'page':
+      return byPage(pagination, paging, params);
+    case 'cursor':
+    case 'lastRecord':
+    case 'nextUrl':
+    case 'linkHeader':
+      return byToken(pagination, paging, params);
+  }
+}
+
+function byToken(
+  pagination: Pagination,
+  paging: Exclude<Paging, { kind: 'none' | 'offset' | 'page' }>,
+  params: Params,
+): TranslatedCall {
+  if (pagination.kind !== 'pageToken') throw mismatch();
+  const token = memberOf(params, pagination.tokenParam);
+  const isUrl = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
+  const hasToken = typeof token === 'string' && token !== '';
+  return {
+    call: {
+      params,
+      query: isUrl && hasToken ? readKept(token, paging.keep) : [],
+      isAlone: isUrl && hasToken && paging.isAlone,
+    },
+    ...whole,
+    readMetadata: (answer, records) => inMetadata(pagination, readNext(paging, answer, records)),
+  };
+}
+
+function readNext(
+  paging: Exclude<Paging, { kind: 'none' | 'offset' | 'page' }>,
+  answer: ListAnswer,
+  records: readonly JsonObject[],
+): Next {
+  switch (paging.kind) {
+    case 'cursor': {
+      const token = asToken(valueAtPlace(answer, paging.token), answer);
+      const flag = paging.more === null ? undefined : valueAtPlace(answer, paging.more);
+      // More without a token is a contradiction, which the walk must see: to end here would lose the rest.
+      return flag === undefined ? { more: token !== null, token } : { more: isTrue(flag), token };
+    }
+    case 'lastRecord': {
+      const flag = valueAtPlace(answer, paging.more);
+      if (flag === undefined) throw broken('expected a flag that says whether more records follow', answer);
+      const last = records.at(-1);
+      return {
+        more: isTrue(flag),
+        token: last === undefined ? null : asToken(valueAt(last, paging.field), answer),
+      };
+    }
+    case 'nextUrl': {
+      const url = valueAt(answer.value, paging.url) ?? null;
+      if (url !== null && typeof url !== 'string') {
+        throw broken('expected a text as the address of the next page', answer);
+      }
+      return nextOf(url === '' ? null : url, paging.keep, answer);
+    }
+    case 'linkHeader':
+      return nextOf(nextLinkOf(answer.header('link')), paging.keep, answer);
+  }
+}
+
+function nextOf(address: string | null, keep: readonly string[], answer: ListAnswer): Next {
+  return address === null
+    ? { more: false, token: null }
+    : { more: true, token: writeKept(address, answer.url, keep, answer.status) };
+}
+
+function inMetadata({ tokenKeys, flagKeys }: TokenRules, { more, token }: Next): JsonObject {
+  const [tokenKey] = tokenKeys;
+  const [flagKey] = flagKeys;
+  return {
+    ...(tokenKey === undefined ? {} : { [tokenKey]: more ? token : null }),
+    ...(flagKey === undefined ? {} : { [flagKey]: more }),
+  };
+}
+
+/** Numbers are tokens too (the start of the next page). Null ends, as does an empty text. */
+function asToken(value: JsonValue | undefined, answer: ListAnswer): string | null {
+  if (value === undefined || value === null || value === '') return null;
+  if (typeof value === 'string') return value;
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  throw broken('expected a text, a number or null as page token, got another kind', answer);
+}
+
+function isTrue(flag: JsonValue): boolean {
+  return flag === true || flag === 'true' || flag === 1;
+}
+
+function byPage(
+  pagination: Pagination,
+  paging: Extract<Paging, { kind: 'page' }>,
+  params: Params,
+): TranslatedCall {
+  if (pagination.kind !== 'offset') throw mismatch();
+  const { offsetParam, sizeParam, maxSize } = pagination;
+  const offset = wholeNumber(memberOf(params, offsetParam), 0);
+  const asked = wholeNumber(memberOf(params, sizeParam), maxSize);
+  const length = Math.max(1, Math.min(asked, maxSize));
+  const chosen = choosePage(offset, length, maxSize);
+  if (chosen === null) {
+    const why = `no page of at most ${maxSize} records shows enough of the records from ${offset} on`;
+    throw new UpstreamFailure('refused', why, { reason: 'request' });
+  }
+  const { page, size, skip } = chosen;
+  return {
+    call: {
+      params: { ...params, [sizeParam]: size },
+      query: [[paging.param, String(paging.first + page)]],
+      isAlone: false,
+    },
+    from: skip,
+    to: skip + length,
+    readMetadata: () => ({}),
+  };
+}
+
+function wholeNumber(value: JsonValue | undefined, otherwise: number): number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : otherwise;
+}
+
+function broken(why: string, { status }: ListAnswer): UpstreamFailure {
+  return new UpstreamFailure('unavailable', why, { reason: 'brokenBody', status });
+}
+
+/** The definition's checks refuse it; here it only keeps the types honest. */
+function mismatch(): UpstreamFailure {
+  return new UpstreamFailure('refused', 'the paging of the entity does not fit its pagination', {
+    reason: 'request',
+  });
+}

@@ -1,0 +1,49 @@
+import type { FailureClass } from '../definitions/upstream/failure-class.ts';
+
+/**
+ * What showed the failure. `answer`: the service's own error; `gate`: not sent, because the credential is paused; `credentials`: not
+ * sent, they cannot be used; `request`: not sent, a parameter cannot be; `address`: not sent, the host may not be reached from here.
+ */
+export type FailureReason =
+  | 'answer'
+  | 'redirect'
+  | 'otherOrigin'
+  | 'notJson'
+  | 'brokenBody'
+  | 'tooLarge'
+  | 'timeout'
+  | 'network'
+  | 'address'
+  | 'credentials'
+  | 'request'
+  | 'gate';
+
+export interface FailureFacts {
+  readonly reason: FailureReason;
+  readonly status?: number | null;
+  readonly waitMs?: number | null;
+}
+
+/**
+ * The one way in which a call to a third party fails, apart from the reason of its signal. Its class decides what follows; its text is
+ * redacted and bounded, so it may be shown and logged. It has no `cause`: a network error may carry headers and bytes.
+ */
+export class UpstreamFailure extends Error {
+  override readonly name = 'UpstreamFailure';
+  readonly class: FailureClass;
+  readonly reason: FailureReason;
+  /** Of the answer; null where there was none. */
+  readonly status: number | null;
+  /** How long the service asks to wait, at most an hour; null where it does not. */
+  readonly waitMs: number | null;
+  readonly text: string;
+
+  constructor(failureClass: FailureClass, text: string, facts: FailureFacts) {
+    super(text);
+    this.class = failureClass;
+    this.reason = facts.reason;
+    this.status = facts.status ?? null;
+    this.waitMs = facts.waitMs ?? null;
+    this.text = text;
+  }
+}

@@ -1,0 +1,101 @@
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+export interface ReceivedRequest {
+  readonly method: string;
+  /** As it was sent, without the query. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** An object or array is answered as JSON, a text as it is; a function writes the answer itself. */
+export type Reply =
+  | {
+      readonly status?: number;
+      readonly headers?: Readonly<Record<string, string | string[]>>;
+      readonly body?: unknown;
+    }
+  | ((response: ServerResponse) => void);
+
+export interface ThirdParty {
+  readonly origin: string;
+  readonly port: number;
+  /** In order of arrival. */
+  readonly requests: readonly ReceivedRequest[];
+  /** Connections that were ever opened. */
+  readonly connections: () => number;
+  readonly openSockets: () => number;
+  /** Resolves when so many requests have arrived. */
+  arrived(count: number): Promise<void>;
+}
+
+/** Any HTTP service, on port 0 of this machine; closed when the test has ended. */
+export async function startThirdParty(
+  respond: (request: ReceivedRequest, index: number) => Reply | Promise<Reply>,
+): Promise<ThirdParty> {
+  const requests: ReceivedRequest[] = [];
+  const sockets = new Set<Socket>();
+  const waiting: { readonly count: number; readonly resolve: () => void }[] = [];
+  let connections = 0;
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      const [path = '', query = ''] = (request.url ?? '').split('?');
+      const received = {
+        method: request.method ?? '',
+        path,
+        query: new URLSearchParams(query),
+        headers: request.headers,
+        body: Buffer.concat(chunks).toString('utf8'),
+      };
+      const index = requests.push(received) - 1;
+      for (const one of waiting) if (requests.length >= one.count) one.resolve();
+      Promise.resolve(respond(received, index)).then(
+        (reply) => write(response, reply),
+        (error: unknown) => response.destroy(error instanceof Error ? error : undefined),
+      );
+    });
+  });
+  server.on('connection', (socket) => {
+    connections += 1;
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket));
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  onTestFinished(async () => {
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => {
+      server.close(resolve);
+    });
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    port,
+    requests,
+    connections: () => connections,
+    openSockets: () => sockets.size,
+    arrived: (count) =>
+      new Promise((resolve) => {
+        if (requests.length >= count) resolve();
+        else waiting.push({ count, resolve });
+      }),
+  };
+}
+
+function write(response: ServerResponse, reply: Reply): void {
+  if (typeof reply === 'function') {
+    reply(response);
+    return;
+  }
+  const { status = 200, headers = {}, body = {} } = reply;
+  const isRaw = typeof body === 'string' || Buffer.isBuffer(body);
+  response.writeHead(status, { 'content-type': 'application/json', ...headers });
+  response.end(isRaw ? body : JSON.stringify(body));
+}
