@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import { schedulerId } from '../jobs/queue-names.ts';
+import { schedulerId } from '../jobs/open-queue-set.ts';
 import type { RunningWorker } from '../jobs/start-worker.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { ConnectorOverview } from '../sinks/ledger-reader.ts';

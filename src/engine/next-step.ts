@@ -2,8 +2,7 @@ import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
 import type { Advance } from '../pagination/pagination.ts';
-import { stuckBecause } from './walk-progress.ts';
-import { beginState, type Standing, type Walk, type WalkState } from './walk.ts';
+import { beginState, stuckBecause, type Standing, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
 

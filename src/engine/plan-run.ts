@@ -6,7 +6,7 @@ import type { Definition, Entity } from '../definitions/definition.ts';
 import type { FoundPartition } from '../sinks/partition.ts';
 import type { EntityReading, RunPlan } from '../sinks/sink.ts';
 import { isReadIncrementally, type ChosenEntities, type ChosenEntity } from './chosen-entities.ts';
-import { timeParam } from '../pagination/time-param.ts';
+import { timeParam } from '../pagination/pagination.ts';
 import { windowText, type RunOptions, type Window } from './run-options.ts';
 
 /** A chain of runs that stored nothing for this long is not gone on with: its first half would be stale beside its second. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { JobsOptions, Queue } from 'bullmq';
 import * as z from 'zod';
 import { type ConnectorName, isConnectorName } from '../core/names.ts';
-import { backfillKey } from './queue-names.ts';
+import { backfillKey } from './open-queue-set.ts';
 import { SyncError } from '../core/errors.ts';
 
 const dayS = 24 * 60 * 60;

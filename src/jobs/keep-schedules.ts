@@ -1,5 +1,5 @@
 import type { Clock } from '../core/clock.ts';
-import type { ScheduleClaim } from './claim-schedules.ts';
+import type { ScheduleClaim } from './sink-registry.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import type { WorkerContext } from './worker-context.ts';
 

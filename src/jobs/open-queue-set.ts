@@ -1,6 +1,6 @@
 import { Queue } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { syncsQueue, ticksQueue } from './queue-names.ts';
+import type { ConnectorName } from '../core/names.ts';
 
 /** The queues of one deployment over one connection, which the caller owns. */
 export interface QueueSet {
@@ -27,4 +27,37 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     ticks: open(ticksQueue),
     syncs: (sinkId) => open(syncsQueue(sinkId)),
   };
+}
+
+/** The queue of the schedulers' jobs. All names in this file are part of Redis keys. */
+export const ticksQueue = 'ticks';
+
+/** One queue per sink: a file is on one machine, so only workers that can open it may take its jobs. */
+export function syncsQueue(sinkId: string): string {
+  return `syncs-${sinkId}`;
+}
+
+/** The id contains the sink, because a worker writes and removes only the schedulers of its own sinks. */
+export function schedulerId(sinkId: string, connector: string): string {
+  return `${sinkId}:${connector}`;
+}
+
+/** The connector of a scheduler id of this sink; null for any other. */
+export function scheduledConnector(id: string, sinkId: string): string | null {
+  return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
+}
+
+/** Hash from a sink's name to the host and path of its file. */
+export function sinksKey(prefix: string): string {
+  return `${prefix}:sinks`;
+}
+
+/** Hash from a sink's id to the start time and fingerprint of the config whose schedules are in force. */
+export function schedulesKey(prefix: string): string {
+  return `${prefix}:schedules`;
+}
+
+/** Deduplication key: at most one sync and one backfill of a connector wait or run at a time. */
+export function backfillKey(connector: ConnectorName): string {
+  return `backfill:${connector}`;
 }

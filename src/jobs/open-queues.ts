@@ -3,16 +3,14 @@ import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule, Settings } from '../settings/settings.ts';
 import { addBackfill, addSync } from './add-job.ts';
-import { beginClaim } from './claim-schedules.ts';
+import { beginClaim, registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
 import { connectRedis } from './connect-redis.ts';
-import { openQueueSet, type QueueSet } from './open-queue-set.ts';
-import { backfillKey, schedulerId } from './queue-names.ts';
+import { openQueueSet, type QueueSet, backfillKey, schedulerId } from './open-queue-set.ts';
 import {
   reconcileSchedules,
   type ReconciledSchedules,
   type ScheduledConnector,
 } from './reconcile-schedules.ts';
-import { registeredSink, type RegisteredSink, registerSinks } from './sink-registry.ts';
 import { defaultTimings, type ServedSink, type WorkerLedger } from './worker-context.ts';
 import { type Backlog, readBacklog } from './worker-state.ts';
 

@@ -4,11 +4,9 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
-import { addSync } from './add-job.ts';
-import { claimSchedules, type ScheduleClaim } from './claim-schedules.ts';
-import type { TickJob } from './add-job.ts';
-import type { QueueSet } from './open-queue-set.ts';
-import { scheduledConnector, schedulerId } from './queue-names.ts';
+import { addSync, type TickJob } from './add-job.ts';
+import { claimSchedules, type ScheduleClaim } from './sink-registry.ts';
+import { type QueueSet, scheduledConnector, schedulerId } from './open-queue-set.ts';
 import { isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
 
 /** Names of connectors. */

@@ -3,10 +3,9 @@ import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { ConnectorJob } from './add-job.ts';
-import type { JobContext } from './worker-context.ts';
-import { backfillKey } from './queue-names.ts';
+import type { JobContext, RunRequest } from './worker-context.ts';
+import { backfillKey } from './open-queue-set.ts';
 import { reportProgress } from './report-progress.ts';
-import type { RunRequest } from './worker-context.ts';
 import { settleRun, type Ending, type Settlement } from './settle-run.ts';
 
 /** The abort reason of a job's signal when the job lost its lock and another worker may take it. */

@@ -2,12 +2,11 @@ import type { Queue } from 'bullmq';
 import { systemClock, type Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
-import { beginClaim } from './claim-schedules.ts';
+import { beginClaim, registerSinks } from './sink-registry.ts';
 import { errorKind, gateErrors } from './gate-errors.ts';
 import { keepSchedules, openReconcile } from './keep-schedules.ts';
 import { openWorkerBackoff } from './open-worker-backoff.ts';
 import { openQueueSet } from './open-queue-set.ts';
-import { registerSinks } from './sink-registry.ts';
 import {
   defaultTimings,
   type JobLog,
@@ -22,7 +21,7 @@ import {
 import { openRunSlots } from './run-slots.ts';
 import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';
 import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
-import { openWorkerConnections, type WorkerConnections } from './worker-connections.ts';
+import { openWorkerConnections, type WorkerConnections } from './connect-redis.ts';
 import { readWorkerState, type WorkerState } from './worker-state.ts';
 
 export interface WorkerOptions {

@@ -5,7 +5,7 @@ import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
-import { syncsQueue } from '../jobs/queue-names.ts';
+import { syncsQueue } from '../jobs/open-queue-set.ts';
 import type { TokenVerdict } from './check-token.ts';
 import type { Readiness } from './readiness.ts';
 

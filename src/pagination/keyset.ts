@@ -2,8 +2,7 @@ import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
 import { offsetPagination, offsetPosition } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';
-import type { Advance, PageSeen, Pagination } from './pagination.ts';
-import { floorSecond, timeParam } from './time-param.ts';
+import { type Advance, type PageSeen, type Pagination, floorSecond, timeParam } from './pagination.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 

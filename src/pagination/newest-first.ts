@@ -1,8 +1,6 @@
 import * as z from 'zod';
 import type { Position } from '../sinks/partition.ts';
-import { shortMark } from './mark.ts';
-import type { Advance, PageSeen, Pagination } from './pagination.ts';
-import { timeParam } from './time-param.ts';
+import { shortMark, type Advance, type PageSeen, type Pagination, timeParam } from './pagination.ts';
 
 /** Records of earlier pages that may show up again, pushed down by others that came to the front. */
 const rememberedKeys = 100;

@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
-import { pageMark, shortMark } from './mark.ts';
-import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
+import { pageMark, shortMark } from './pagination.ts';
+import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 

@@ -2,15 +2,16 @@ import * as z from 'zod';
 import type { ErrorCode } from '../core/errors.ts';
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
-import { pageMark, shortMark } from './mark.ts';
-import type {
-  Advance,
-  NextPage,
-  PageAnswer,
-  PageSeen,
-  Pagination,
-  PaginationStyle,
-  UnreadableNext,
+import {
+  pageMark,
+  shortMark,
+  type Advance,
+  type NextPage,
+  type PageAnswer,
+  type PageSeen,
+  type Pagination,
+  type PaginationStyle,
+  type UnreadableNext,
 } from './pagination.ts';
 
 type TokenRules = Extract<Entity['pagination'], { kind: 'pageToken' }>;

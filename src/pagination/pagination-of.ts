@@ -7,8 +7,7 @@ import { newestFirstPagination } from './newest-first.ts';
 import { offsetStyle } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';
 import { pageTokenStyle } from './page-token.ts';
-import type { Pagination, PaginationStyle } from './pagination.ts';
-import { floorSecond, timeParam } from './time-param.ts';
+import { type Pagination, type PaginationStyle, floorSecond, timeParam } from './pagination.ts';
 
 type Reading = Pick<Partition, 'mode' | 'watermark' | 'storedRows'>;
 

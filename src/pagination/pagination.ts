@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { ErrorCode } from '../core/errors.ts';
 import type { JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
@@ -96,4 +97,23 @@ export type Advance =
 export interface ChangeSpan {
   readonly lowestMs: number;
   readonly highestMs: number;
+}
+
+/** 16 hex digits that stand for a mark in a position: a hundred of them stay under 2 KB whatever the keys' length. */
+export function shortMark(mark: string): string {
+  return hash('sha256', mark, 'hex').slice(0, 16);
+}
+
+/** One value for a whole page's marks in order; '' for an empty page. */
+export function pageMark(marks: readonly string[]): string {
+  return marks.length === 0 ? '' : shortMark(JSON.stringify(marks));
+}
+
+/** A bound as the services are known to read it, rounded down to the second: `2015-10-21T15:41:36+00:00`. */
+export function timeParam(ms: number): string {
+  return `${new Date(floorSecond(ms)).toISOString().slice(0, 19)}+00:00`;
+}
+
+export function floorSecond(ms: number): number {
+  return Math.floor(ms / 1000) * 1000;
 }

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../src/core/clock.ts';
-import { beginClaim, type ScheduleClaim } from '../../src/jobs/claim-schedules.ts';
+import { beginClaim, type ScheduleClaim } from '../../src/jobs/sink-registry.ts';
 import { openQueueSet } from '../../src/jobs/open-queue-set.ts';
 import { openQueues } from '../../src/jobs/open-queues.ts';
 import { reconcileSchedules, type ReconciledSchedules } from '../../src/jobs/reconcile-schedules.ts';

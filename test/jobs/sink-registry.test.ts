@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { sinksKey } from '../../src/jobs/queue-names.ts';
+import { sinksKey } from '../../src/jobs/open-queue-set.ts';
 import {
   emptyLedger,
   connectorsOf,

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../src/core/json.ts';
 import type { Params } from '../../src/core/records.ts';
-import { afterKeys, noProgress, stuckBecause } from '../../src/engine/walk-progress.ts';
+import { afterKeys, noProgress, stuckBecause } from '../../src/engine/walk.ts';
 import type { SourcePage } from '../../src/source/source.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import type { SimulatedService } from '../support/pagination/simulated-service.ts';
