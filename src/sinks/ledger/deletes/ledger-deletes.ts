@@ -96,7 +96,9 @@ function rowsAlong(commit: Commit, entity: EntityName): readonly DeletedRows[] {
       rowsByEntity.set(child, (rowsByEntity.get(child) ?? 0) + rows);
     }
   }
-  return [...rowsByEntity].map(([child, rows]) => ({ entity: child, rows }));
+  // By name: the order in which a sink comes upon them is none.
+  const entities = [...rowsByEntity.keys()].toSorted();
+  return entities.map((child) => ({ entity: child, rows: rowsByEntity.get(child) ?? 0 }));
 }
 
 function accountOf(

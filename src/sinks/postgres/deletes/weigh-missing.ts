@@ -62,7 +62,9 @@ async function rowsAlong(commit: Commit, entity: EntityName): Promise<readonly D
     if (last === undefined || batch.length < rowsAtOnce) break;
     after = last;
   }
-  return [...counts].map(([child, rows]) => ({ entity: child, rows }));
+  // By name: the order in which a sink comes upon them is none.
+  const entities = [...counts.keys()].toSorted();
+  return entities.map((child) => ({ entity: child, rows: counts.get(child) ?? 0 }));
 }
 
 type Account = Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay' | 'isAdopted'>;
