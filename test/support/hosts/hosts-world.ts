@@ -145,7 +145,7 @@ async function open(
       const config = path.join(folder, `host-${index}-${area}.yaml`);
       writeFileSync(config, configOf(area));
       const clock = aheadMs === 0 ? [] : ['--import', shiftedClock];
-      const [command = '', ...args] = [
+      const [command, ...args] = [
         ...host.wrapper,
         process.execPath,
         ...clock,
