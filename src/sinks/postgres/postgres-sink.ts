@@ -35,7 +35,8 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
     if (held === undefined) throw releasedError(lease.connector);
     return held;
   };
-  const inLease: InLease = async (lease, run, work) => await inRun(ledger, heldOf(lease), run, work);
+  const inLease: InLease = async (lease, run, work, how) =>
+    await inRun(ledger, heldOf(lease), run, work, how);
   let closing: Promise<void> | null = null;
 
   return {

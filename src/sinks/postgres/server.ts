@@ -4,6 +4,7 @@ import { keepalives, openConnections, type ConnectionsOptions } from './connecti
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
 import { txOn, type Tx } from './session.ts';
+import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
 export interface Server extends AsyncDisposable {
@@ -14,7 +15,7 @@ export interface Server extends AsyncDisposable {
    * where the connection was lost before it was committed; `restart` is called in front of that. Whether a transaction whose commit was
    * not answered has been stored is asked as `work` said with `proveBy`.
    */
-  transact<Result>(work: (tx: WriteTx) => Promise<Result>, restart?: () => void): Promise<Result>;
+  transact<Result>(work: (tx: WriteTx) => Promise<Result>, how?: TransactHow): Promise<Result>;
   /** Runs `work` in one snapshot that writes nothing. */
   read<Result>(work: (tx: Tx) => Promise<Result>): Promise<Result>;
   /** Runs `work` again, for a minute, while it fails because the server cannot be reached. */
@@ -26,6 +27,15 @@ export interface Server extends AsyncDisposable {
   afterLoss(look: (found: Pick<Server, 'place' | 'read' | 'transact'>) => Promise<unknown>): void;
   /** A connection of its own, to the host that is no standby; the caller ends it. Straight to the server where the settings name a way. */
   connect(): Promise<pg.Client>;
+}
+
+export interface TransactHow {
+  readonly restart?: (() => void) | undefined;
+  /**
+   * Its statements may go through whole tables, so they have no timeout. When the signal of the server's options is aborted meanwhile, the running
+   * one is cancelled, and the transaction rejects with the signal's reason.
+   */
+  readonly isLong?: boolean;
 }
 
 export interface WriteTx extends Tx {
@@ -67,7 +77,7 @@ export function openServer(options: ServerOptions): Server {
       looking ??= (async () => {
         try {
           isLost = false;
-          await look?.({ place, read, transact: (work, restart) => transact(work, restart, true) });
+          await look?.({ place, read, transact: (work, how) => transact(work, how, true) });
         } catch (error) {
           isLost = true;
           throw error;
@@ -82,6 +92,7 @@ export function openServer(options: ServerOptions): Server {
   const attempt = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
     isLooking: boolean,
+    isLong = false,
   ): Promise<Outcome<Result>> =>
     await withClient(async (client, heard): Promise<Outcome<Result>> => {
       // Noticed only now: whoever answers must be looked at before it is written to.
@@ -94,7 +105,9 @@ export function openServer(options: ServerOptions): Server {
       let result: Result;
       try {
         await client.query(`BEGIN; ${writeSettings}${mode}`);
-        result = await work(tx);
+        result = isLong
+          ? await withoutTimeout({ client, heard, connect, signal }, async () => await work(tx))
+          : await work(tx);
       } catch (error) {
         if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
         throw error;
@@ -124,14 +137,14 @@ export function openServer(options: ServerOptions): Server {
 
   const transact = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
-    restart?: () => void,
+    { restart, isLong = false }: TransactHow = {},
     isLooking = false,
   ): Promise<Result> => {
     const startedMs = performance.now();
     for (let conflicts = 0, pauseMs = 100; ;) {
       try {
         if (!isLooking) await lookFirst();
-        const outcome = await attempt(work, isLooking);
+        const outcome = await attempt(work, isLooking, isLong);
         if (outcome.kind === 'committed') return outcome.result;
         if (await wasStored(outcome.proof, outcome.error)) return outcome.result;
       } catch (error) {
@@ -178,7 +191,7 @@ export function openServer(options: ServerOptions): Server {
 
   return {
     place,
-    transact: (work, restart) => transact(work, restart),
+    transact: (work, how) => transact(work, how),
     afterLoss: (given) => void (look = given),
     read,
     whileAway: async (work) => {

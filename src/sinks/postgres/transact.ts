@@ -3,6 +3,7 @@ import type { RunId } from '../../core/names.ts';
 import { fencedError, overtakenError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
+import type { TransactHow } from './server.ts';
 import type { Tx } from './session.ts';
 import { lostConnection } from './postgres-error.ts';
 import { timelineSql } from './open-schema.ts';
@@ -14,6 +15,7 @@ export type InLease = <Result>(
   lease: Lease,
   run: RunId,
   work: (commit: Commit) => Promise<Result>,
+  how?: Pick<TransactHow, 'isLong'>,
 ) => Promise<Result>;
 
 /**
@@ -26,6 +28,7 @@ export async function inRun<Result>(
   held: HeldConnector,
   run: RunId,
   work: (commit: Commit) => Promise<Result>,
+  how: Pick<TransactHow, 'isLong'> = {},
 ): Promise<Result> {
   return await held.inTurn(async () => {
     const current = held.run;
@@ -38,7 +41,7 @@ export async function inRun<Result>(
         held,
         run,
         async (tx, stamp) => await work({ ledger, held, current, tx, stamp }),
-        current.seen.forget,
+        { ...how, restart: current.seen.forget },
       );
     } catch (error) {
       current.seen.forget();
@@ -56,7 +59,7 @@ export async function fencedTransaction<Result>(
   held: HeldConnector,
   run: RunId,
   work: (tx: Tx, stamp: Stamp) => Promise<Result>,
-  restart?: () => void,
+  how: TransactHow = {},
 ): Promise<Result> {
   await held.checkLease();
   const { server, at, clock } = ledger;
@@ -80,7 +83,7 @@ export async function fencedTransaction<Result>(
     const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
     if (!isFenced) await takeSeqs(0);
     return result;
-  }, restart);
+  }, how);
 }
 
 /** One snapshot of what the lease's holder may see: `SyncError` FENCED when another has overtaken it. `work` runs again as in `transact`. */

@@ -10,23 +10,29 @@ import { allowMissing } from './note-missing.ts';
 import { sweepRows } from './sweep-rows.ts';
 import { weighMissing } from './weigh-missing.ts';
 
+/** They look at all rows that are missing, or at all partitions. */
+const long = { isLong: true } as const;
+
 /** `Deletes` in PostgreSQL: what a run's full walks did not meet, and what becomes of it. */
 export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): Deletes {
   return {
     sweep: async (lease, run, limit) =>
-      await inLease(lease, run, async (commit) => ({ isDone: await sweepRows(commit, limit) })),
+      await inLease(lease, run, async (commit) => ({ isDone: await sweepRows(commit, limit) }), long),
     suspectParents: async (lease, run, confirmable) =>
-      await inLease(lease, run, async (commit) => await suspectParents(commit, confirmable)),
+      await inLease(lease, run, async (commit) => await suspectParents(commit, confirmable), long),
     endedBelow: async (lease, run) =>
       await inLease(
         lease,
         run,
         async ({ held: { connector }, tx }) => await endedBelow(tx, at, { connector, run }),
       ),
-    missing: async (lease, run) => await inLease(lease, run, weighMissing),
+    missing: async (lease, run) => await inLease(lease, run, weighMissing, long),
     allow: async (lease, run, entity) =>
-      await inLease(lease, run, async ({ held: { connector }, tx }) =>
-        allowMissing(tx, at, { connector, entity }),
+      await inLease(
+        lease,
+        run,
+        async ({ held: { connector }, tx }) => allowMissing(tx, at, { connector, entity }),
+        long,
       ),
     toConfirm: async (lease, run, entity, limit) =>
       await inLease(lease, run, async (commit) => await candidates(commit, entity, limit)),
@@ -35,7 +41,7 @@ export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): D
     tombstone: async (lease, run, entity, which, limit) =>
       await inLease(lease, run, async (commit) => await deleteMissing(commit, { entity, which, limit })),
     tombstoneBelow: async (lease, run, limit) =>
-      await inLease(lease, run, async (commit) => await deleteOrphans(commit, limit)),
+      await inLease(lease, run, async (commit) => await deleteOrphans(commit, limit), long),
   };
 }
 

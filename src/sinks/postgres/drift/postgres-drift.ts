@@ -25,22 +25,27 @@ export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
         );
       }),
     evolve: async (lease, run, entity) =>
-      await inLease(lease, run, async ({ held: { connector }, tx, stamp }) => {
-        const table = (await knownTables(tx, at, connector, [entity])).get(entity);
-        const drift = (await driftOf(tx, at, connector, [entity])).get(entity) ?? [];
-        const wanted = table === undefined ? [] : chooseColumns(drift, table);
-        if (table === undefined || wanted.length === 0) return [];
-        const name = tableAt(at, connector, entity);
-        const fitting = await fittingColumns(tx, name, wanted);
-        const missing = columnsMissingIn(fitting, table.stored);
-        const added = new Set(columnsThatFit(table.stored, missing, await usedColumns(tx, name)));
-        // A service that invents fields stops no run: those without room for a column stay in `_extra`.
-        const columns = fitting.filter((column) => added.has(column) || !missing.includes(column));
-        if (columns.length === 0) return [];
-        await addEvolved(tx, at, connector, entity, columns);
-        await addColumns(tx, name, [...added]);
-        await fillFromExtra(tx, name, columns, stamp);
-        return columns;
-      }),
+      await inLease(
+        lease,
+        run,
+        async ({ held: { connector }, tx, stamp }) => {
+          const table = (await knownTables(tx, at, connector, [entity])).get(entity);
+          const drift = (await driftOf(tx, at, connector, [entity])).get(entity) ?? [];
+          const wanted = table === undefined ? [] : chooseColumns(drift, table);
+          if (table === undefined || wanted.length === 0) return [];
+          const name = tableAt(at, connector, entity);
+          const fitting = await fittingColumns(tx, name, wanted);
+          const missing = columnsMissingIn(fitting, table.stored);
+          const added = new Set(columnsThatFit(table.stored, missing, await usedColumns(tx, name)));
+          // A service that invents fields stops no run: those without room for a column stay in `_extra`.
+          const columns = fitting.filter((column) => added.has(column) || !missing.includes(column));
+          if (columns.length === 0) return [];
+          await addEvolved(tx, at, connector, entity, columns);
+          await addColumns(tx, name, [...added]);
+          await fillFromExtra(tx, name, columns, stamp);
+          return columns;
+        },
+        { isLong: true },
+      ),
   };
 }

@@ -52,7 +52,9 @@ export async function holdingMeanwhile<Result>(
   const taken = await leases.take(connector, repairer(connector, ledger.clock), async () => undefined);
   try {
     const held: HeldConnector = { ...taken, definitionHash: '', run: null };
-    return await taken.inTurn(async () => await fencedTransaction(ledger, held, noRun, work));
+    return await taken.inTurn(
+      async () => await fencedTransaction(ledger, held, noRun, work, { isLong: true }),
+    );
   } finally {
     await taken.release();
   }

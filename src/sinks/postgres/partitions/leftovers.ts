@@ -12,30 +12,36 @@ import { transitions } from './transitions.ts';
 export async function findLeftovers(ledger: Ledger, held: HeldConnector): Promise<number> {
   const { run } = held;
   if (run === null) return 0;
-  return await inRun(ledger, held, run.run, async (commit) => {
-    const { current, tx } = commit;
-    const { origin, window } = current;
-    const { connector } = held;
-    let count = 0;
-    for (const entity of current.entities) {
-      for (let after: number | undefined = 0; after !== undefined;) {
-        const batch = await readLeftovers(tx, ledger.at, { connector, window, entity, origin, after });
-        const standings = await parentsOf(commit, batch);
-        const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
-        if (released.length > 0) {
-          await transitions.release(tx, ledger.at, { ids: released.map(({ id }) => id) });
+  return await inRun(
+    ledger,
+    held,
+    run.run,
+    async (commit) => {
+      const { current, tx } = commit;
+      const { origin, window } = current;
+      const { connector } = held;
+      let count = 0;
+      for (const entity of current.entities) {
+        for (let after: number | undefined = 0; after !== undefined;) {
+          const batch = await readLeftovers(tx, ledger.at, { connector, window, entity, origin, after });
+          const standings = await parentsOf(commit, batch);
+          const released = batch.filter(({ id }) => standings.get(id) === 'leads-elsewhere');
+          if (released.length > 0) {
+            await transitions.release(tx, ledger.at, { ids: released.map(({ id }) => id) });
+          }
+          const begun = batch
+            .filter(({ id }) => standings.get(id) === 'is-there')
+            .map((one) => ({ id: one.id, entity, mode: decideMode(one, current.reading.get(entity)) }));
+          const chain = { connector, origin, now: commit.stamp.now, reading: current.reading };
+          await beginWalks(tx, ledger.at, chain, begun);
+          count += begun.length;
+          after = batch.at(-1)?.id;
         }
-        const begun = batch
-          .filter(({ id }) => standings.get(id) === 'is-there')
-          .map((one) => ({ id: one.id, entity, mode: decideMode(one, current.reading.get(entity)) }));
-        const chain = { connector, origin, now: commit.stamp.now, reading: current.reading };
-        await beginWalks(tx, ledger.at, chain, begun);
-        count += begun.length;
-        after = batch.at(-1)?.id;
       }
-    }
-    return count;
-  });
+      return count;
+    },
+    { isLong: true },
+  );
 }
 
 /** By the partition's id. */

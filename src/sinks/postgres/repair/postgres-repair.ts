@@ -21,7 +21,8 @@ export function postgresRepair(ledger: Ledger, leases: Leases, inLease: InLease)
     reset: (connector, what) => reset(ledger, leases, connector, what),
     adopt: (identity, now) => adopt(ledger, leases, identity, now),
     canUndelete: true,
-    undelete: (lease, run, of, limit) => inLease(lease, run, (commit) => undelete(commit, of, limit)),
+    undelete: (lease, run, of, limit) =>
+      inLease(lease, run, (commit) => undelete(commit, of, limit), { isLong: true }),
     storeRecord: (lease, run, entity, record) =>
       inLease(lease, run, (commit) => storeOne(commit, entity, record)),
     tombstoneRecord: (lease, run, entity, keyText) =>

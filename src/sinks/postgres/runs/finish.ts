@@ -24,7 +24,9 @@ export async function finishRun(
   run: RunId,
   report: RunReport,
 ): Promise<void> {
-  const error = await inRun(ledger, held, run, async (commit) => await finish(commit, report));
+  const error = await inRun(ledger, held, run, async (commit) => await finish(commit, report), {
+    isLong: true,
+  });
   held.run = null;
   if (error !== null) {
     throw new SyncError(error.message, { code: error.code, recovery: error.recovery, context: { run } });

@@ -32,6 +32,7 @@ export async function startRun(ledger: Ledger, held: HeldConnector, plan: RunPla
       held,
       plan.run,
       async (tx, stamp) => await begin({ ledger, held, plan, tx, stamp }),
+      { isLong: true },
     );
     held.run = current;
     return started;

@@ -1,0 +1,66 @@
+import type pg from 'pg';
+import { slept, systemClock } from '../../core/clock.ts';
+import type { Connections } from './connections.ts';
+import { codeOf } from './postgres-error.ts';
+
+interface LongTransaction {
+  /** In a transaction. */
+  readonly client: pg.ClientBase;
+  /** As `Connections.withClient` gives it. */
+  readonly heard: () => void;
+  readonly connect: Connections['connect'];
+  readonly signal: AbortSignal | undefined;
+}
+
+/** Shorter than the deadline of a connection. */
+const heardMs = 30_000;
+const cancelMs = 500;
+/** query_canceled */
+const cancelled = '57014';
+
+/**
+ * Runs `work`, whose statements go through whole tables, without their timeout. Once the signal is aborted the server is told to cancel what runs, and the
+ * signal's reason is thrown. Where it is aborted already, `work` keeps the timeout: the end of an interrupted run is stored all the same.
+ */
+export async function withoutTimeout<Result>(
+  { client, heard, connect, signal }: LongTransaction,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  if (signal?.aborted === true) return await work();
+  const { rows } = await client.query<{ pid: number }>(
+    `SELECT set_config('statement_timeout', '0', true), pg_backend_pid() AS pid`,
+  );
+  const over = new AbortController();
+  let cancelling: Promise<void> | null = null;
+  const onAbort = (): void => {
+    cancelling = cancelUntil(over.signal, connect, rows[0]?.pid ?? 0);
+  };
+  signal?.addEventListener('abort', onAbort, { once: true });
+  // Nothing is heard of a statement while it runs. That its connection is gone shows by the keepalives.
+  const waiting = setInterval(heard, heardMs).unref();
+  try {
+    return await work();
+  } catch (error) {
+    throw cancelling !== null && codeOf(error) === cancelled ? signal?.reason : error;
+  } finally {
+    clearInterval(waiting);
+    signal?.removeEventListener('abort', onAbort);
+    over.abort();
+    await cancelling;
+  }
+}
+
+/** Again and again, because between two statements there is nothing to cancel. */
+async function cancelUntil(over: AbortSignal, connect: Connections['connect'], pid: number): Promise<void> {
+  try {
+    const client = await connect();
+    try {
+      do await client.query('SELECT pg_cancel_backend($1)', [pid]);
+      while (await slept(systemClock, cancelMs, over));
+    } finally {
+      await client.end();
+    }
+  } catch {
+    // Out of reach, it cannot be cancelled: the transaction ends by itself or with its connection.
+  }
+}
