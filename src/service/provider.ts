@@ -47,7 +47,8 @@ export interface ProviderFile {
   readonly size: number | null;
   /**
    * The bytes from the start, in chunks; nothing is held whole. What it throws before the first bytes is answered like a call's error; later
-   * the connection is cut. `signal` is aborted when the client has gone and when no byte has moved for a minute.
+   * the connection is cut. `signal` is aborted when the client has gone, when the service closes, and when no byte
+   * has moved for a minute. Before the first bytes are sent, the connection is cut only after 330 seconds.
    */
   read(signal: AbortSignal): AsyncIterable<Uint8Array>;
 }

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
+import { orAborted } from '../../http/or-aborted.ts';
 import { safeBase } from '../../sinks/files/safe-file-name.ts';
 import { ApiError } from '../api-error.ts';
 import type { ProviderFile } from '../provider.ts';
@@ -11,8 +12,8 @@ const defaultStalledMs = 60_000;
  * Answers with the bytes of a file, at the pace at which the client takes them: about two chunks are in memory. Resolves when
  * the answer is through, whole or not. Where the provider fails, or gives other than `file.size` bytes, it rejects as long as
  * nothing was sent (two chunks, or the end, are waited for), for an answer that says so; later, it ends the connection: what
- * comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves, when `signal` is, and when no byte
- * has moved for `stalledMs`.
+ * comes short never ends cleanly. `file.read`'s signal is aborted when the client leaves, when `signal` is, and, once bytes were sent,
+ * when none has moved for `stalledMs`.
  */
 export async function sendFile(
   reply: FastifyReply,
@@ -25,6 +26,7 @@ export async function sendFile(
   // Don't start a read for a client that has gone: its failure would go unnoticed.
   cut.throwIfAborted();
   const bytes = wholeFile(file, size, cut);
+  // A provider that ignores its signal does not block other requests.
   await orAborted(bytes.next(), cut);
   reply.raw.setTimeout(stalledMs);
   return reply
@@ -100,20 +102,6 @@ const mediaTypePattern = new RegExp(`^${token}/${token}(; ?${token}=(${token}|"[
 /** What the third party says, where that is a media type at all: anything else could break out of the header. */
 function mediaType(text: string): string {
   return text.length <= 200 && mediaTypePattern.test(text) ? text : 'application/octet-stream';
-}
-
-/** A provider that ignores its signal does not block other requests. */
-async function orAborted(pending: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  let onAbort = (): void => undefined;
-  const aborted = new Promise<never>((_resolve, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
-  try {
-    await Promise.race([pending, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 /**
