@@ -4,7 +4,7 @@ import pg from 'pg';
 import * as z from 'zod';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import { addSync } from '../../../src/jobs/add-job.ts';
-import { sinksKey, syncsQueue } from '../../../src/jobs/queue-names.ts';
+import { sinksKey, syncsQueue } from '../../../src/jobs/open-queue-set.ts';
 import { quoted, tableName } from '../../../src/sinks/postgres/records/names.ts';
 import { sinkName, type HostsWorld } from './hosts-world.ts';
 import { ordersOf } from './orders.ts';
