@@ -31,8 +31,10 @@ export async function withoutTimeout<Result>(
     `SELECT set_config('statement_timeout', '0', true), pg_backend_pid() AS pid`,
   );
   const over = new AbortController();
-  let cancelling: Promise<void> | null = null;
+  let isCancelled = false;
+  let cancelling = Promise.resolve();
   const onAbort = (): void => {
+    isCancelled = true;
     cancelling = cancelUntil(over.signal, connect, rows[0]?.pid ?? 0);
   };
   signal?.addEventListener('abort', onAbort, { once: true });
@@ -41,7 +43,7 @@ export async function withoutTimeout<Result>(
   try {
     return await work();
   } catch (error) {
-    throw cancelling !== null && codeOf(error) === cancelled ? signal?.reason : error;
+    throw isCancelled && codeOf(error) === cancelled ? signal?.reason : error;
   } finally {
     clearInterval(waiting);
     signal?.removeEventListener('abort', onAbort);
