@@ -96,6 +96,14 @@ export function bentBody(bend: (body: JsonObject) => JsonValue): Effect {
   };
 }
 
+/** The right answer with these headers besides: a limit that is nearly used up, a cookie. */
+export function withHeaders(headers: Readonly<Record<string, string>>): Effect {
+  return (right) => {
+    const answer = right();
+    return { ...answer, headers: { ...answer.headers, ...headers } };
+  };
+}
+
 /** 302 (or another status) to this address, with a body that a client must not take for the answer. */
 export function redirectTo(location: string, status = 302): Effect {
   return instead({ ...jsonAnswer(status, { moved: true }), headers: { location } });
