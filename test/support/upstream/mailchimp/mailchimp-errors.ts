@@ -71,6 +71,12 @@ export const mailchimpFaults = {
     headers: { 'content-type': 'text/plain' },
     body: 'Too Many Requests',
   }),
+  /** From the network in front of the service. */
+  edgeMalformed: instead({
+    status: 400,
+    headers: { 'content-type': 'text/html' },
+    body: '<html><body><h1>Bad request</h1>This is a malformed or illegal request.</body></html>',
+  }),
   simultaneousConnections: instead(
     problem(403, 'Forbidden', 'There are too many simultaneous connections for this user.'),
   ),

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '../../../../src/core/json.ts';
 import { type Answer, AnswerInstead, jsonAnswer } from '../answer.ts';
-import { edgePage, type Effect, instead } from '../faults.ts';
+import { bentBody, edgePage, type Effect, instead } from '../faults.ts';
 
 /** Codes are the service's own, and messages where clients go by their words. */
 export function notionError(
@@ -78,6 +78,13 @@ export const notionFaults = {
   unsupportedBlock: refused(400, 'validation_error', 'Block type unsupported is not supported via the API.'),
   archivedBlock: refused(400, 'validation_error', 'The block is archived. Unarchive it first.'),
   notShared: instead(objectNotFound('block', '1c6e9a52-7c8e-4d52-9a0f-3f3a5a6f0d11').answer),
+  /** The walk ended early, and the answer says so. */
+  incomplete: bentBody((body) => ({
+    ...body,
+    next_cursor: null,
+    has_more: false,
+    request_status: { type: 'incomplete', incomplete_reason: 'query_result_limit_reached' },
+  })),
   invalidJson: refused(400, 'invalid_json', 'Error parsing JSON body.'),
   invalidRequest: refused(400, 'invalid_request', 'This request is not supported.'),
 } as const;
