@@ -136,7 +136,6 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   bullmq: ['jobs', 'monitor'],
   ioredis: ['jobs'],
   'rate-limiter-flexible': ['jobs'],
-  'redis-semaphore': ['jobs'],
   commander: ['cli'],
   'cron-parser': ['settings'],
   pino: ['telemetry'],

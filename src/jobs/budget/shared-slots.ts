@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Redis } from 'ioredis';
-import { Semaphore } from 'redis-semaphore';
 import type { Clock } from '../../core/clock.ts';
 import type { SharedTurn } from '../../core/shared-budget.ts';
 import type { AskRedis } from './redis-backoff.ts';
@@ -24,29 +23,41 @@ export interface SharedSlotsOptions {
 const askAgainMs = 50;
 
 /**
- * The semaphore compares the clocks of the holders. A slot is renewed after each third of its lock time, so clocks may
- * differ by the other two thirds before one machine considers the slots of another expired.
+ * A slot is a member of a sorted set, with the time of its last renewal by the clock of Redis: the machines' clocks may differ by any amount.
+ * Takes or renews a slot; with ARGV[4] = 'held' only one that is still there.
  */
+const takeOrRenew = `
+local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('zremrangebyscore', KEYS[1], '-inf', now - ARGV[3])
+local isHeld = redis.call('zscore', KEYS[1], ARGV[1])
+if not isHeld and (ARGV[4] == 'held' or redis.call('zcard', KEYS[1]) >= tonumber(ARGV[2])) then
+  return 0
+end
+redis.call('zadd', KEYS[1], now, ARGV[1])
+redis.call('pexpire', KEYS[1], ARGV[3])
+return 1`;
+
+/** A slot is renewed after each third of its lock time. */
 export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
   const { redis, ask, key, concurrency, lockMs, clock } = options;
   const held = new Set<SharedTurn>();
   const waitingKey = `${key}:waiting`;
-
-  // We retry and renew ourselves: the semaphore's own renewal lets a Redis error crash the process.
-  const limits = { lockTimeout: lockMs, acquireAttemptsLimit: 1, retryInterval: 0, refreshInterval: 0 };
-  const asNew = (identifier: string): Semaphore =>
-    new Semaphore(redis, key, concurrency, { ...limits, identifier });
-  const asHeld = (identifier: string): Semaphore =>
-    new Semaphore(redis, key, concurrency, { ...limits, identifier, acquiredExternally: true });
+  const slotsKey = `semaphore:${key}`;
+  /** Null: Redis did not answer. */
+  const isGiven = async (identifier: string, as: 'new' | 'held'): Promise<boolean | null> =>
+    await ask(
+      async () => (await redis.eval(takeOrRenew, 1, slotsKey, identifier, concurrency, lockMs, as)) === 1,
+    );
 
   const keep = async (identifier: string, released: AbortSignal): Promise<void> => {
     while (!released.aborted) {
       // Rejects only on release, which the loop checks.
       await clock.sleep(lockMs / 3, released).catch(() => undefined);
       if (released.aborted) return;
-      const isHeld = await ask(() => asHeld(identifier).tryAcquire());
+      const isHeld = await isGiven(identifier, 'held');
       // Redis lost the slot or was down when the call started: take a slot now if one is free, so that the call counts.
-      if (isHeld === false && !released.aborted) await ask(() => asNew(identifier).tryAcquire());
+      if (isHeld === false && !released.aborted) await isGiven(identifier, 'new');
     }
   };
 
@@ -59,7 +70,7 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
         releasing.abort();
         await keeping;
         // If Redis is down, the slot expires after lockMs.
-        await ask(() => asHeld(identifier).release());
+        await ask(() => redis.zrem(slotsKey, identifier));
       },
     };
     held.add(turn);
@@ -76,7 +87,7 @@ export function openSharedSlots(options: SharedSlotsOptions): SharedSlots {
       }
       for (;;) {
         signal.throwIfAborted();
-        const isTaken = await ask(() => asNew(identifier).tryAcquire());
+        const isTaken = await isGiven(identifier, 'new');
         if (isTaken !== false) break;
         await ask(() => redis.set(waitingKey, 1, 'PX', 4 * askAgainMs));
         await clock.sleep(askAgainMs, signal);

@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
 import { ThrottledError } from '../../../src/core/errors.ts';
 import { Secret } from '../../../src/core/secret.ts';
@@ -80,6 +80,29 @@ describe('the keys of an account', () => {
     await one.enter(never);
     await one.slowDown(20_000);
     await (await another.enter(never)).release();
+  });
+});
+
+describe('a slot', () => {
+  it('is held for its time by the clock of Redis, though the clock of another machine is a minute ahead or behind', async () => {
+    const first = await open({ concurrency: 1 }, { lockMs: 2_000 });
+    const turn = await first.enter(never);
+    const now = Date.now;
+    for (const aheadMs of [60_000, -60_000]) {
+      const other = await open({ concurrency: 1 });
+      vi.spyOn(Date, 'now').mockImplementation(() => now() + aheadMs);
+      const entering = new AbortController();
+      const waiting = other.enter(entering.signal).then(
+        () => 'entered',
+        () => 'waited',
+      );
+      await vi.waitFor(async () => expect(await inspector.keys('*:waiting')).toHaveLength(1));
+      entering.abort();
+      expect(await waiting).toBe('waited');
+      vi.restoreAllMocks();
+      await inspector.del(...(await inspector.keys('*:waiting')));
+    }
+    await turn.release();
   });
 });
 
