@@ -1,6 +1,6 @@
 import { Secret } from '../core/secret.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { buildDuration } from './build-duration.ts';
+import { buildDuration } from './parse-unit.ts';
 import { checkBaseUrl, checkRedisUrl } from './check-urls.ts';
 import type { SettingsFile } from './settings-file.ts';
 import type { ApiSettings, HttpSettings, RedisSettings } from './settings.ts';

@@ -5,7 +5,7 @@ import { checkParams, convertParams } from '../definitions/check-params.ts';
 import type { Definition, Entity, Param } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
 import type { Note } from '../definitions/check-names.ts';
-import { buildDuration } from './build-duration.ts';
+import { buildDuration } from './parse-unit.ts';
 import { selectEntities } from './select-entities.ts';
 import type { EntitySettings } from './settings.ts';
 import type { ConnectorFile, EntitySettingsFile } from './settings-file.ts';

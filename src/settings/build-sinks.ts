@@ -1,5 +1,5 @@
 import path from 'node:path';
-import { buildDuration } from './build-duration.ts';
+import { buildDuration } from './parse-unit.ts';
 import { buildPostgres } from './build-postgres.ts';
 import { isConnectorName } from '../core/names.ts';
 import { namePattern, type Note } from '../definitions/check-names.ts';

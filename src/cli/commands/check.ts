@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { checkWritable, freeBytes, sinkFindings } from '../../app/check-sink.ts';
+import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';

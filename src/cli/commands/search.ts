@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type JsonValue, isJsonObject } from '../../core/json.ts';
+import { type JsonValue, isJsonObject, type JsonObject } from '../../core/json.ts';
 import { usage } from '../../core/usage-error.ts';
 import type { Entity } from '../../definitions/definition.ts';
 import { entityTarget } from '../../settings/entity-target.ts';
@@ -14,9 +14,9 @@ import { answerTable } from './search/answer-table.ts';
 import { openLocalSearcher } from './search/open-local-searcher.ts';
 import { openRemoteSearcher } from './search/open-remote-searcher.ts';
 import { readQuery, type QueryFlags } from './search/read-query.ts';
-import type { FoundPage } from './search/searcher.ts';
-import { writeAllPages } from './search/write-all-pages.ts';
+import type { FoundPage, Searcher } from './search/searcher.ts';
 import { wrapped } from '../output/text-table.ts';
+import { SyncError } from '../../core/errors.ts';
 
 interface SearchFlags extends QueryFlags {
   readonly format?: string;
@@ -140,4 +140,45 @@ function fieldsOf(filter: JsonValue): readonly string[] {
     if (operator === 'not') return fieldsOf(operand);
     return isJsonObject(operand) ? Object.keys(operand) : [];
   });
+}
+
+/**
+ * Every record of a search on standard output, a line of JSON each, one page at a time. Ends quietly when the reader of the
+ * pipe is gone. Throws PAGING_BROKEN where a cursor comes again, and after ten pages in a row that have no record.
+ */
+async function writeAllPages(
+  { terminal, signal }: CommandContext,
+  searcher: Searcher,
+  params: JsonObject,
+): Promise<ExitCode> {
+  let written = 0;
+  let next = params;
+  let emptyPages = 0;
+  const seen = new Set<string>();
+  for (;;) {
+    const { records, hasMore, cursor } = await searcher.search(next);
+    const isTaken = await terminal.printRecords(records.map((record) => `${jsonText(record)}\n`).join(''));
+    if (!isTaken) return exitCodes.ok;
+    signal.throwIfAborted();
+    written += records.length;
+    if (!hasMore || cursor === null) break;
+    if (seen.has(cursor)) throw broken(written, 'the same cursor again, expected a new one');
+    emptyPages = records.length === 0 ? emptyPages + 1 : 0;
+    if (emptyPages >= mostEmptyPages) {
+      throw broken(written, `${emptyPages} pages without a record, each with a further cursor`);
+    }
+    seen.add(cursor);
+    next = { ...params, cursor };
+  }
+  terminal.note(counted(written, 'record'));
+  return exitCodes.ok;
+}
+
+const mostEmptyPages = 10;
+
+function broken(written: number, what: string): SyncError {
+  return new SyncError(
+    `After ${counted(written, 'record')} the API returned ${what}: there may be more records, which cannot be reached.`,
+    { code: 'PAGING_BROKEN', recovery: 'stop' },
+  );
 }

@@ -9,7 +9,6 @@ import { acquireConnector } from './acquire.ts';
 import { commitPages, setWalkAside } from './commit.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
-import { ledgerDrift } from './drift/ledger-drift.ts';
 import { finishRun } from './finish.ts';
 import { openLedgerReader } from './history.ts';
 import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from './ledger.ts';
@@ -20,7 +19,18 @@ import type { RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
 import { checkEpoch, inLedger, inRun, type InLease } from './transact.ts';
-import { blockingMs, defaultLockTimeoutMs, isBusy, whenUnlocked, type LockWait } from './sink-error.ts';
+import {
+  blockingMs,
+  defaultLockTimeoutMs,
+  isBusy,
+  whenUnlocked,
+  type LockWait,
+  toSinkError,
+} from './sink-error.ts';
+import type { ConnectorName, EntityName } from '../../core/names.ts';
+import { chooseColumns, knownDrift, widerTable } from '../decisions/drift-columns.ts';
+import { withAdded } from '../decisions/stored-table.ts';
+import type { Drift, KnownDrift } from '../drift.ts';
 
 export interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
@@ -133,4 +143,41 @@ const mostStoredRows = 1_001;
 
 function storedRows(tables: CurrentRun['tables'], { id, entity, mode }: ReadyPartition): number {
   return mode === 'full' ? (tables.get(entity)?.table.liveRows(id, 0, mostStoredRows).length ?? 0) : 0;
+}
+
+/** What a file sink knows of undeclared fields, and the columns that it gives them. */
+function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
+  return {
+    known: async (connector, entities) => {
+      const read = ledger.db.transaction(
+        () => new Map(entities.map((entity) => [entity, knownOf(ledger, connector, entity)])),
+      );
+      try {
+        return read.deferred();
+      } catch (error) {
+        throw toSinkError(error, ledger.file);
+      }
+    },
+    evolve: async (lease, run, entity) => {
+      const { connector, epoch } = lease;
+      const table = ledger.tables.known(connector, entity);
+      const wanted = table === undefined ? [] : chooseColumns(ledger.drift.of(connector, entity), table);
+      // Most runs meet nothing new: they need no transaction to say so. Only this holder could add to either list meanwhile.
+      if (table === undefined || wanted.length === 0) return [];
+      return inLease(lease, run, ({ stamp }) => {
+        const columns = ledger.store.fitting(connector, entity, wanted);
+        if (columns.length === 0) return [];
+        ledger.tables.save(connector, entity, withAdded(table, columns));
+        const wider = widerTable(entity, table, columns);
+        const { stored } = table;
+        ledger.store.evolve({ connector, epoch, table: wider, stored, filled: columns, stamp });
+        return columns;
+      });
+    },
+  };
+}
+
+function knownOf({ tables, drift }: Ledger, connector: ConnectorName, entity: EntityName): KnownDrift {
+  const { evolved = [], asOf = null } = tables.known(connector, entity) ?? {};
+  return knownDrift(drift.of(connector, entity), evolved, asOf !== null);
 }

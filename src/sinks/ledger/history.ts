@@ -11,10 +11,11 @@ import {
   readFreshness,
   readPause,
   readPauses,
-} from './read-operations.ts';
+  readRun,
+  readRuns,
+} from './read-runs.ts';
 import { readOverview } from './read-overview.ts';
 import { readMissing, readRowHistory } from './read-row-history.ts';
-import { readRun, readRuns } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 
 /**

@@ -4,8 +4,7 @@ import type { ConnectorStatus, EntityStatus } from '../ledger-reader.ts';
 import { readFileStatus, type EntityFiles } from './downloads/note-downloads.ts';
 import { parseHolder } from '../stored-json.ts';
 import { standing } from '../decisions/standing.ts';
-import { has } from './read-operations.ts';
-import { readRuns } from './read-runs.ts';
+import { has, readRuns } from './read-runs.ts';
 
 /** With so many, a pass over all partitions is faster than the index is for those of one. */
 const fewConnectors = 10;

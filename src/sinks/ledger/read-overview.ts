@@ -1,8 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { ConnectorOverview, EntityFreshness, EntityMissing, RunFacts } from '../ledger-reader.ts';
-import { asOfSql, readPauses } from './read-operations.ts';
-import { newestNumberSql, readLastRun, runColumns } from './read-runs.ts';
+import { asOfSql, readPauses, newestNumberSql, readLastRun, runColumns } from './read-runs.ts';
 
 type Identity = NonNullable<ConnectorOverview['identity']>;
 interface Of {

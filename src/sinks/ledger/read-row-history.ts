@@ -4,7 +4,7 @@ import type { EntityTable } from '../../core/records.ts';
 import type { MissingRow, PartitionHistory, RowHistory } from '../ledger-reader.ts';
 import { parseFailure, parseParams, parseNames } from '../stored-json.ts';
 import { openRows } from './open-rows.ts';
-import { has } from './read-operations.ts';
+import { has } from './read-runs.ts';
 import { standing } from '../decisions/standing.ts';
 
 /** What is known of a single row, and of the partition that shows it; null where the key is not stored. */

@@ -5,9 +5,8 @@ import type { ConnectorOverview } from '../ledger-reader.ts';
 import type { ServedLedger } from '../sink-access.ts';
 import { fileAt } from './file-place.ts';
 import { openReadonlyDatabase, storedId, type DatabaseOptions } from './open-database.ts';
-import { readFreshness, readPause, readPauses } from './read-operations.ts';
+import { readFreshness, readPause, readPauses, readLastRun } from './read-runs.ts';
 import { readOverview } from './read-overview.ts';
-import { readLastRun } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 
 type Overview = ReadonlyMap<ConnectorName, ConnectorOverview>;

@@ -8,7 +8,7 @@ import {
   type ContentsProgress,
 } from '../../../sinks/closed-files.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
-import { openClosedFiles } from '../../../app/check-sink.ts';
+import { openClosedFiles } from '../../../app/locate-sink.ts';
 import { openCheckProgress, failed, passed, skipped, summarize, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { exitCodes } from '../../output/exit-codes.ts';

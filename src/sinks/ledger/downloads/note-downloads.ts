@@ -3,7 +3,7 @@ import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import type { RecordFile } from '../../../core/records.ts';
 import type { FailedFile, FileStatus } from '../../ledger-reader.ts';
 import { parseFileFailure, parseParams } from '../../stored-json.ts';
-import { has } from '../read-operations.ts';
+import { has } from '../read-runs.ts';
 import { writeJson } from '../../../core/json-text.ts';
 
 interface Noted {

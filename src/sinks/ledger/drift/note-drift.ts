@@ -10,7 +10,7 @@ import {
   type SeenDrift,
 } from '../../decisions/drift-columns.ts';
 import type { DriftRow } from '../../drift.ts';
-import { has } from '../read-operations.ts';
+import { has } from '../read-runs.ts';
 import { readFlags, type Flagged } from '../statement.ts';
 import type { WriteStamp } from '../record-store.ts';
 
