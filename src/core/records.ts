@@ -9,7 +9,7 @@ export type ColumnValue = string | number | bigint | null;
 export interface Column {
   readonly name: string;
   readonly type: FieldType;
-  /** Added for a field that the definition does not declare: it counts in the record's hash as if it still lay in `_extra`. */
+  /** Added for a field that the definition does not declare, or has not always declared: it counts in the record's hash as if it still lay in `_extra`. */
   readonly isEvolved?: true;
 }
 

@@ -5,9 +5,16 @@ import type { Column, EntityTable } from '../core/records.ts';
 import { deepFreeze } from './deep-freeze.ts';
 import type { Action, ActionName, Definition, Entity, Explode, Param, Parent } from './definition.ts';
 import type { ActionFile, DefinitionFile, EntityFile, ParamFile } from './definition-file.ts';
+import { buildUpstream } from './upstream/build-upstream.ts';
 
 /** The definition that a checked file describes, frozen with everything in it. `contentHash`: of that file, where it is known. */
 export function buildDefinition(file: DefinitionFile, contentHash = contentHashOf(file)): Definition {
+  const entities = new Map(
+    Object.entries(file.entities).map(([name, entity]) => [
+      entityName(name),
+      buildEntity(entityName(name), entity),
+    ]),
+  );
   return deepFreeze({
     name: file.name,
     title: file.title,
@@ -28,13 +35,8 @@ export function buildDefinition(file: DefinitionFile, contentHash = contentHashO
         ]),
       ),
     })),
-    entities: new Map(
-      Object.entries(file.entities).map(([name, entity]) => [
-        entityName(name),
-        buildEntity(entityName(name), entity),
-      ]),
-    ),
-    upstream: null,
+    entities,
+    upstream: file.upstream === null ? null : buildUpstream(file.upstream, entities),
   });
 }
 
@@ -46,6 +48,7 @@ function buildEntity(name: EntityName, file: EntityFile): Entity {
     key: file.key,
     ignored: new Set(file.ignored),
     volatile: file.volatile.map((path) => path.split('.')),
+    moved: new Map(Object.entries(file.moved)),
     filledFrom: new Map(Object.entries(file.filledFrom)),
     searchable: new Map(
       Object.entries(file.searchable).map(([field, { type, from = [field], shape }]) => [
@@ -124,7 +127,9 @@ function buildExplode(file: EntityFile): Explode | null {
 function buildTable(entity: EntityName, file: EntityFile): EntityTable {
   const columns = Object.entries(file.fields)
     .filter(([name]) => name !== file.explode?.field)
-    .map(([name, type]): Column => ({ name, type }));
+    .map(([name, type]): Column =>
+      file.addedLater.includes(name) ? { name, type, isEvolved: true } : { name, type },
+    );
   return { entity, columns, key: file.key };
 }
 
@@ -149,20 +154,28 @@ export function contentHashOf(file: DefinitionFile): string {
 }
 
 /**
- * Names, searchable fields and credentials do not affect what is stored, and a copy of another field does not change a record: a change of
- * these does not cause a new full read.
+ * Names, searchable fields and credentials do not affect what is stored, a copy of another field or a moved address does not change a record,
+ * and a total only saves calls: a change of these does not cause a new full read. Of `upstream` only the requests of the entities count.
  */
 function whatReadingDependsOn({
   entities,
   title: _title,
   aliases: _aliases,
   credentials: _credentials,
+  upstream,
   ...rest
 }: DefinitionFile): object {
-  const read = Object.entries(entities).map(
-    ([name, { searchable: _searchable, filledFrom: _filledFrom, ...entity }]) => [name, entity] as const,
-  );
-  return { ...rest, entities: Object.fromEntries(read) };
+  const read = Object.entries(entities).map(([name, entity]) => {
+    const { searchable: _searchable, filledFrom: _filledFrom, moved: _moved, ...more } = entity;
+    const { addedLater: _addedLater, pagination, ...counted } = more;
+    const { totalKeys: _totalKeys, ...paging } = { totalKeys: [], ...pagination };
+    return [name, { ...counted, pagination: paging }] as const;
+  });
+  return {
+    ...rest,
+    entities: Object.fromEntries(read),
+    ...(upstream === null ? {} : { upstream: upstream.entities }),
+  };
 }
 
 /** Key order says nothing, so it is not hashed; neither are comments, anchors and layout. */

@@ -8,6 +8,7 @@ import type { DefinitionFile } from './definition-file.ts';
 import { type EntityCheck, fieldAt, openEntityCheck } from './entity-check.ts';
 import { noSuch, suggestName } from './suggest-name.ts';
 import type { YamlPath } from './read-yaml.ts';
+import { checkUpstream } from './upstream/check-upstream.ts';
 
 /** Holds the parts of one definition against each other; every problem goes to `note`. */
 export function checkDefinition(file: DefinitionFile, note: Note): void {
@@ -29,6 +30,7 @@ export function checkDefinition(file: DefinitionFile, note: Note): void {
   checkParents(file, note);
   checkErrorPatterns(file, note);
   checkCredentials(file, note);
+  if (file.upstream !== null) checkUpstream(file, file.upstream, note);
 }
 
 function checkFields(check: EntityCheck): void {
@@ -46,6 +48,7 @@ function checkFields(check: EntityCheck): void {
   });
   entity.volatile.forEach((path, index) => checkVolatile(check, path, ['volatile', index]));
   for (const [field, source] of Object.entries(entity.filledFrom)) checkFilled(check, field, source);
+  checkLater(check);
   for (const where of ['order', 'only'] as const) {
     const field = entity[where]?.field;
     if (field !== undefined && !declared.includes(field)) {
@@ -68,6 +71,28 @@ function checkVolatile({ entity, note }: EntityCheck, path: string, at: YamlPath
   }
   if (rest.length === 0 && entity.key.includes(first)) {
     note(at, `${first} is part of the key: it cannot be left out of the content hash`);
+  }
+}
+
+/** What counts in the content hash in another way than a declared value does. */
+function checkLater({ entity, note, field: checkField }: EntityCheck): void {
+  const { addedLater, key, explode, moved } = entity;
+  const at = ['addedLater'];
+  checkKnown(addedLater, Object.keys(entity.fields), 'field', at, note, (name) => [fieldAt(name)]);
+  addedLater.forEach((name, index) => {
+    if (key.includes(name)) note([...at, index], `${name} is part of the key: it was there from the start`);
+    if (name === explode?.field) note([...at, index], `${name} is exploded: it has no column`);
+    if (addedLater.indexOf(name) !== index) note([...at, index], `${name} is named twice`);
+    if (entity.volatile.includes(name)) {
+      note([...at, index], `${name} is volatile as a whole: it is in no content hash`, ['volatile']);
+    }
+  });
+  for (const [name, { from, to }] of Object.entries(moved)) {
+    const here = ['moved', name];
+    checkField(here, name, ['string']);
+    if (key.includes(name)) note(here, `${name} is part of the key: it cannot move`);
+    if (addedLater.includes(name)) note(here, `${name} is among addedLater: name it in one place`);
+    if (from === to) note([...here, 'to'], 'expected another beginning than from');
   }
 }
 

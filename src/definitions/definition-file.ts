@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { strictObject } from './schema-problems.ts';
+import { upstreamFile } from './upstream/upstream-file.ts';
 
 let schema: ReturnType<typeof makeSchema> | null = null;
 
@@ -76,6 +77,7 @@ function makeSchema() {
         offsetParam: z.string(),
         sizeParam: z.string(),
         maxSize: z.int().min(1).max(10_000),
+        totalKeys: names.default([]),
       }),
       strictObject({
         kind: z.literal('pageToken'),
@@ -159,9 +161,11 @@ function makeSchema() {
 
   const entity = strictObject({
     fields,
+    addedLater: names.default([]),
     key: names.min(1),
     ignored: names.default([]),
     volatile: names.default([]),
+    moved: z.record(z.string(), strictObject({ from: z.string().min(8), to: z.string().min(8) })).default({}),
     filledFrom: z.record(z.string(), z.string()).default({}),
     searchable: z.record(z.string(), searchable).default({}),
     actions: strictObject({
@@ -204,6 +208,7 @@ function makeSchema() {
     errors: z.array(errorPattern).default([]),
     credentials: z.array(credentials).default([]),
     entities: z.record(z.string(), entity),
+    upstream: upstreamFile().nullable().default(null),
   });
 }
 

@@ -45,6 +45,8 @@ export interface Entity {
   readonly ignored: ReadonlySet<string>;
   /** Dotted paths left out of the content hash; `*` stands for any one name or array position. */
   readonly volatile: readonly (readonly string[])[];
+  /** Text field -> addresses that the service has moved: a value that begins with `to` counts in the content hash as if it began with `from`. */
+  readonly moved: ReadonlyMap<string, MovedAddress>;
   /**
    * Field -> the field that the service sends in its place. The first is given the value of the second, which is kept as well; a
    * value that is such a copy is left out of the content hash.
@@ -80,6 +82,11 @@ export interface Entity {
   /** Where the entity's records land, and where exploded elements land (or null). */
   readonly table: EntityTable;
   readonly explodedTable: EntityTable | null;
+}
+
+export interface MovedAddress {
+  readonly from: string;
+  readonly to: string;
 }
 
 export interface SearchableField {
@@ -129,6 +136,8 @@ export type Pagination =
       readonly offsetParam: string;
       readonly sizeParam: string;
       readonly maxSize: number;
+      /** Keys of `connector_metadata`, first match wins: how many records the listing has. An answer may lack them. */
+      readonly totalKeys: readonly string[];
     }
   | {
       readonly kind: 'pageToken';

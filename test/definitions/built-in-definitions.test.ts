@@ -5,6 +5,7 @@ import { builtInDefinitionsFolder, loadDefinitions } from '../../src/definitions
 import { compilePrepare } from '../../src/engine/prepare/prepare-record.ts';
 import {
   emailMarketing,
+  sentSince,
   workspaceNotes,
   type SpecifiedEntity,
 } from '../support/definitions/specification.ts';
@@ -26,7 +27,7 @@ describe.each([
   it.each(Object.entries(specified))(
     'declares exactly the fields, actions and parameters of %s',
     (entity, spec) => {
-      expect(asSpecified(entityOf(name, entity))).toEqual(sorted(spec));
+      expect(asSpecified(entityOf(name, entity))).toEqual(sorted(withSince(entity, spec)));
     },
   );
 });
@@ -53,6 +54,7 @@ describe('the email-marketing definition', () => {
           offsetParam: 'offset',
           sizeParam: 'count',
           maxSize: 1000,
+          totalKeys: ['total_items'],
         });
       }
     }
@@ -248,14 +250,14 @@ function entityOf(name: string, entity: string): Entity {
 }
 
 /** Fields that the definition adds because the walk fills them in; the specification does not know them. */
-const added: Readonly<Record<string, readonly string[]>> = {
+const filledIn: Readonly<Record<string, readonly string[]>> = {
   tags: ['list_id'],
   segment_members: ['segment_id'],
   blocks: ['page_id', 'depth', 'position'],
 };
 
 function asSpecified(entity: Entity): SpecifiedEntity {
-  const own = [...entity.fields].filter(([field]) => !(added[entity.name] ?? []).includes(field));
+  const own = [...entity.fields].filter(([field]) => !(filledIn[entity.name] ?? []).includes(field));
   return sorted({
     fields: byType(own),
     actions: Object.fromEntries(
@@ -265,6 +267,19 @@ function asSpecified(entity: Entity): SpecifiedEntity {
       ? {}
       : { searchable: byType([...entity.searchable].map(([field, { type }]) => [field, type])) }),
   });
+}
+
+function withSince(entity: string, { fields, actions, ...rest }: SpecifiedEntity): SpecifiedEntity {
+  const since = sentSince[entity] ?? { fields: {}, actions: {} };
+  const merged = Object.entries(since.fields).map(([type, names]) => [
+    type,
+    `${fields[type] ?? ''} ${names}`,
+  ]);
+  return {
+    ...rest,
+    fields: { ...fields, ...Object.fromEntries(merged) },
+    actions: { ...actions, ...since.actions },
+  };
 }
 
 function byType(fields: readonly (readonly [string, string])[]): Record<string, string> {

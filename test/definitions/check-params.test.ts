@@ -12,7 +12,9 @@ describe('checking parameters', () => {
   it('says nothing about good ones, also when they come as texts', () => {
     expect(checkParams(members, { status: 'subscribed', count: 1000, vip_only: true })).toEqual([]);
     expect(checkParams(members, { count: '1000', vip_only: 'true', email_type: 7 })).toEqual([]);
-    expect(checkParams(pages, { sort: { direction: 'ascending' } })).toEqual([]);
+    expect(checkParams(pages, { sort: { direction: 'ascending', timestamp: 'last_edited_time' } })).toEqual(
+      [],
+    );
   });
 
   it.each([
@@ -30,8 +32,17 @@ describe('checking parameters', () => {
     [members, { email_type: {} }, 'email_type: expected type string, got an object'],
     [members, { email_type: null }, 'email_type: expected type string, got null'],
     [pages, { sort: 'ascending' }, 'sort: expected type object, got "ascending"'],
-    [pages, { sort: { direction: 'up' } }, 'sort.direction: expected one of ascending, descending, got "up"'],
-    [pages, { sort: { directon: 'up' } }, 'sort.directon: no such parameter; did you mean "direction"?'],
+    [pages, { sort: { direction: 'ascending' } }, 'sort.timestamp: is missing'],
+    [
+      pages,
+      { sort: { direction: 'up', timestamp: 'last_edited_time' } },
+      'sort.direction: expected one of ascending, descending, got "up"',
+    ],
+    [
+      pages,
+      { sort: { directon: 'up', timestamp: 'last_edited_time' } },
+      'sort.directon: no such parameter; did you mean "direction"?',
+    ],
     [pages, { filter: { property: 'object' } }, 'filter.value: is missing'],
   ])('names what is wrong', (action, params, expected) => {
     expect(checkParams(action, params)).toEqual([expected]);

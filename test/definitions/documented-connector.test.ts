@@ -5,6 +5,7 @@ import { it } from '../support/it.ts';
 import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
 import { definitionFile } from '../../src/definitions/definition-file.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import { upstreamFile } from '../../src/definitions/upstream/upstream-file.ts';
 
 const document = readFileSync(new URL('../../docs/adding-a-connector.md', import.meta.url), 'utf8');
 const fixture = readFileSync(new URL('../fixtures/definitions/issue-tracker.yaml', import.meta.url), 'utf8');
@@ -26,6 +27,23 @@ describe('docs/adding-a-connector.md', () => {
     expect([...loadDefinitions([path.join(folder, 'my-definitions')]).keys()]).toEqual(['issue-tracker']);
   });
 
+  it('shows a definition that says how the service is asked', () => {
+    const [, helpDesk = ''] = /```yaml\n(# A help desk[^]*?)```/.exec(document) ?? [];
+    write(helpDesk);
+    const upstream = loadDefinitions([path.join(folder, 'my-definitions')]).get('help-desk')?.upstream;
+    expect(upstream?.host.get('company')?.pattern.test('acme')).toBe(true);
+    const [tickets] = [...(upstream?.entities.values() ?? [])];
+    expect(tickets?.list.paging).toEqual({
+      kind: 'nextUrl',
+      url: ['links', 'next'],
+      keep: ['page[after]'],
+      isAlone: false,
+    });
+    expect(tickets?.list.params.get('cursor')).toEqual({ kind: 'paging' });
+    expect(tickets?.list.params.get('limit')).toMatchObject({ kind: 'query', name: 'page[size]' });
+    expect(tickets?.get?.params.get('ticket_id')).toEqual({ kind: 'path' });
+  });
+
   it('shows the errors as the program tells them', () => {
     write(
       example.replace('volatile: [author', 'volatil: [author').replace('entity: projects', 'entity: project'),
@@ -38,6 +56,22 @@ describe('docs/adding-a-connector.md', () => {
     const { shape } = definitionFile();
     const { entities } = shape;
     const keys = [...Object.keys(shape), ...Object.keys(entities.valueType.shape)];
+    expect(keys.filter((key) => !document.includes(`\`${key}\``))).toEqual([]);
+  });
+
+  it('names every key of the upstream', () => {
+    const { shape } = upstreamFile();
+    const requests = shape.entities.valueType.shape;
+    const [list, get, download] = [requests.list, requests.get, requests.download].map((one) =>
+      Object.keys(one.unwrap().shape),
+    );
+    const keys = [
+      ...Object.keys(shape),
+      ...Object.keys(requests),
+      ...(list ?? []),
+      ...(get ?? []),
+      ...(download ?? []),
+    ];
     expect(keys.filter((key) => !document.includes(`\`${key}\``))).toEqual([]);
   });
 });

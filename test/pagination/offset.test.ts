@@ -30,7 +30,13 @@ function walk(
   } = {},
 ): Walked {
   const pagination = offsetPagination(
-    { kind: 'offset', offsetParam: 'offset', sizeParam: 'count', maxSize: options.size ?? 100 },
+    {
+      kind: 'offset',
+      offsetParam: 'offset',
+      sizeParam: 'count',
+      maxSize: options.size ?? 100,
+      totalKeys: [],
+    },
     {
       isOrdered: options.isOrdered ?? true,
       pageLengths: options.pageLengths ?? new Map(),

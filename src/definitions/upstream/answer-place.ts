@@ -10,3 +10,8 @@ export type AnswerPlace =
   | { readonly kind: 'body'; readonly path: AnswerPath }
   /** Lower-case. */
   | { readonly kind: 'header'; readonly name: string };
+
+/** `bot.workspace_id`; an empty text is the whole answer. */
+export function answerPath(text: string): AnswerPath {
+  return text === '' ? [] : text.split('.');
+}

@@ -53,7 +53,7 @@ export interface UpstreamRequest {
   readonly isSafe: boolean;
   /** Names are parameters of the call. Begins with `/`. */
   readonly path: Template;
-  /** Lower-case names: those of all requests, then those of the entity, then those of the request. */
+  /** Lower-case names: those of all requests and those of the entity, which win. */
   readonly headers: ReadonlyMap<string, string>;
   /** Sent with every call, under the parameters. */
   readonly query: ReadonlyMap<string, string>;
@@ -101,7 +101,7 @@ export type ParamPlace =
 
 /**
  * How the pages of the service become those that the entity's `pagination` declares. Where it is by token, the token and the flag
- * are written under the first of its `tokenKeys` and `flagKeys`; where it is by offset, the total under its `totalKey`.
+ * are written under the first of its `tokenKeys` and `flagKeys`; where it is by offset, the total under the first of its `totalKeys`.
  */
 export type Paging =
   /** The parameters are the service's own, and `metadata` copies what its answer says. */

@@ -1,6 +1,6 @@
 import { isJsonObject, memberOf, type JsonObject, type JsonValue } from '../../core/json.ts';
 import type { Column, ColumnValue, EntityTable, FieldType } from '../../core/records.ts';
-import type { Entity } from '../../definitions/definition.ts';
+import type { Entity, MovedAddress } from '../../definitions/definition.ts';
 import { canonicalJson } from './canonical-json.ts';
 
 const minInt64 = -(2n ** 63n);
@@ -44,6 +44,12 @@ export function copiedFields(
     if (own === null || canonicalJson(own) === canonicalJson(value)) copied.set(field, value);
   }
   return copied;
+}
+
+/** The address as it was before the service moved; null where it has not moved. */
+export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): string | null {
+  if (moved === undefined || typeof value !== 'string' || !value.startsWith(moved.to)) return null;
+  return moved.from + value.slice(moved.to.length);
 }
 
 export interface Slot {

@@ -19,8 +19,8 @@ import {
   volatileText,
   type VolatileField,
 } from './canonical-json.ts';
-import { copiedFields, injectedValues, slotOf, toColumnValue } from './column-value.ts';
-import type { Action, Entity } from '../../definitions/definition.ts';
+import { copiedFields, injectedValues, oldAddress, slotOf, toColumnValue } from './column-value.ts';
+import type { Action, Entity, MovedAddress } from '../../definitions/definition.ts';
 import {
   driftNotes,
   acceptEverything,
@@ -40,6 +40,8 @@ export interface RecordShape {
   readonly volatile: readonly (readonly string[])[];
   /** Field -> the field that it may be a copy of: a copy is stored and left out of the hash. Absent: there are none. */
   readonly filledFrom?: ReadonlyMap<string, string>;
+  /** Text field -> where its addresses have moved: one at the new place is hashed as the old one. Absent: none has. */
+  readonly moved?: ReadonlyMap<string, MovedAddress>;
   /** An array field whose elements become rows of their own: it leaves this row. */
   readonly explodedField: string | null;
   /** How the file that belongs to a record is asked for; null or absent: the records have none. */
@@ -50,10 +52,10 @@ export interface RecordShape {
 
 /** The shape of an entity's own records: with `explodedShape` the only place that says what of them is stored. Without a policy whatever comes is stored. */
 export function recordShape(entity: Entity, policy: SchemaPolicy | undefined): RecordShape {
-  const { table, ignored, volatile, filledFrom, explode, actions } = entity;
+  const { table, ignored, volatile, filledFrom, moved, explode, actions } = entity;
   const download = actions.get('download') ?? null;
-  const shape = { table, ignored, volatile, filledFrom, explodedField: explode?.field ?? null, download };
-  return policy === undefined ? shape : { ...shape, policy };
+  const shape = { table, ignored, volatile, filledFrom, moved, explodedField: explode?.field ?? null };
+  return policy === undefined ? { ...shape, download } : { ...shape, download, policy };
 }
 
 /** The shape of the elements of the entity's exploded field; null where it explodes nothing. */
@@ -111,6 +113,7 @@ export function compilePrepare(
     let evolved: Map<string, JsonValue> | null = null;
     let drift: FieldDrift[] | null = null;
     const volatile: VolatileField[] = [];
+    const moved: VolatileField[] = [];
     const copied = copiedFields(raw, filledFrom);
     for (const name of Object.keys(raw)) {
       if (shape.ignored.has(name) || copied.has(name)) continue;
@@ -134,6 +137,8 @@ export function compilePrepare(
       }
       if (isInjected || fitting === undefined) continue;
       values[slot.index] = fitting;
+      const oldText = oldAddress(shape.moved?.get(name), value);
+      if (oldText !== null) moved.push({ index: slot.index, text: oldText, stableText: oldText });
       if (slot.isEvolved) (evolved ??= new Map<string, JsonValue>()).set(name, value);
       else if (slot.volatile !== null) {
         volatile.push({
@@ -169,7 +174,7 @@ export function compilePrepare(
     if (undeclaredText !== null && stableText !== null && stableText !== undeclaredText) {
       volatile.push({ index: columns.length, text: undeclaredText, stableText });
     }
-    const text = hashedText(columns, values, volatile, stableText);
+    const text = hashedText(columns, values, [...volatile, ...moved], stableText);
     if (text.length > maxRecordChars) {
       return refuse('too-large', `${text.length} characters, at most ${maxRecordChars}`, raw);
     }

@@ -21,6 +21,7 @@ export function testDefinition(errors: readonly ErrorPattern[] = []): Definition
       offsetParam: 'offset',
       sizeParam: 'count',
       maxSize: 1000,
+      totalKeys: [],
     }),
     entity('notes', ['page_size', 'start_cursor'], ['note_id'], {
       kind: 'pageToken',
@@ -57,6 +58,7 @@ function entity(name: string, list: string[], get: string[] | null, pagination: 
     key: ['id'],
     ignored: new Set(),
     volatile: [],
+    moved: new Map(),
     filledFrom: new Map(),
     searchable: new Map(),
     actions,

@@ -1,0 +1,84 @@
+import type { Note } from '../check-names.ts';
+import type { Pagination } from '../definition.ts';
+import type { YamlPath } from '../read-yaml.ts';
+import { checkPath, checkPlace, checkQueryName } from './check-sent.ts';
+import type { ListRequestFile, PagingFile } from './upstream-file.ts';
+
+/** What the kinds become: tokens of `pagination` by token, or offsets. */
+const becomes = {
+  cursor: 'pageToken',
+  lastRecord: 'pageToken',
+  nextUrl: 'pageToken',
+  linkHeader: 'pageToken',
+  offset: 'offset',
+  page: 'offset',
+} as const;
+
+/** The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once. */
+export function checkPaging(
+  { paging, metadata }: ListRequestFile,
+  pagination: Pagination,
+  at: YamlPath,
+  paginationAt: YamlPath,
+  note: Note,
+): void {
+  const pagingAt = [...at, 'paging'];
+  if (paging.kind !== 'none' && pagination.kind !== becomes[paging.kind]) {
+    const message = `${paging.kind} expects pagination by ${becomes[paging.kind]}, got ${pagination.kind}`;
+    note([...pagingAt, 'kind'], message, paginationAt);
+    return;
+  }
+  checkParts(paging, pagingAt, note);
+  const written = keysWritten(paging, pagination);
+  for (const key of Object.keys(metadata)) {
+    if (written.includes(key)) note([...at, 'metadata', key], 'is written by paging: leave it out', pagingAt);
+  }
+  if (paging.kind === 'none' && pagination.kind === 'pageToken') {
+    const { tokenKeys } = pagination;
+    if (!tokenKeys.some((key) => Object.hasOwn(metadata, key))) {
+      const message = `expected one of ${tokenKeys.join(', ')}, the tokenKeys of the entity, or a paging`;
+      note([...at, 'metadata'], message, [...at, 'metadata'], paginationAt);
+    }
+  }
+  const total = paging.kind === 'offset' || paging.kind === 'page' ? paging.total : null;
+  if (total !== null && pagination.kind === 'offset' && pagination.totalKeys.length === 0) {
+    note(
+      [...pagingAt, 'total'],
+      'expected totalKeys in the pagination of the entity beside it',
+      paginationAt,
+    );
+  }
+}
+
+function checkParts(paging: PagingFile, at: YamlPath, note: Note): void {
+  switch (paging.kind) {
+    case 'none':
+      return;
+    case 'cursor':
+      checkPlace(paging.token, [...at, 'token'], note);
+      if (paging.more !== null) checkPlace(paging.more, [...at, 'more'], note);
+      return;
+    case 'lastRecord':
+      checkPath(paging.field, [...at, 'field'], note);
+      checkPlace(paging.more, [...at, 'more'], note);
+      return;
+    case 'nextUrl':
+    case 'linkHeader':
+      if (paging.kind === 'nextUrl') checkPath(paging.path, [...at, 'path'], note);
+      paging.keep.forEach((name, index) => checkQueryName(name, [...at, 'keep', index], note));
+      return;
+    case 'page':
+      checkQueryName(paging.param, [...at, 'param'], note);
+      if (paging.total !== null) checkPlace(paging.total, [...at, 'total'], note);
+      return;
+    case 'offset':
+      if (paging.total !== null) checkPlace(paging.total, [...at, 'total'], note);
+  }
+}
+
+/** Keys of the metadata that a translated paging sets. */
+function keysWritten({ kind }: PagingFile, pagination: Pagination): readonly string[] {
+  if (kind === 'none' || pagination.kind === 'single') return [];
+  if (pagination.kind === 'offset') return pagination.totalKeys;
+  return [...pagination.tokenKeys, ...pagination.flagKeys];
+}

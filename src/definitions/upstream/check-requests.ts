@@ -1,0 +1,184 @@
+import { buildAction } from '../build-definition.ts';
+import type { Note } from '../check-names.ts';
+import { checkParam } from '../check-params.ts';
+import type { EntityFile } from '../definition-file.ts';
+import type { Action, Param } from '../definition.ts';
+import type { YamlPath } from '../read-yaml.ts';
+import { noSuch } from '../suggest-name.ts';
+import { sentByPaging } from './build-requests.ts';
+import { checkPaging } from './check-paging.ts';
+import { checkHeader, checkPath, checkPlace, checkQueryName, checkRequest } from './check-sent.ts';
+import type { EntityRequestsFile, ParamRuleFile, RequestFile, UpstreamFile } from './upstream-file.ts';
+
+/** One entity's requests: as many as it has actions that ask the service, and their parameters where they can go. */
+export function checkEntityRequests(
+  upstream: UpstreamFile,
+  name: string,
+  requests: EntityRequestsFile,
+  entity: EntityFile,
+  note: Note,
+): void {
+  const at: YamlPath = ['upstream', 'entities', name];
+  const entityAt: YamlPath = ['entities', name];
+  for (const [header, value] of Object.entries(requests.headers)) {
+    checkHeader(header, value, [...at, 'headers', header], note);
+  }
+  for (const action of ['list', 'get', 'download'] as const) {
+    const declared = entity.actions[action];
+    const request = requests[action];
+    const actionAt = [...entityAt, 'actions'];
+    if (declared !== undefined && request === undefined) {
+      note(at, `is missing ${action}: the entity has this action`, [...at, action], actionAt);
+    } else if (declared === undefined && request !== undefined) {
+      note([...at, action], `the entity has no action ${action}`, actionAt);
+    } else if (declared !== undefined && request !== undefined) {
+      const paging = action === 'list' && requests.list !== undefined ? requests.list.paging : null;
+      const ofPaging = paging === null ? new Set<string>() : sentByPaging(paging, entity.pagination);
+      const params = { action: buildAction(declared), ofPaging, authQuery: queryOfAuth(upstream) };
+      checkActionRequest(request, params, [...at, action], [...actionAt, action], note);
+    }
+  }
+  checkAnswer(requests, at, note);
+  if (requests.list !== undefined) {
+    checkPaging(requests.list, entity.pagination, [...at, 'list'], [...entityAt, 'pagination'], note);
+  }
+  checkRecord(requests, entity, at, entityAt, note);
+}
+
+interface Declared {
+  readonly action: Action;
+  /** Parameters that the paging sends in another form. */
+  readonly ofPaging: ReadonlySet<string>;
+  /** Query parameters that hold a secret. */
+  readonly authQuery: readonly string[];
+}
+
+function queryOfAuth({ auth }: UpstreamFile): readonly string[] {
+  return Object.values(auth).flatMap((one) => (one.kind === 'query' ? [one.name] : []));
+}
+
+function checkActionRequest(
+  request: RequestFile,
+  { action, ofPaging, authQuery }: Declared,
+  at: YamlPath,
+  actionAt: YamlPath,
+  note: Note,
+): void {
+  const inPath = checkRequest(request, at, note);
+  const restsOn: YamlPath = [...actionAt, 'params'];
+  for (const name of inPath) {
+    const param = action.params.get(name);
+    const pathAt = [...at, 'path'];
+    if (param === undefined) note(pathAt, noSuch('parameter', name, action.params.keys()), restsOn);
+    else if (!param.required) {
+      note(pathAt, `expected required: true on ${name}: a path has no place to leave empty`, restsOn);
+    } else if (param.type !== 'string' && param.type !== 'integer') {
+      note(pathAt, `expected a string or integer in a path, ${name} is of type ${param.type}`, restsOn);
+    }
+  }
+  for (const name of Object.keys(request.params)) {
+    const ruleAt = [...at, 'params', name];
+    if (!action.params.has(name)) note(ruleAt, noSuch('parameter', name, action.params.keys()), restsOn);
+    else if (inPath.includes(name)) note(ruleAt, `${name} stands in the path: leave it out here`);
+    else if (ofPaging.has(name)) note(ruleAt, `${name} is sent by paging: leave it out here`);
+  }
+  const takenBy = new Map<string, string>(authQuery.map((name) => [`query ${name}`, 'auth']));
+  for (const name of authQuery) {
+    if (Object.hasOwn(request.query, name)) note([...at, 'query', name], 'is also sent by auth');
+  }
+  for (const [name, param] of action.params) {
+    if (inPath.includes(name) || ofPaging.has(name)) continue;
+    const rule = Object.hasOwn(request.params, name) ? (request.params[name] ?? {}) : {};
+    const ruleAt = [...at, 'params', name];
+    checkRule(request, name, param, rule, ruleAt, note);
+    const place = placeName(request, name, rule);
+    const other = takenBy.get(place);
+    if (other !== undefined) note(ruleAt, `goes where ${other} goes: ${place}`, restsOn);
+    takenBy.set(place, name);
+  }
+}
+
+/** How one parameter is sent. */
+function checkRule(
+  { method }: RequestFile,
+  name: string,
+  param: Param,
+  rule: ParamRuleFile,
+  at: YamlPath,
+  note: Note,
+): void {
+  const isBody = method === 'POST' && rule.in === undefined;
+  if (rule.at !== undefined) {
+    if (!isBody) note([...at, 'at'], 'belongs to a parameter in the body of a POST');
+    if (rule.as !== undefined) note([...at, 'as'], 'expected as or at, not both');
+    checkPath(rule.at, [...at, 'at'], note);
+  }
+  const sentAs = rule.as ?? name;
+  if (rule.in === 'header') checkHeader(sentAs, null, [...at, rule.as === undefined ? 'in' : 'as'], note);
+  else if (!isBody) checkQueryName(sentAs, [...at, 'as'], note);
+  if (!isBody && param.type === 'object') {
+    note(at, `expected method: POST: ${name} is an object, which only a body can hold`);
+  }
+  if (rule.list !== undefined && (isBody || param.type !== 'array')) {
+    note([...at, 'list'], 'belongs to an array in the query or a header');
+  }
+  if (rule.list !== undefined && rule.list !== 'comma' && rule.in === 'header') {
+    note([...at, 'list'], 'expected comma: a header is sent once');
+  }
+  (rule.omit ?? []).forEach((value, index) => {
+    for (const message of checkParam(name, param, value)) note([...at, 'omit', index], message);
+  });
+}
+
+/** Where a parameter goes, for a sentence; no two may go to one place. */
+function placeName(
+  { method }: RequestFile,
+  name: string,
+  { as = name, at = as, ...rule }: ParamRuleFile,
+): string {
+  if (rule.in === 'header') return `header ${as.toLowerCase()}`;
+  return rule.in === 'query' || method === 'GET' ? `query ${as}` : `body ${at}`;
+}
+
+function checkAnswer({ list, get, download }: EntityRequestsFile, at: YamlPath, note: Note): void {
+  if (list !== undefined) {
+    if (list.records !== '') checkPath(list.records, [...at, 'list', 'records'], note);
+    for (const [key, place] of Object.entries(list.metadata)) {
+      checkPlace(place, [...at, 'list', 'metadata', key], note);
+    }
+  }
+  if (get !== undefined && get.record !== '') checkPath(get.record, [...at, 'get', 'record'], note);
+  if (download !== undefined && download.url !== null) {
+    checkPath(download.url, [...at, 'download', 'url'], note);
+  }
+}
+
+/** What is renamed or filled in becomes a declared field, from one source. */
+function checkRecord(
+  { list, get, rename, inject }: EntityRequestsFile,
+  entity: EntityFile,
+  at: YamlPath,
+  entityAt: YamlPath,
+  note: Note,
+): void {
+  const fields = Object.keys(entity.fields);
+  const fieldsAt: YamlPath = [...entityAt, 'fields'];
+  const renamed = Object.values(rename);
+  for (const [from, to] of Object.entries(rename)) {
+    const here = [...at, 'rename', from];
+    if (!fields.includes(to)) note(here, noSuch('field', to, fields), fieldsAt);
+    if (from === to) note(here, 'expected another name than the one it has');
+    if (renamed.indexOf(to) !== Object.keys(rename).indexOf(from)) note(here, `${to} has two names`);
+  }
+  const requests = { list, get };
+  for (const [field, param] of Object.entries(inject)) {
+    const here = [...at, 'inject', field];
+    if (!fields.includes(field)) note(here, noSuch('field', field, fields), fieldsAt);
+    if (renamed.includes(field)) note(here, `${field} is also renamed from another field`);
+    for (const action of ['list', 'get'] as const) {
+      const declared = entity.actions[action]?.params ?? {};
+      if (requests[action] === undefined || Object.hasOwn(declared, param)) continue;
+      note(here, noSuch(`${action} parameter`, param, Object.keys(declared)), [...entityAt, 'actions']);
+    }
+  }
+}

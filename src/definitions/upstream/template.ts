@@ -1,0 +1,31 @@
+import type { Template, TemplatePart } from './answer-place.ts';
+
+const part = /\{([A-Za-z][A-Za-z0-9_.-]{0,63})\}|[^{}]+/gy;
+
+/** `/lists/{list_id}` as its parts; null where a brace has no partner or holds no name. */
+export function parseTemplate(text: string): Template | null {
+  const parts: TemplatePart[] = [];
+  let end = 0;
+  for (const { 0: whole, 1: name, index } of text.matchAll(part)) {
+    if (index !== end) return null;
+    parts.push(name === undefined ? { kind: 'text', text: whole } : { kind: 'name', name });
+    end = index + whole.length;
+  }
+  return end === text.length ? parts : null;
+}
+
+export function namesIn(template: Template): readonly string[] {
+  return template.flatMap((one) => (one.kind === 'name' ? [one.name] : []));
+}
+
+/** The text with every name replaced. What a value may hold is the caller's business. */
+export function fillTemplate(template: Template, valueOf: (name: string) => string): string {
+  return template.map((one) => (one.kind === 'name' ? valueOf(one.name) : one.text)).join('');
+}
+
+/** Of a text that was checked. */
+export function checkedTemplate(text: string): Template {
+  const template = parseTemplate(text);
+  if (template === null) throw new TypeError(`expected a checked text, got ${JSON.stringify(text)}`);
+  return template;
+}
