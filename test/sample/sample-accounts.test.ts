@@ -125,12 +125,12 @@ describe('the workspace', () => {
     return isJsonObject(synced) && synced['synced_from'] !== null;
   });
 
-  it('shows all 32 types of block, and lists six levels deep', () => {
+  it('shows all 37 types of block, and lists six levels deep', () => {
     const entities = [...(definitions.get('workspace-notes')?.entities.values() ?? [])];
     const fields = entities.find(({ name }) => name === 'blocks')?.fields;
     const names = [...(fields?.keys() ?? [])];
-    const types = new Set(names.slice(names.indexOf('paragraph'), names.indexOf('unsupported') + 1));
-    expect(types.size).toBe(32);
+    const types = new Set(names.slice(names.indexOf('paragraph'), names.indexOf('meeting_notes') + 1));
+    expect(types.size).toBe(37);
     expect(new Set(blocks.map(({ record }) => record['type']))).toEqual(types);
     expect(Math.max(...blocks.map(({ params }) => Number(params['depth'])))).toBe(5);
     expect(blocks.every(({ record }) => isJsonObject(record[text(record['type'])]))).toBe(true);

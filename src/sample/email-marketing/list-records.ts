@@ -175,12 +175,17 @@ function segmentMembers(list: MailingList, { slots }: Segment): Sequence {
 
 const leftOut = new Set([
   'contact_id',
-  'full_name',
   'web_id',
   'consents_to_one_to_one_messaging',
   'source',
   'tags_count',
   'tags',
+  ...[
+    'marketing_permissions',
+    'sms_phone_number',
+    'sms_subscription_status',
+    'sms_subscription_last_updated',
+  ],
 ]);
 
 /** Members of a segment are shorter records than members of a list, and do not say which segment they are in. */

@@ -208,6 +208,11 @@ function automationRecord(
       inline_css: false,
     },
     tracking: trackingOf(dice),
+    trigger_settings: {
+      workflow_type: 'emailSeries',
+      workflow_title: 'Email series',
+      workflow_emails_count: 1,
+    },
     report_summary: {
       opens: sent * 2,
       unique_opens: sent,

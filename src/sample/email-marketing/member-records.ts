@@ -18,6 +18,7 @@ import {
   membersThat,
   optedInAt,
   personNumberOf,
+  rareFields,
   slotOf,
   stateOf,
 } from './members.ts';
@@ -164,6 +165,7 @@ export function memberRecord(list: MailingList, index: number): JsonObject {
     tags_count: tags.length,
     tags,
     list_id: list.id,
+    ...rareFields(index, optedIn),
     _links: [
       { rel: 'self', href: apiHref(`${path}/${id}`), method: 'GET' },
       { rel: 'parent', href: apiHref(path), method: 'GET' },

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../core/json.ts';
 import { hourMs, lastTurn, revisionTime } from '../writing.ts';
 import { fewestMembers, type MailingList, slotCount } from './mailing-list.ts';
 import { everyCycle, followedBy, type Sequence, sequenceOf } from './sequence.ts';
@@ -204,4 +205,19 @@ export function departuresIn(
   return Array.from({ length: touched.size }, (_, position) => touched.at(position))
     .filter((index) => fateOf(list, index, revision) === 'unsubscribed')
     .map((index) => ({ index, at: touchedAt(list, index, revision) }));
+}
+
+/** What the third party sends where there is something to say. */
+export function rareFields(index: number, since: string): JsonObject {
+  const phone = { sms_phone_number: `+1555010${100 + (index % 900)}`, sms_subscription_status: 'subscribed' };
+  switch (index % 16) {
+    case 3:
+      return { marketing_permissions: [{ marketing_permission_id: 'a1b2c3', text: 'Email', enabled: true }] };
+    case 5:
+      return { last_note: { note_id: index, created_at: since, created_by: 'Editor', note: 'Called back' } };
+    case 9:
+      return { ...phone, sms_subscription_last_updated: since };
+    default:
+      return {};
+  }
 }

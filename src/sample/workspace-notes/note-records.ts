@@ -159,7 +159,14 @@ export function commentRecord(comment: Comment, parent: JsonObject): JsonObject 
     last_edited_time: notesTime(comment.editedAt),
     created_by: user(comment.authorId),
     rich_text: richText(comment.text),
+    display_name: { type: 'user', resolved_name: 'Editor' },
+    ...(comment.id.startsWith('1') ? { attachments: [attachmentOf(comment)] } : {}),
   };
+}
+
+function attachmentOf({ id }: Comment): JsonObject {
+  const url = `https://files.example.test/${id}/photo.png?signature=${id.slice(0, 8)}`;
+  return { category: 'image', file: { url, expiry_time: '2024-03-01T10:00:00.000Z' } };
 }
 
 function user(id: string): JsonObject {

@@ -69,6 +69,8 @@ function find(workspace: Workspace, entity: string, params: Params): JsonObject 
       return workspace.dataSources.get(toId(params['data_source_id']));
     case 'blocks':
       return workspace.blocks.get(toId(params['block_id']));
+    case 'comments':
+      return [...workspace.comments.values()].flat().find(({ id }) => id === toId(params['comment_id']));
     default:
       return undefined;
   }

@@ -117,6 +117,19 @@ function showcase(plan: NotesPlan): readonly BlockSketch[] {
     sketch('template', { rich_text: [] }, [textBlock('to_do', 'Write the agenda', [], { checked: false })]),
     { ...shared, id: syncedOriginalId(plan) },
     synced(syncedOriginalId(plan), []),
+    ...laterBlocks(),
+  ];
+}
+
+/** Types that the third party has had for a short time. Last, so that those above keep their ids. */
+function laterBlocks(): readonly BlockSketch[] {
+  const meeting = { title: richText('Monday'), status: 'notes_ready' };
+  return [
+    textBlock('heading_4', 'Einzelheiten', [], { is_toggleable: false }),
+    sketch('audio', { caption: [], type: 'external', external: { url: 'https://audio.example.test/1.mp3' } }),
+    textBlock('tab', 'First tab', [textBlock('paragraph', 'What the first tab shows')]),
+    sketch('transcription', meeting),
+    sketch('meeting_notes', meeting),
   ];
 }
 

@@ -238,7 +238,7 @@ export const workspaceNotes: Readonly<Record<string, SpecifiedEntity>> = {
 export const sentSince: Readonly<Record<string, SpecifiedEntity>> = {
   lists: { fields: { array: 'modules' }, actions: {} },
   campaigns: {
-    fields: { object: 'ab_split_opts rss_opts variate_settings social_card resend_shortcut_eligibility' },
+    fields: { object: 'ab_split_opts rss_opts variate_settings social_card' },
     actions: {},
   },
   automations: { fields: { object: 'trigger_settings' }, actions: {} },
