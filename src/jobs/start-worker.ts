@@ -124,7 +124,7 @@ async function work(
   };
 
   for (const sink of await registerSinks(context.queues, context.sinks, { takeOver: [], clock })) {
-    log.warn({ sink }, 'the file of this sink was replaced; the queued jobs of the old file were removed');
+    log.warn({ sink }, 'this sink was replaced by another one; the queued jobs of the old one were removed');
   }
   const claim = await beginClaim(forQueues.redis);
   const reconcile = openReconcile(context, claim, async (sinks) => {

@@ -60,7 +60,7 @@ function stuck(jobs: number, everyMs: number): SyncError {
 }
 
 /**
- * Checks every `everyMs` whether the file of each sink is still in place, and logs once when it disappears and when it is
+ * Checks every `everyMs` whether each sink is still in place, and logs once when it disappears and when it is
  * back. Calls `holdQueues` after every check. Resolves when the signal is aborted.
  */
 export async function watchSinks(options: {
@@ -78,20 +78,20 @@ export async function watchSinks(options: {
     for (const { name: sink } of sinks) {
       const found = await ledger.lost(sink);
       if (found === null && logged.delete(sink)) {
-        log.info({ sink }, 'the file of this sink is back in place');
+        log.info({ sink }, 'this sink is back in place');
       }
       if (found === null || logged.has(sink)) continue;
       logged.add(sink);
       log.error(
         { sink, found },
-        'the file of this sink was moved or replaced: its jobs wait. Put the file back, or restart the worker to use the new file',
+        'this sink was moved or replaced, or is out of reach: its jobs wait until it is back. Restart the worker to use what is in its place',
       );
     }
     await holdQueues();
   }
 }
 
-/** For people, without paths: a problem for each sink that is not served because its file is missing. */
+/** For people, without paths: a problem for each sink that is not served because it is not in its place. */
 export async function lostSinks(
   sinks: readonly ServedSink[],
   ledger: WorkerLedger,
@@ -101,6 +101,6 @@ export async function lostSinks(
     .filter((_, index) => found[index] !== null)
     .map(
       ({ name }) =>
-        `the file of sink ${name} was moved or replaced; its jobs wait. Put the file back, or restart the worker`,
+        `sink ${name} was moved or replaced, or is out of reach; its jobs wait until it is back, or the worker is restarted to use what is in its place`,
     );
 }

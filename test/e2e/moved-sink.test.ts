@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import path from 'node:path';
+import pg from 'pg';
 import { afterEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
 import { openSink } from '../../src/sinks/registry.ts';
 import { eventually } from '../support/jobs/worker-bench.ts';
+import { sharedPostgres } from '../support/postgres.ts';
 import { sampleSinks } from '../support/sample-sinks.ts';
+import { isLong } from '../support/trials.ts';
 import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
 import {
   isRunFinished,
@@ -20,8 +23,9 @@ const isOf =
   (connector: string) =>
   (line: LogLine): boolean =>
     line['connector'] === connector;
-const isLost = ({ msg }: LogLine): boolean => msg.startsWith('the file of this sink was moved or replaced');
-const isBack = ({ msg }: LogLine): boolean => msg === 'the file of this sink is back in place';
+const isLost = ({ msg }: LogLine): boolean =>
+  msg.startsWith('this sink was moved or replaced, or is out of reach');
+const isBack = ({ msg }: LogLine): boolean => msg === 'this sink is back in place';
 
 let world: ScheduledWorld;
 let worker: WorkerProcess;
@@ -43,7 +47,7 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', 
     expect(lost).toMatchObject({ sink: 'test', found: `nothing is at ${place}` });
     const ready = await readiness();
     expect(ready.status).toBe(503);
-    expect(ready.text).toContain('the file of sink test was moved or replaced');
+    expect(ready.text).toContain('sink test was moved or replaced, or is out of reach');
     expect(ready.text).not.toContain(world.folder);
     await nextRunOf('wiki');
     await nextRunOf('wiki');
@@ -92,6 +96,35 @@ describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', 
   });
 });
 
+it.runIf(isLong)(
+  'is not served while its schema in PostgreSQL has another name, and resumes when it has its own',
+  async () => {
+    await start('postgres', 'tiny', 5);
+    await worker.until((line) => isRunFinished(line) && isOf('news')(line));
+    const [{ schema = '' } = {}] = world.ledger('SELECT current_schema() AS schema') as readonly {
+      schema?: string;
+    }[];
+    const rename = async (from: string, to: string): Promise<void> => {
+      const client = new pg.Client({ connectionString: (await sharedPostgres()).url });
+      await client.connect();
+      await client.query(`ALTER SCHEMA ${from} RENAME TO ${to}`);
+      await client.end();
+    };
+    await rename(schema, `${schema}_away`);
+    const lost = await worker.until(isLost);
+    expect(String(lost['found'])).toMatch(/^nothing is at 127\.0\.0\.1:/);
+    expect((await readiness()).text).toContain('sink test was moved or replaced, or is out of reach');
+    await nextRunOf('wiki');
+    const from = worker.lines.length;
+    await rename(`${schema}_away`, schema);
+    await worker.until(isBack);
+    await worker.until((line) => isRunFinished(line) && isOf('news')(line), from);
+    expect((await readiness()).status).toBe(200);
+    await stop();
+    expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
+  },
+);
+
 it('does not read the write-ahead log of a sink into a file that was put beside it', async () => {
   await start('sqlite', 'tiny', 5);
   await worker.until((line) => isRunFinished(line) && isOf('news')(line));
@@ -104,7 +137,11 @@ it('does not read the write-ahead log of a sink into a file that was put beside 
   expect(found).toBe(`another file is at ${place}, and ${place}-wal is still that of the sink`);
 });
 
-async function start(sinkType: 'sqlite' | 'jsonl', size: 'tiny' | 'small', latencyMs: number): Promise<void> {
+async function start(
+  sinkType: 'sqlite' | 'jsonl' | 'postgres',
+  size: 'tiny' | 'small',
+  latencyMs: number,
+): Promise<void> {
   world = await openScheduledWorld({
     connectors: [
       { name: 'news', definition: 'email-marketing', size, schedule },

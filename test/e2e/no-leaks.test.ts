@@ -1,9 +1,8 @@
-import path from 'node:path';
-import Database from 'better-sqlite3';
 import { Redis } from 'ioredis';
 import { afterEach, expect, it } from 'vitest';
+import type { SampleSinkType } from '../support/sample-sinks.ts';
 import { openScheduledWorld, type ScheduledWorld } from '../support/scheduled-world.ts';
-import { repeats } from '../support/trials.ts';
+import { isLong, repeats } from '../support/trials.ts';
 import { isRunFinished, startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
 /** `RUNS=5000 npx vitest run test/e2e/no-leaks.test.ts` prints the figures of another number of runs. */
@@ -21,7 +20,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-it.each(['sqlite', 'jsonl'] as const)(
+it.each(['sqlite', 'jsonl', ...(isLong ? (['postgres'] as const) : [])] as const)(
   `keeps nothing in memory of a run that is over, and in the ledger only its own rows (%s, ${runs} runs)`,
   { timeout: 3_600_000 },
   async (sinkType) => {
@@ -39,10 +38,9 @@ it.each(['sqlite', 'jsonl'] as const)(
     // By then every connector has run, and what is loaded or compiled once is there.
     const warm = Math.max(2 * connectors.length, Math.min(1000, Math.round(runs / 5)));
     await runsFinished(warm);
-    const ledger = sinkType === 'sqlite' ? world.database : path.join(world.folder, 'lake', '_ledger.db');
-    const before = await figures(ledger);
+    const before = await figures(sinkType);
     await runsFinished(before.runs + runs);
-    const after = await figures(ledger);
+    const after = await figures(sinkType);
     const [made, rows] = [after.runs - before.runs, rowsOf(after)];
     process.stdout.write(`${JSON.stringify({ warm, before: rowsOf(before), made, after: rows })}\n`);
     expect(made).toBeGreaterThanOrEqual(runs);
@@ -85,7 +83,7 @@ interface Figures {
   readonly tables: Readonly<Record<string, number>>;
 }
 
-async function figures(ledger: string): Promise<Figures> {
+async function figures(sinkType: SampleSinkType): Promise<Figures> {
   const from = worker.lines.length;
   worker.child.kill('SIGUSR2');
   const line = await worker.until(({ msg }) => msg === 'figures', from);
@@ -98,7 +96,7 @@ async function figures(ledger: string): Promise<Figures> {
     files: number('files'),
     listeners: number('listeners'),
     ...(await redisFigures()),
-    ...ledgerFigures(ledger),
+    ...ledgerFigures(sinkType),
   };
 }
 
@@ -112,28 +110,26 @@ async function redisFigures(): Promise<Pick<Figures, 'redisKeys' | 'redisClients
   }
 }
 
-function ledgerFigures(ledger: string): Pick<Figures, 'ledgerKiB' | 'tables'> {
-  const db = new Database(ledger, { readonly: true });
-  try {
-    const pragma = (name: string): number => Number(db.pragma(name, { simple: true }));
-    const names = db
-      .prepare<[], string>(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE '\\_sync%' ESCAPE '\\'",
-      )
-      .pluck()
-      .all();
-    return {
-      ledgerKiB: (pragma('page_count') * pragma('page_size')) / 1024,
-      tables: Object.fromEntries(
-        names.map((name) => [
-          name,
-          db.prepare<[], number>(`SELECT count(*) FROM "${name}"`).pluck().get() ?? 0,
-        ]),
-      ),
-    };
-  } finally {
-    db.close();
-  }
+function ledgerFigures(sinkType: SampleSinkType): Pick<Figures, 'ledgerKiB' | 'tables'> {
+  const [namesSql, sizeSql] =
+    sinkType === 'postgres'
+      ? [
+          "SELECT tablename AS one FROM pg_catalog.pg_tables WHERE schemaname = current_schema() AND tablename LIKE '\\_sync%'",
+          'SELECT sum(pg_total_relation_size(oid)) / 1024 AS one FROM pg_catalog.pg_class WHERE relnamespace = current_schema()::regnamespace',
+        ]
+      : [
+          "SELECT name AS one FROM sqlite_schema WHERE type = 'table' AND name LIKE '\\_sync%' ESCAPE '\\'",
+          'SELECT page_count * page_size / 1024 AS one FROM pragma_page_count, pragma_page_size',
+        ];
+  const values = (sql: string): readonly unknown[] =>
+    (world.ledger(sql) as readonly { readonly one: unknown }[]).map(({ one }) => one);
+  const names = values(namesSql).map(String);
+  return {
+    ledgerKiB: Number(values(sizeSql)[0]),
+    tables: Object.fromEntries(
+      names.map((name) => [name, Number(values(`SELECT count(*) AS one FROM "${name}"`)[0])]),
+    ),
+  };
 }
 
 /** For the printed line: tables that have rows, without the keys of each entity. */

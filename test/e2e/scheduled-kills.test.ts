@@ -1,7 +1,7 @@
-import Database from 'better-sqlite3';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import {
   openScheduledWorld,
+  scheduledSinks,
   type ScheduledConnector,
   type ScheduledWorld,
 } from '../support/scheduled-world.ts';
@@ -34,13 +34,9 @@ const connectors: readonly ScheduledConnector[] = [
 let world: ScheduledWorld;
 const started: WorkerProcess[] = [];
 
-beforeEach(async () => {
-  world = await openScheduledWorld({ connectors, latencyMs: 15, concurrency });
-});
-
 afterEach(async () => {
   for (const { child } of started) child.kill('SIGKILL');
-  await Promise.all(started.map(({ ended }) => ended));
+  await Promise.all(started.splice(0).map(({ ended }) => ended));
   await world[Symbol.asyncDispose]();
 });
 
@@ -50,9 +46,10 @@ function startWorker(): WorkerProcess {
   return worker;
 }
 
-it.runIf(hasMoreKills)(
-  `loses, doubles and overlaps nothing while workers are killed again and again (${kills} kills, seed ${seed})`,
-  async () => {
+it.runIf(hasMoreKills).each(scheduledSinks)(
+  `loses, doubles and overlaps nothing while workers are killed again and again (%s, ${kills} kills, seed ${seed})`,
+  async (sinkType) => {
+    world = await openScheduledWorld({ connectors, latencyMs: 15, concurrency, sinkType });
     const random = seededRandom(seed);
     const undisturbed = await callsOfOneRun();
     let living = Array.from({ length: workers }, startWorker);
@@ -168,12 +165,7 @@ interface StoredRun {
 }
 
 function storedRuns(): readonly StoredRun[] {
-  const db = new Database(world.database, { readonly: true });
-  try {
-    return db.prepare('SELECT connector, state, continues, report FROM _sync_runs').all() as StoredRun[];
-  } finally {
-    db.close();
-  }
+  return world.ledger('SELECT connector, state, continues, report FROM _sync_runs') as readonly StoredRun[];
 }
 
 /** When a kill comes is part of the experiment, not a wait for something. */

@@ -7,8 +7,9 @@ import type { Service } from '../../src/service/start-service.ts';
 import { serveSamples } from './serve-samples.ts';
 import { startRedis, type PrivateRedis } from './redis.ts';
 import { builtInDefinition, sampleSeed, storedByDefault } from './sample-service.ts';
-import { differencesFrom, sampleSinks, type Differences } from './sample-sinks.ts';
+import { differencesFrom, sampleSinkOf, type Differences, type SampleSinkType } from './sample-sinks.ts';
 import { testCredentials } from './sync-once.ts';
+import { isLong } from './trials.ts';
 
 export interface ScheduledConnector {
   readonly name: string;
@@ -23,7 +24,6 @@ export interface ScheduledConnector {
 export interface ScheduledWorld extends AsyncDisposable {
   readonly folder: string;
   readonly config: string;
-  readonly database: string;
   readonly redis: PrivateRedis;
   readonly service: Service;
   /** What every process of the world gets as its environment. */
@@ -32,7 +32,12 @@ export interface ScheduledWorld extends AsyncDisposable {
   calls(connector: string): number;
   /** What the sink holds of a connector, held against its account. */
   differences(connector: string): Differences;
+  /** What a statement on the ledger of the sink named `test` gives. */
+  ledger(sql: string): readonly unknown[];
 }
+
+/** What suites of workers run on that are about the worker more than about its sink. */
+export const scheduledSinks: readonly SampleSinkType[] = isLong ? ['sqlite', 'postgres'] : ['sqlite'];
 
 export const redisPassword = 'redis-password-of-this-test';
 
@@ -45,7 +50,7 @@ export async function openScheduledWorld(options: {
   /** Opens the board, where one is wanted. */
   readonly boardToken?: string;
   /** What all sinks are; SQLite unless asked. */
-  readonly sinkType?: 'sqlite' | 'jsonl';
+  readonly sinkType?: SampleSinkType;
 }): Promise<ScheduledWorld> {
   const { connectors, latencyMs = 5, concurrency = 4, sinkType = 'sqlite' } = options;
   const folder = mkdtempSync(path.join(tmpdir(), 'scheduled-'));
@@ -72,7 +77,7 @@ export async function openScheduledWorld(options: {
     })),
   });
   const config = path.join(folder, 'config.yaml');
-  const database = path.join(folder, 'test.db');
+  const sampleSink = await sampleSinkOf(sinkType);
   const folderOf = (sink = 'test'): string => (sink === 'test' ? folder : path.join(folder, sink));
   const sinks = [...new Set(connectors.map(({ sink = 'test' }) => sink))];
   writeFileSync(
@@ -83,8 +88,7 @@ export async function openScheduledWorld(options: {
       ...(options.boardToken === undefined ? [] : [`http: { token: "\${TEST_BOARD}" }`]),
       'sinks:',
       ...sinks.map((sink) => {
-        const { name: _, ...place } = sampleSinks[sinkType].options(folderOf(sink));
-        return `  ${sink}: ${JSON.stringify(place)}`;
+        return `  ${sink}: ${JSON.stringify(sampleSink.settings(folderOf(sink)))}`;
       }),
       'connectors:',
       ...connectors.map(
@@ -97,7 +101,6 @@ export async function openScheduledWorld(options: {
   return {
     folder,
     config,
-    database,
     redis,
     service,
     env: {
@@ -113,9 +116,10 @@ export async function openScheduledWorld(options: {
         sink,
       } = connectors.find(({ name }) => name === connector) ?? {};
       return differencesFrom(storedByDefault(definition, size), builtInDefinition(definition), (table) =>
-        sampleSinks[sinkType].rows(folderOf(sink), connector, table),
+        sampleSink.rows(folderOf(sink), connector, table),
       );
     },
+    ledger: (sql) => sampleSink.ledger(folderOf(), sql),
     [Symbol.asyncDispose]: async () => {
       await service.close();
       await redis.stop();
