@@ -3,6 +3,7 @@ import type { JsonValue } from '../core/json.ts';
 import type { EntityName } from '../core/names.ts';
 import type { Upstream, UpstreamRequest } from '../definitions/upstream/upstream.ts';
 import { buildRequest, type PagedCall } from './build-request.ts';
+import type { CallTurn } from './call-gate.ts';
 import { failureOfError, isStaleConnection } from './failure-of-error.ts';
 import { headerWait, isFailed, readFailure } from './read-failure.ts';
 import { readJsonAnswer, readJsonOfFailure } from './read-json.ts';
@@ -76,15 +77,34 @@ export async function askForFile(
   signal: AbortSignal,
 ): Promise<WireStream | Elsewhere> {
   const headers = { accept: '*/*', 'accept-encoding': 'identity' };
-  return await ask(asked, options, signal, headers, async (sent, opened) => {
+  return await ask(asked, options, signal, headers, async (sent, opened, keep) => {
     const { wire } = sent;
     const answer = await sendOnce((one, within) => options.transport.open(one, within), asked, wire, signal);
     noteRemaining(answer, opened, options);
-    if ('read' in answer) return answer;
+    if ('read' in answer) return heldBy(keep(), answer);
     const location = isRedirect(answer.status) ? answer.header('location') : null;
     if (location === null || !URL.canParse(location, wire.url.href)) throw failureOf(answer, sent, options);
     return { kind: 'elsewhere', url: new URL(location, wire.url.href) };
   });
+}
+
+/** The file's connection counts among the account's calls until it is closed. */
+function heldBy(turn: CallTurn, stream: WireStream): WireStream {
+  const close = (): void => {
+    stream.close();
+    void turn.end(true);
+  };
+  return {
+    ...stream,
+    async *read(signal) {
+      try {
+        yield* stream.read(signal);
+      } finally {
+        close();
+      }
+    },
+    close,
+  };
 }
 
 /** 304 and 300 name no place to go to. */
@@ -97,7 +117,7 @@ async function ask<T>(
   options: AskOptions,
   signal: AbortSignal,
   headers: Readonly<Record<string, string>>,
-  send: (sent: SentCall, opened: OpenedCall) => Promise<T>,
+  send: (sent: SentCall, opened: OpenedCall, keep: () => CallTurn) => Promise<T>,
 ): Promise<T> {
   const { session } = options;
   const attempt = async (opened: OpenedCall): Promise<T> => {
@@ -106,9 +126,18 @@ async function ask<T>(
     const built = buildRequest({ base, request: asked.request, call: asked.call, signature });
     const wire = { ...built, headers: { ...built.headers, ...headers } };
     const secrets = [...credentials.secrets, ...signature.secrets];
+    const turn = await lane.enter(signal);
+    let isKept = false;
+    const keep = (): CallTurn => {
+      isKept = true;
+      return turn;
+    };
     try {
-      return await lane.run(() => send({ wire, secrets, entity: asked.entity }, opened), signal);
+      const result = await send({ wire, secrets, entity: asked.entity }, opened, keep);
+      if (!isKept) await turn.end(true);
+      return result;
     } catch (error) {
+      await turn.end(false);
       signal.throwIfAborted();
       const failure = failureOfError(error, wire.url.host);
       if (failure === null) throw error;

@@ -3,15 +3,15 @@ import { UpstreamFailure } from './upstream-failure.ts';
 
 /**
  * The address that a template and its host variables make. The parsed URL must have the host that was put together: a value that
- * brings a `/`, `@`, `:` or `#` of its own would lead elsewhere. Throws `UpstreamFailure` otherwise.
+ * brings a `/`, `@`, `:` or `#` would lead elsewhere. Throws `UpstreamFailure` otherwise.
  */
 export function buildAddress(template: Template, variables: ReadonlyMap<string, string>): URL {
   const text = template
     .map((part) => (part.kind === 'text' ? part.text : (variables.get(part.name) ?? '')))
     .join('');
-  const [, host = ''] = /^https?:\/\/([^/?#]+)/i.exec(text) ?? [];
   const url = URL.canParse(text) ? new URL(text) : null;
-  if (url === null || host === '' || !hasHost(url, host) || url.search !== '' || url.hash !== '') {
+  const hasNames = template.some(({ kind }) => kind === 'name');
+  if (url === null || (hasNames && !isAt(url, hostOf(template, variables)))) {
     throw new UpstreamFailure('refused', 'the credentials do not make an address of this service', {
       reason: 'credentials',
     });
@@ -19,10 +19,31 @@ export function buildAddress(template: Template, variables: ReadonlyMap<string, 
   return url;
 }
 
-function hasHost(url: URL, host: string): boolean {
-  const isDefaultPort =
-    url.port === '' && host.toLowerCase() === `${url.hostname}:${url.protocol === 'https:' ? 443 : 80}`;
-  return url.username === '' && url.password === '' && (url.host === host.toLowerCase() || isDefaultPort);
+function isAt(url: URL, host: string): boolean {
+  return (
+    // A value that is empty leaves a label out.
+    host.split('.').every((label) => label !== '') &&
+    url.host === host.toLowerCase() &&
+    url.username === '' &&
+    url.password === '' &&
+    url.search === '' &&
+    url.hash === ''
+  );
+}
+
+/** What stands between `//` and the `/` of the template's own text, whatever the values are. */
+function hostOf(template: Template, variables: ReadonlyMap<string, string>): string {
+  let host = '';
+  for (const part of template) {
+    if (part.kind === 'name') host += variables.get(part.name) ?? '';
+    else {
+      const text = part.text.replace(/^https?:\/\//i, '');
+      const slash = text.indexOf('/');
+      if (slash !== -1) return host + text.slice(0, slash);
+      host += text;
+    }
+  }
+  return host;
 }
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for.

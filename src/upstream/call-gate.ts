@@ -19,10 +19,10 @@ export interface LaneLimits {
 /** One account's calls: how many at a time, how fast, and what they know together. */
 export interface CallLane {
   /**
-   * Runs a call in its turn. Rejects with `UpstreamFailure` throttled (reason `gate`) where the wait would be longer than the gate's limit,
-   * and with the signal's reason, also while it waits.
+   * Resolves when a call may start; the caller says when it has ended. Rejects with `UpstreamFailure` throttled (reason `gate`) where the wait
+   * would be longer than the gate's limit, and with the signal's reason, also while it waits.
    */
-  run<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T>;
+  enter(signal: AbortSignal): Promise<CallTurn>;
   /** The service refused a call as one too many: half as many at a time for a while, and none before `waitMs` (null: as long as seems right). */
   slowDown(waitMs: number | null): Promise<void>;
   /** No call starts before; the limits stay. */
@@ -31,6 +31,11 @@ export interface CallLane {
   alone<T>(work: () => Promise<T>): Promise<T>;
   /** What `read` brought, for ten minutes; a failure is not kept. */
   remembered(name: string, read: () => Promise<string>): Promise<string>;
+}
+
+export interface CallTurn {
+  /** `isAnswered`: the service took the call. Lets another call start. Idempotent. */
+  end(isAnswered: boolean): Promise<void>;
 }
 
 export interface CallGateOptions {
@@ -83,7 +88,7 @@ export function openCallGate(options: CallGateOptions = {}): CallGate {
 
 function openLane(
   limits: LaneLimits,
-  shared: SharedBudget | null,
+  budget: SharedBudget | null,
   { clock, maxWaitMs }: { readonly clock: Clock; readonly maxWaitMs: number },
 ): KnownLane {
   const slots = openSlots(limits.concurrency, clock);
@@ -96,40 +101,39 @@ function openLane(
   let throttledAt = -Infinity;
   let pausedUntil = 0;
 
-  const start = async (signal: AbortSignal): Promise<() => Promise<void>> => {
+  const start = async (signal: AbortSignal): Promise<CallTurn> => {
     const slot = await slots.take(signal, maxWaitMs);
     try {
       await pace.turn(signal);
-      const turn = await shared?.enter(signal);
-      return async () => {
-        slot.release();
-        // A turn that cannot be released expires.
-        await turn?.release().catch(() => undefined);
+      const shared = await budget?.enter(signal);
+      inUse += 1;
+      let hasEnded = false;
+      return {
+        async end(isAnswered) {
+          if (hasEnded) return;
+          hasEnded = true;
+          inUse -= 1;
+          usedAt = clock.now();
+          if (isAnswered && usedAt >= pausedUntil) throttles = 0;
+          slot.release();
+          // A turn that cannot be released expires.
+          await shared?.release().catch(() => undefined);
+        },
       };
     } catch (error) {
       slot.release();
-      throw error;
+      throw error instanceof ThrottledError ? longPause(error.retryAfterMs) : error;
     }
   };
 
   return {
-    async run(call, signal) {
+    enter: async (signal) => {
+      // Waiting counts as use: a lane with callers is never forgotten.
       inUse += 1;
       try {
-        const release = await start(signal);
-        try {
-          const result = await call();
-          if (clock.now() >= pausedUntil) throttles = 0;
-          return result;
-        } finally {
-          await release();
-        }
-      } catch (error) {
-        if (error instanceof ThrottledError) throw longPause(error.retryAfterMs);
-        throw error;
+        return await start(signal);
       } finally {
         inUse -= 1;
-        usedAt = clock.now();
       }
     },
     async slowDown(asked) {
@@ -145,7 +149,7 @@ function openLane(
       pausedUntil = Math.max(pausedUntil, now + waitMs);
       pace.slowDown(waitMs);
       // This process waits anyway; the others get the service's own refusal.
-      await shared?.slowDown(waitMs).catch(() => undefined);
+      await budget?.slowDown(waitMs).catch(() => undefined);
     },
     pause(waitMs) {
       pace.pause(waitMs);
@@ -170,7 +174,7 @@ function openLane(
       return value;
     },
     isIdle: () => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
-    dispose: async () => await shared?.[Symbol.asyncDispose](),
+    dispose: async () => await budget?.[Symbol.asyncDispose](),
   };
 }
 

@@ -1,6 +1,7 @@
 import { memberOf, type JsonObject, type JsonValue } from '../core/json.ts';
 import type { Params } from '../core/records.ts';
 import type { Entity, Pagination } from '../definitions/definition.ts';
+import type { AnswerPlace } from '../definitions/upstream/answer-place.ts';
 import type { ListRequest, Paging } from '../definitions/upstream/upstream.ts';
 import type { PagedCall } from './build-request.ts';
 import { nextLinkOf, readKept, writeKept } from './next-address.ts';
@@ -42,8 +43,9 @@ export function translatePaging(
   const plain: PagedCall = { params, query: [], isAlone: false };
   switch (paging.kind) {
     case 'none':
-    case 'offset':
       return { call: plain, ...whole, readMetadata: () => ({}) };
+    case 'offset':
+      return { call: plain, ...whole, readMetadata: (answer) => totalOf(pagination, paging.total, answer) };
     case 'page':
       return byPage(pagination, paging, params);
     case 'cursor':
@@ -158,8 +160,14 @@ function byPage(
     },
     from: skip,
     to: skip + length,
-    readMetadata: () => ({}),
+    readMetadata: (answer) => totalOf(pagination, paging.total, answer),
   };
+}
+
+function totalOf(pagination: Pagination, place: AnswerPlace | null, answer: ListAnswer): JsonObject {
+  const [key] = pagination.kind === 'offset' ? pagination.totalKeys : [];
+  const total = place === null ? undefined : valueAtPlace(answer, place);
+  return key === undefined || total === undefined ? {} : { [key]: total };
 }
 
 function wholeNumber(value: JsonValue | undefined, otherwise: number): number {

@@ -1,0 +1,220 @@
+import { describe, expect, it } from 'vitest';
+import { systemClock } from '../../src/core/clock.ts';
+import { openCallGate, type CallLane, type CallTurn } from '../../src/upstream/call-gate.ts';
+import {
+  failureOf,
+  listOf,
+  never,
+  openTestAccount,
+  requestOf,
+  things,
+} from '../support/third-party/open-test-account.ts';
+import { startThirdParty } from '../support/third-party/start-third-party.ts';
+
+/** The system's waits on a time that the test moves. */
+function movableClock() {
+  let offset = 0;
+  return {
+    now: () => systemClock.now() + offset,
+    sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms, signal),
+    advance: (ms: number) => {
+      offset += ms;
+    },
+  };
+}
+
+const limits = { concurrency: 4, requestsPerSecond: 10_000 };
+
+/** Starts calls until one has to wait: gives those that started. */
+async function fill(lane: CallLane): Promise<CallTurn[]> {
+  const turns: CallTurn[] = [];
+  for (;;) {
+    const leaving = new AbortController();
+    const next = lane.enter(leaving.signal).catch(() => null);
+    const turn = await Promise.race([next, systemClock.sleep(30).then(() => null)]);
+    leaving.abort(new Error('enough'));
+    const late = turn ?? (await next);
+    if (late === null) return turns;
+    turns.push(late);
+  }
+}
+
+async function endAll(turns: readonly CallTurn[]): Promise<void> {
+  for (const turn of turns) await turn.end(true);
+}
+
+describe('the gate of calls', () => {
+  it('is one for all callers of an account, and another for another account', async () => {
+    await using gate = openCallGate();
+    expect(gate.lane('a', limits)).toBe(gate.lane('a', limits));
+    const turns = await fill(gate.lane('a', limits));
+    expect(turns).toHaveLength(4);
+    expect(await fill(gate.lane('b', { ...limits, concurrency: 2 }))).toHaveLength(2);
+    await turns[0]?.end(true);
+    await turns[0]?.end(true);
+    expect(await fill(gate.lane('a', limits))).toHaveLength(1);
+  });
+
+  it('halves the number of calls at a time after a refusal, and doubles it every ten seconds', async () => {
+    const clock = movableClock();
+    await using gate = openCallGate({ clock });
+    const lane = gate.lane('a', limits);
+    const atATime = async (): Promise<number> => {
+      const turns = await fill(lane);
+      await endAll(turns);
+      return turns.length;
+    };
+    await lane.slowDown(0);
+    // The refusals of calls that were sent before count once.
+    await lane.slowDown(0);
+    expect(await atATime()).toBe(2);
+    clock.advance(1_000);
+    await lane.slowDown(0);
+    clock.advance(1_000);
+    await lane.slowDown(0);
+    clock.advance(1_000);
+    await lane.slowDown(0);
+    expect(await atATime()).toBe(1);
+    clock.advance(20_000);
+    expect(await atATime()).toBe(2);
+    clock.advance(10_000);
+    expect(await atATime()).toBe(4);
+  });
+
+  it('waits out a short pause, says how long a longer one is, and can be left at any time', async () => {
+    await using gate = openCallGate({ maxWaitMs: 200 });
+    const lane = gate.lane('a', limits);
+    const before = performance.now();
+    await lane.slowDown(80);
+    await (await lane.enter(never)).end(true);
+    expect(performance.now() - before).toBeGreaterThanOrEqual(75);
+    lane.pause(150);
+    const leaving = new AbortController();
+    const left = lane.enter(leaving.signal);
+    leaving.abort(new Error('the caller left'));
+    await expect(left).rejects.toThrow('the caller left');
+    lane.pause(5_000);
+    const failure = await failureOf(lane.enter(never));
+    expect(failure).toMatchObject({ class: 'throttled', reason: 'gate', status: null });
+    expect(failure.waitMs).toBeGreaterThan(4_500);
+  });
+
+  it('bounds the wait for calls that take long, and lets the caller leave it', async () => {
+    await using gate = openCallGate({ maxWaitMs: 50 });
+    const lane = gate.lane('a', { ...limits, concurrency: 1 });
+    const turn = await lane.enter(never);
+    const leaving = new AbortController();
+    const left = lane.enter(leaving.signal);
+    leaving.abort(new Error('the caller left'));
+    await expect(left).rejects.toThrow('the caller left');
+    expect(await failureOf(lane.enter(never))).toMatchObject({
+      class: 'throttled',
+      reason: 'gate',
+      waitMs: 1_000,
+    });
+    await turn.end(true);
+    await (await lane.enter(never)).end(true);
+  });
+
+  it('keeps the rate', async () => {
+    await using gate = openCallGate();
+    const lane = gate.lane('a', { concurrency: 100, requestsPerSecond: 50 });
+    const before = performance.now();
+    const turns = await Promise.all(Array.from({ length: 31 }, () => lane.enter(never)));
+    // Twelve may start together, a quarter of a second's worth.
+    expect(performance.now() - before).toBeGreaterThanOrEqual(350);
+    await endAll(turns);
+  });
+
+  it('passes what it hears on to the other processes', async () => {
+    const heard: string[] = [];
+    {
+      await using gate = openCallGate({
+        openShared: (account, { concurrency }) => ({
+          enter: () => {
+            heard.push(`enter ${account} ${concurrency}`);
+            return Promise.resolve({ release: () => Promise.resolve(void heard.push('release')) });
+          },
+          slowDown: (waitMs) => Promise.resolve(void heard.push(`wait ${waitMs}`)),
+          [Symbol.asyncDispose]: () => Promise.resolve(void heard.push('dispose')),
+        }),
+      });
+      const lane = gate.lane('a', limits);
+      await (await lane.enter(never)).end(true);
+      await lane.slowDown(70);
+    }
+    expect(heard).toEqual(['enter a 4', 'release', 'wait 70', 'dispose']);
+  });
+
+  it('forgets an account that nothing has used for ten minutes', async () => {
+    const clock = movableClock();
+    await using gate = openCallGate({ clock });
+    const [idle, busy] = [gate.lane('idle', limits), gate.lane('busy', limits)];
+    const turn = await busy.enter(never);
+    clock.advance(700_000);
+    gate.lane('other', limits);
+    expect(gate.lane('busy', limits)).toBe(busy);
+    expect(gate.lane('idle', limits)).not.toBe(idle);
+    await turn.end(true);
+  });
+});
+
+describe('an account', () => {
+  it('never has more calls open than its limit, and shares it over all its actions', async () => {
+    let open = 0;
+    let most = 0;
+    const server = await startThirdParty(async () => {
+      open += 1;
+      most = Math.max(most, open);
+      await systemClock.sleep(10);
+      open -= 1;
+      return { body: { items: [], id: '1', account: { id: 1 } } };
+    });
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      upstream: { limits: { concurrency: 3, requestsPerSecond: 10_000 } },
+    });
+    await Promise.all(
+      Array.from({ length: 10 }, (_none, index) => [
+        account.list({ entity: things, params: {} }, never),
+        account.get({ entity: things, params: { note_id: `n${index}` } }, never),
+        account.check(never),
+      ]).flat(),
+    );
+    expect(most).toBe(3);
+  });
+
+  it('pauses all calls after a 429, for as long as the service asks', async () => {
+    const server = await startThirdParty((_request, index) =>
+      index === 0 ? { status: 429, headers: { 'retry-after': '0.2' }, body: {} } : { body: { items: [] } },
+    );
+    const account = openTestAccount({ baseUrl: server.origin });
+    const list = { entity: things, params: {} };
+    const before = performance.now();
+    expect(await failureOf(account.list(list, never))).toMatchObject({ class: 'throttled', waitMs: 200 });
+    await account.list(list, never);
+    expect(performance.now() - before).toBeGreaterThanOrEqual(195);
+  });
+
+  it('waits until the reset where an answer says that no calls remain', async () => {
+    const server = await startThirdParty((_request, index) => ({
+      headers:
+        index === 0 ? { 'x-remaining': '0', 'x-reset': '150' } : { 'x-remaining': '9', 'x-reset': '90000' },
+      body: { items: [] },
+    }));
+    const remaining = {
+      header: 'x-remaining',
+      reset: { header: 'x-reset', format: 'milliseconds' },
+    } as const;
+    const account = openTestAccount({
+      baseUrl: server.origin,
+      upstream: { remaining },
+      list: listOf(requestOf('/items')),
+    });
+    const list = { entity: things, params: {} };
+    const before = performance.now();
+    for (let call = 0; call < 3; call += 1) await account.list(list, never);
+    expect(performance.now() - before).toBeGreaterThanOrEqual(145);
+    expect(performance.now() - before).toBeLessThan(60_000);
+  });
+});

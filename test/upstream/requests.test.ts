@@ -1,0 +1,138 @@
+import { describe, expect, it } from 'vitest';
+import type { Params } from '../../src/core/records.ts';
+import type { JsonValue } from '../../src/core/json.ts';
+import type { ParamPlace, UpstreamRequest } from '../../src/definitions/upstream/upstream.ts';
+import { buildRequest, type PagedCall } from '../../src/upstream/build-request.ts';
+import { query, requestOf } from '../support/third-party/open-test-account.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+
+const base = new URL('https://service.example/v1');
+
+function built(request: UpstreamRequest, params: Params, more: Partial<PagedCall> = {}) {
+  const signature = { headers: { authorization: 'Bearer t' }, query: [], secrets: [] };
+  const wire = buildRequest({
+    base,
+    request,
+    call: { params, query: [], isAlone: false, ...more },
+    signature,
+  });
+  return { ...wire, search: decodeURIComponent(wire.url.search) };
+}
+
+const inQuery = (more: Partial<Extract<ParamPlace, { kind: 'query' | 'header' }>>): ParamPlace => ({
+  kind: 'query',
+  name: 'x',
+  list: 'comma',
+  omit: [],
+  ...more,
+});
+
+describe('a parameter', () => {
+  it.each<[string, ParamPlace, JsonValue, string]>([
+    ['a text', query, 'a b', '?p=a+b'],
+    ['a time', query, '2026-01-01T00:00:00+00:00', '?p=2026-01-01T00:00:00+00:00'],
+    ['a number', query, 10, '?p=10'],
+    ['a number beyond 2^53', query, 12345678901234567890n, '?p=12345678901234567890'],
+    ['true', query, true, '?p=true'],
+    ['an empty text', query, '', '?p='],
+    ['null', query, null, ''],
+    ['a value that is omitted', inQuery({ omit: [false, 0] }), false, ''],
+    ['another value', inQuery({ omit: [false, 0] }), true, '?x=true'],
+    ['a list with commas', inQuery({}), ['a', 1], '?x=a,1'],
+    ['a list that repeats', inQuery({ list: 'repeat' }), ['a', 1], '?x=a&x=1'],
+    ['a list with brackets', inQuery({ list: 'brackets' }), ['a', 1], '?x[]=a&x[]=1'],
+    ['an empty list', inQuery({}), [], ''],
+  ])('goes into the query as %s', (_what, place, value, search) => {
+    const sent = built(requestOf('/items', { p: place }), { p: value });
+    expect(sent.search).toBe(search);
+    if (_what === 'a time') expect(sent.url.search).toContain('%2B00%3A00');
+    expect(sent.body).toBeNull();
+  });
+
+  it('goes into the JSON body, at its place, over what is fixed there', () => {
+    const omit: JsonValue[] = [];
+    const request = requestOf(
+      '/search',
+      {
+        filter: { kind: 'body', at: ['filter'], omit },
+        size: { kind: 'body', at: ['page', 'size'], omit },
+        proto: { kind: 'body', at: ['__proto__'], omit },
+      },
+      { method: 'POST', body: { filter: { fixed: true }, page: { from: 1 }, mode: 'all' } },
+    );
+    const params = Object.fromEntries([
+      ['filter', { id: 12345678901234567890n }],
+      ['size', 5],
+      ['proto', 'own'],
+    ]);
+    const sent = built(request, params);
+    expect(sent.body).toBe(
+      '{"mode":"all","filter":{"id":12345678901234567890},"page":{"from":1,"size":5},"__proto__":"own"}',
+    );
+    expect(built(request, {}).body).toBe('{"filter":{"fixed":true},"page":{"from":1},"mode":"all"}');
+    expect(sent.headers['content-type']).toBe('application/json');
+    expect(sent.search).toBe('');
+  });
+
+  it('goes into a header, which takes one line of printable ASCII', () => {
+    const request = requestOf('/items', { p: inQuery({ kind: 'header', name: 'x-version' }) });
+    expect(built(request, { p: ' 2026-01-01 ' }).headers['x-version']).toBe('2026-01-01');
+    expect(built(request, { p: ['a', 'b'] }).headers['x-version']).toBe('a,b');
+    for (const p of ['a\r\nx-evil: 1', 'ü', '\u0000']) {
+      expect(() => built(request, { p })).toThrow('p goes into a header');
+    }
+  });
+
+  it.each<[string, Params]>([
+    ['is not declared', { other: 1 }],
+    ['is not declared', { constructor: 1 }],
+    ['must be a text', { p: { a: 1 } }],
+    ['must be well-formed', { p: '\ud800' }],
+  ])('that %s is refused', (why, params) => {
+    expect(() => built(requestOf('/items', { p: query }), params)).toThrow(why);
+  });
+
+  it('cannot change the headers of the authentication', () => {
+    const request = requestOf('/items', { p: inQuery({ kind: 'header', name: 'authorization' }) });
+    expect(built(request, { p: 'Bearer mine' }).headers['authorization']).toBe('Bearer t');
+  });
+});
+
+it('sends fixed values under the parameters, and leaves all of them out of a call that stands alone', () => {
+  const request = requestOf(
+    '/items',
+    { status: query, size: query },
+    {
+      query: new Map([
+        ['status', 'any'],
+        ['fields', 'a,b'],
+      ]),
+    },
+  );
+  expect(built(request, {}).search).toBe('?status=any&fields=a,b');
+  expect(built(request, { status: 'open', size: 3 }).search).toBe('?fields=a,b&status=open&size=3');
+  const page = [
+    ['info', 'p2'],
+    ['size', '50'],
+  ] as const;
+  expect(built(request, { status: 'open', size: 3 }, { query: page }).search).toBe(
+    '?fields=a,b&status=open&info=p2&size=50',
+  );
+  expect(built(request, { status: 'open' }, { query: page, isAlone: true }).search).toBe('?info=p2&size=50');
+});
+
+it('sends exactly the parameters that are given, whatever they hold', () => {
+  const random = seededRandom(11);
+  const names = ['a', 'b[]', 'c&d', 'e=f', 'ü', '#'];
+  const texts = ['', '&x=1', '?', '#', '%26', 'a b', '+', 'ü😀', '\n', '"', '[]=', '../'];
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
+  for (let trial = 0; trial < 500; trial += 1) {
+    const params = Object.fromEntries(
+      names.filter(() => random() < 0.5).map((name) => [name, pick(texts) + pick(texts)]),
+    );
+    const request = requestOf('/items', Object.fromEntries(names.map((name) => [name, query])));
+    const { url } = built(request, params);
+    expect(Object.fromEntries(new URLSearchParams(url.search))).toEqual(params);
+    expect(url.origin + url.pathname + url.hash).toBe('https://service.example/v1/items');
+  }
+});
