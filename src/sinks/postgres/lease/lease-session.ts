@@ -1,4 +1,5 @@
 import { keepalives } from '../connections.ts';
+import type { HeldConnector } from '../ledger.ts';
 import { failingOf } from '../postgres-error.ts';
 import { txOn, type Tx } from '../session.ts';
 import type { Server } from '../server.ts';
@@ -37,7 +38,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
   client.on('error', lose);
   client.on('end', lose);
   const tx = txOn(client);
-  const rows: Tx['rows'] = async (sql, values) => {
+  const ask: Tx['rows'] = async (sql, values) => {
     const timer = setTimeout(lose, deadlineMs);
     try {
       return await tx.rows(sql, values);
@@ -49,6 +50,9 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
       clearTimeout(timer);
     }
   };
+  // Leases are taken, renewed and given back at the same time, and the client is to be asked one thing after the other.
+  const inOrder = turns();
+  const rows: Tx['rows'] = async (sql, values) => await inOrder(async () => await ask(sql, values));
   try {
     const [own] = await rows<{ pid: number }>('SELECT pg_backend_pid() AS pid');
     // A pooler gives its clients numbers of its own.
@@ -73,4 +77,14 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     await end();
     throw error;
   }
+}
+
+/** Each `work` begins when the one before it is through, however that ended. */
+export function turns(): HeldConnector['inTurn'] {
+  let last: Promise<unknown> = Promise.resolve();
+  return async (work) => {
+    const turn = last.then(work, work);
+    last = turn.catch(() => undefined);
+    return await turn;
+  };
 }

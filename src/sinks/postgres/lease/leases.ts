@@ -7,7 +7,7 @@ import { writeJson } from '../../../core/json-text.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { toSinkError } from '../postgres-error.ts';
 import type { WriteTx } from '../server.ts';
-import { openLeaseSession, type LeaseSession } from './lease-session.ts';
+import { openLeaseSession, turns, type LeaseSession } from './lease-session.ts';
 import { renewLeases, takeLease } from './lease-rows.ts';
 
 /** What a lease has of a held connector. */
@@ -210,14 +210,4 @@ function refusalOf({ connector, epoch, isReleased, isOvertaken }: OwnLease): Syn
   const held = { connector, epoch: epoch ?? 0 };
   if (isReleased) return releasedError(connector);
   return isOvertaken ? overtakenError(held) : null;
-}
-
-/** Each `work` begins when the one before it is through, however that ended. */
-function turns(): HeldConnector['inTurn'] {
-  let last: Promise<unknown> = Promise.resolve();
-  return async (work) => {
-    const turn = last.then(work, work);
-    last = turn.catch(() => undefined);
-    return await turn;
-  };
 }
