@@ -162,7 +162,6 @@ function movedDefinition({ file, as, urls }: WorldParts): string {
   if (as !== null) {
     document.set('name', as);
     document.delete('aliases');
-    document.delete('id');
   }
   return document.toString();
 }

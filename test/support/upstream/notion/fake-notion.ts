@@ -3,7 +3,6 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../../src/c
 import type { SampleAccount } from '../../../../src/sample/sample-account.ts';
 import { textOf } from '../../../../src/sample/writing.ts';
 import { ApiError } from '../../../../src/service/api-error.ts';
-import { sampleTruth } from '../../sample-truth.ts';
 import { type Answer, AnswerInstead, jsonAnswer } from '../answer.ts';
 import { type CredentialState, type FakeRequest, tokenOf } from '../fake-request.ts';
 import { type FakeServer, startFakeServer } from '../fake-server.ts';
@@ -45,10 +44,7 @@ export async function startFakeNotion(options: FakeNotionOptions): Promise<FakeN
   const oauth = openOAuthServer({ workspace_id: workspaceId, workspace_name: workspaceName });
   const pages = openNotionPages();
   let urlBase = 'https://notes.example.test';
-  const account = wireAccount(
-    options.account,
-    notionWire(options.account, { workspaceId, urlBase: () => urlBase }),
-  );
+  const account = wireAccount(options.account, notionWire({ workspaceId, urlBase: () => urlBase }));
 
   const credentialOf = (request: FakeRequest): CredentialState => {
     if (request.path === '/v1/oauth/token') return oauth.clientOf(request);
@@ -155,7 +151,7 @@ export async function startFakeNotion(options: FakeNotionOptions): Promise<FakeN
     query: URLSearchParams,
   ): JsonObject => {
     const uuid = uuidIn(`path.${param}`, id);
-    const { request_id: _own, ...record } = found(entity, param, uuid) ?? {};
+    const { request_id: _own, ...record } = account.get(entity, { [param]: uuid }) ?? {};
     if (record.id === undefined) throw objectNotFound(what, uuid);
     const asked = query.getAll('filter_properties');
     const { properties } = record;
@@ -164,12 +160,6 @@ export async function startFakeNotion(options: FakeNotionOptions): Promise<FakeN
       ([, property]) => isJsonObject(property) && asked.includes(textOf(property['id'])),
     );
     return { ...record, properties: Object.fromEntries(kept) };
-  };
-
-  const found = (entity: string, param: string, id: string): JsonObject | null => {
-    if (entity !== 'comments') return account.get(entity, { [param]: id });
-    for (const { record } of sampleTruth(account, 'comments')) if (record['id'] === id) return record;
-    return null;
   };
 
   /** The bot that the token belongs to. */

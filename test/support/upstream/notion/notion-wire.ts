@@ -1,7 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../../src/core/json.ts';
-import type { SampleAccount } from '../../../../src/sample/sample-account.ts';
-import { textOf } from '../../../../src/sample/writing.ts';
-import { allOf, type ToWire } from '../wire-account.ts';
+import type { ToWire } from '../wire-account.ts';
 
 export interface NotionWireOptions {
   readonly workspaceId: string;
@@ -10,10 +8,7 @@ export interface NotionWireOptions {
 }
 
 /** What API version 2025-09-03 sends and the sample account does not, and the other way round. */
-export function notionWire(account: SampleAccount, options: NotionWireOptions): ToWire {
-  const nameById = new Map(
-    allOf(account.list('users', {})).map((user) => [textOf(user['id']), user['name'] ?? null]),
-  );
+export function notionWire(options: NotionWireOptions): ToWire {
   return (entity, record) => {
     switch (entity) {
       case 'users':
@@ -23,13 +18,6 @@ export function notionWire(account: SampleAccount, options: NotionWireOptions): 
       case 'data_sources': {
         const { is_archived: _archived, is_locked: _locked, properties, ...rest } = record;
         return { ...rest, properties: described(properties), url: moved(record['url'], options) };
-      }
-      case 'comments': {
-        const author = isJsonObject(record['created_by']) ? textOf(record['created_by']['id']) : '';
-        return {
-          ...record,
-          display_name: { type: 'user', resolved_name: nameById.get(author) ?? null },
-        };
       }
       default:
         return record;
