@@ -49,18 +49,18 @@ export function sampleProviders(options: SampleProvidersOptions): Providers {
 
   return {
     open(connector) {
-      if (isRevoked(connector.credentials)) return refusing(refusedCredentials);
+      if (isRevoked(connector.credentials())) return refusing(refusedCredentials);
       const account = accountOf(connector);
       if (account === null) return refusing(() => noSampleData(connector.definition));
       return sampleProvider(account, { connectorId: connector.connectorId, key });
     },
     async check(connector, signal) {
       signal.throwIfAborted();
-      if (isRevoked(connector.credentials)) return { ok: false, why: refusedCredentials().message };
+      if (isRevoked(connector.credentials())) return { kind: 'sample', why: refusedCredentials().message };
       if (accountOf(connector) === null) {
-        return { ok: false, why: noSampleData(connector.definition).message };
+        return { kind: 'sample', why: noSampleData(connector.definition).message };
       }
-      return { ok: true };
+      return { kind: 'sample', why: null };
     },
     async [Symbol.asyncDispose]() {
       made.clear();
@@ -82,9 +82,17 @@ function madeAccount(
   }
 }
 
+/** Credentials of no third party: none, or their first text begins with `sample` or `revoked`. */
+export function isSampleCredentials(credentials: JsonObject | null): boolean {
+  return credentials === null || /^(?:sample|revoked)/.test(firstText(credentials));
+}
+
 function isRevoked(credentials: JsonObject | null): boolean {
-  const first = Object.values(credentials ?? {}).find((value) => typeof value === 'string');
-  return first?.startsWith('revoked') === true;
+  return firstText(credentials ?? {}).startsWith('revoked');
+}
+
+function firstText(credentials: JsonObject): string {
+  return Object.values(credentials).find((value) => typeof value === 'string') ?? '';
 }
 
 function refusing(error: () => ApiError): Provider {

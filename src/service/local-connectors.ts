@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { SyncError } from '../core/errors.ts';
 import type { JsonObject } from '../core/json.ts';
 import type { Definition } from '../definitions/definition.ts';
@@ -34,12 +35,18 @@ export function openLocalConnectors(parts: {
   /** As stored. */
   const credentials = ({ stored }: LocalConnector): JsonObject | null =>
     state.connectors.credentials(stored.organizationId, stored.id);
-  const provider = (connector: LocalConnector): Provider =>
-    providers.open({
-      connectorId: connector.stored.id,
+  const provided = (connector: LocalConnector): ProvidedConnector => {
+    const { id, organizationId, account } = connector.stored;
+    return {
+      connectorId: id,
       definition: connector.definition,
-      credentials: credentials(connector),
-    });
+      account,
+      credentials: () => credentials(connector),
+      saveCredentials: (before, renewed) =>
+        state.connectors.renewCredentials(organizationId, id, before, renewed),
+    };
+  };
+  const provider = (connector: LocalConnector): Provider => providers.open(provided(connector));
 
   /** Credentials may change under a store that is kept: each of its calls opens the connector as it is then. */
   const lasting = ({ stored: { organizationId, id } }: LocalConnector): Provider => {
@@ -82,10 +89,18 @@ export function openLocalConnectors(parts: {
         })
         .map((stored) => ({ stored, workspace, definition: definitionOf(definitions, stored) })),
     provider,
-    /** Asks the third party about credentials. */
-    check: (connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck> =>
-      askProvider(signal, (own) => providers.check(connector, own)),
-    credentials,
+    /** Asks the third party about the credentials that the connector has. */
+    check: (connector: LocalConnector, signal: AbortSignal): Promise<ProviderCheck> =>
+      askProvider(signal, (own) => providers.check(provided(connector), own)),
+    /** Asks the third party about credentials that no connector has yet: whose they are, if it takes them. */
+    checkNew: (
+      { definition, connectorId = randomUUID() }: { definition: Definition; connectorId?: string },
+      given: JsonObject | null,
+      signal: AbortSignal,
+    ): Promise<ProviderCheck> => {
+      const connector = { connectorId, definition, credentials: () => given, saveCredentials: null };
+      return askProvider(signal, (own) => providers.check(connector, own));
+    },
     stores,
     status: ({ stored }: LocalConnector): StoreStatus => stores.status(stored.id),
     settleStore,

@@ -57,8 +57,15 @@ export interface ProviderFile {
 export interface ProvidedConnector {
   readonly connectorId: string;
   readonly definition: Definition;
-  /** As the connector was created with; null: none were given. */
-  readonly credentials: JsonObject | null;
+  /** Which account at the third party the connector belongs to; null: a sample account. Absent: to be found by a check of credentials that no connector has yet. */
+  readonly account?: string | null;
+  /** As they are stored now, opened at each call; null: none were given. */
+  readonly credentials: () => JsonObject | null;
+  /**
+   * Replaces the credentials by those with renewed tokens, sealed and on the disk when it returns. Does nothing where others were given
+   * since `before` was read. Null: they are not stored.
+   */
+  readonly saveCredentials: ((before: JsonObject, renewed: JsonObject) => void) | null;
 }
 
 /**
@@ -69,10 +76,15 @@ export interface Providers extends AsyncDisposable {
   /** Asks nobody and holds nothing open: one is made for each call. */
   open(connector: ProvidedConnector): Provider;
   /**
-   * Asks the third party whether the credentials are taken; says why not in words that hold no secret. Rejects, and is held to the
+   * Asks the third party whether it takes the credentials, and whose they are; says why not in words that hold no secret. Rejects, and is held to the
    * same time, as a call of `Provider`: a third party that cannot be asked has not said no.
    */
   check(connector: ProvidedConnector, signal: AbortSignal): Promise<ProviderCheck>;
 }
 
-export type ProviderCheck = { readonly ok: true } | { readonly ok: false; readonly why: string };
+export type ProviderCheck =
+  /** Taken: they belong to this account. */
+  | { readonly kind: 'account'; readonly account: string }
+  | { readonly kind: 'refused'; readonly why: string }
+  /** Of a sample account, which asks no third party; `why`: it counts as one that refuses them. */
+  | { readonly kind: 'sample'; readonly why: string | null };

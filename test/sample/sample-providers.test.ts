@@ -9,6 +9,10 @@ import { definitionNamed, never } from '../support/service/store-world.ts';
 
 const mailing = definitionNamed('email-marketing');
 const notes = definitionNamed('workspace-notes');
+const stored = (credentials: JsonObject | null) => ({
+  credentials: () => credentials,
+  saveCredentials: null,
+});
 const otherwise = { size: 'tiny', seed: 3, revision: 0 } as const;
 const providers = sampleProviders({ accounts: new Map(), otherwise });
 
@@ -19,18 +23,15 @@ async function listOf(provider: Provider, definition: Definition, name: string, 
 describe('the sample third parties', () => {
   it('give every connector an account of its own, the same whenever it is asked for', async () => {
     const open = (connectorId: string): Provider =>
-      providers.open({ connectorId, definition: mailing, credentials: null });
+      providers.open({ connectorId, definition: mailing, ...stored(null) });
     const first = await listOf(open('a'), mailing, 'lists', { count: 10 });
     for (let number = 0; number < 70; number += 1) open(`other-${number}`);
     expect(await listOf(open('a'), mailing, 'lists', { count: 10 })).toEqual(first);
     const again = sampleProviders({ accounts: new Map(), otherwise });
     expect(
-      await listOf(
-        again.open({ connectorId: 'a', definition: mailing, credentials: null }),
-        mailing,
-        'lists',
-        { count: 10 },
-      ),
+      await listOf(again.open({ connectorId: 'a', definition: mailing, ...stored(null) }), mailing, 'lists', {
+        count: 10,
+      }),
     ).toEqual(first);
     expect(await listOf(open('b'), mailing, 'lists', { count: 10 })).not.toEqual(first);
   });
@@ -41,7 +42,7 @@ describe('the sample third parties', () => {
       accounts: new Map([['a', { ...account, get: () => ({ id: 'wrapped' }) }]]),
       otherwise,
     });
-    const provider = served.open({ connectorId: 'a', definition: mailing, credentials: null });
+    const provider = served.open({ connectorId: 'a', definition: mailing, ...stored(null) });
     const { records } = await listOf(provider, mailing, 'lists', { count: 10 });
     expect(records).toEqual(account.list('lists', {}).slice(0, 10));
     const request = { entity: entityNamed(mailing, 'lists'), params: {}, signal: never };
@@ -51,7 +52,7 @@ describe('the sample third parties', () => {
 
   it('page by tokens that hold for one connector alone, and for providers made later', async () => {
     const open = (connectorId: string): Provider =>
-      providers.open({ connectorId, definition: notes, credentials: { token: 'x' } });
+      providers.open({ connectorId, definition: notes, ...stored({ token: 'x' }) });
     const { metadata } = await listOf(open('a'), notes, 'users', { page_size: 1 });
     const start_cursor = metadata?.['next_cursor'] ?? null;
     const next = await listOf(open('a'), notes, 'users', { page_size: 1, start_cursor });
@@ -65,10 +66,13 @@ describe('the sample third parties', () => {
     const connector = {
       connectorId: 'a',
       definition: notes,
-      credentials: { token: 'revoked-secret-7a1' },
+      ...stored({ token: 'revoked-secret-7a1' }),
     };
     const check = await providers.check(connector, never);
-    expect(check.ok).toBe(false);
+    expect(check).toEqual({
+      kind: 'sample',
+      why: expect.stringContaining('does not take the credentials') as string,
+    });
     expect(JSON.stringify(check)).not.toContain('7a1');
     const provider = providers.open(connector);
     const request = { entity: entityNamed(notes, 'users'), params: {}, signal: never };
@@ -76,7 +80,10 @@ describe('the sample third parties', () => {
       await expect(call).rejects.toMatchObject({ status: 401 });
     }
     for (const credentials of [null, {}, { token: 'ok' }, { token: 'not revoked' }]) {
-      expect(await providers.check({ ...connector, credentials }, never)).toEqual({ ok: true });
+      expect(await providers.check({ ...connector, ...stored(credentials) }, never)).toEqual({
+        kind: 'sample',
+        why: null,
+      });
     }
   });
 
@@ -84,10 +91,10 @@ describe('the sample third parties', () => {
     const connector = {
       connectorId: 'a',
       definition: { ...notes, name: 'own', title: 'My own' },
-      credentials: null,
+      ...stored(null),
     };
     expect(await providers.check(connector, never)).toEqual({
-      ok: false,
+      kind: 'sample',
       why: "This server has no sample data for connectors of the type 'My own'.",
     });
     await expect(listOf(providers.open(connector), notes, 'users', {})).rejects.toMatchObject({
@@ -96,7 +103,7 @@ describe('the sample third parties', () => {
   });
 
   it('do not answer a caller that has left', async () => {
-    const provider = providers.open({ connectorId: 'a', definition: notes, credentials: null });
+    const provider = providers.open({ connectorId: 'a', definition: notes, ...stored(null) });
     const request = {
       entity: entityNamed(notes, 'users'),
       params: {},

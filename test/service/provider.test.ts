@@ -27,7 +27,7 @@ interface Served {
 async function serve(
   list: Provider['list'],
   {
-    check = async () => ({ ok: true }),
+    check = async () => ({ kind: 'sample', why: null }),
     definitionName = definition.name,
   }: Partial<Providers> & {
     readonly definitionName?: string;

@@ -27,6 +27,15 @@ export function addServe(command: Command, enter: Enter): void {
     .option('--allow-host <name...>', 'names that clients reach it by, besides --host and the loopback names')
     .option('--trust-proxy <address...>', 'proxies whose X-Forwarded-Proto is trusted: addresses or networks')
     .option('--data <folder>', 'folder for its state and indexed stores', defaultDataFolder)
+    .option('--definitions <folder...>', 'folders with definitions of further connector types')
+    .option(
+      '--samples',
+      'sample accounts for all connectors, whatever their credentials: no third party is asked',
+    )
+    .option(
+      '--allow-upstream-host <name...>',
+      'third parties that may be at private addresses, on any port and without TLS',
+    )
     .option('--size <size>', 'size of the sample accounts: tiny or small', 'small')
     .option('--members <n>', 'instead: one mailing list with this many members')
     .option('--seed <n>', 'the same seed makes the same records', '1')
@@ -45,6 +54,9 @@ data folder generates new ones and prints them once. "connector-sync application
 
 Credentials of connectors are encrypted with the key in $CONNECTOR_SYNC_SERVICE_KEY (32 bytes, base64 or hex), else with
 service.key in the data folder, which the first start creates.
+
+A connector with real credentials is answered by the third party itself. One without credentials, or whose first one begins with
+"sample", has a sample account.
 
 Requests are logged on stderr, one JSON line each, with LOG_LEVEL=info.
 
@@ -115,8 +127,12 @@ async function start(
     ...(application.kind === 'there'
       ? {}
       : { clientId: application.clientId, clientSecret: application.clientSecret.reveal() }),
-    definitions: loadDefinitions([builtInDefinitionsFolder]),
+    definitions: loadDefinitions([
+      builtInDefinitionsFolder,
+      ...choices.definitions.map((name) => resolve(cwd, name)),
+    ]),
     accounts: choices.accounts,
+    upstream: choices.upstream,
     otherwise: choices.otherwise,
     isIndexed: choices.isIndexed,
     refreshEveryMs: choices.refreshEveryMs,

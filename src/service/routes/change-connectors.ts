@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 import type { Definition } from '../../definitions/definition.ts';
+import { ApiError } from '../api-error.ts';
 import type { ProviderCheck } from '../provider.ts';
 import { maxNameLength } from '../state/plain-name.ts';
-import type { Workspace } from '../state/service-state.ts';
+import type { StoredConnector, Workspace } from '../state/service-state.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
 import { checkRequestedEntities, readStoredConfig, toStoredConfig } from './connector-config.ts';
 import { endpoint } from './endpoint.ts';
@@ -24,8 +25,10 @@ export const createConnector = endpoint({
   tag: 'Connectors',
   summary: 'Create a connector',
   description:
-    'Binds credentials to a connector type. The credentials are checked for their shape, not tried: a wrong one shows with the ' +
-    'first execute, or with a check before. They are kept encrypted and are in no answer.\n\n' +
+    'Binds credentials to a connector type. The third party is asked whether it takes them, and to which account they belong; the ' +
+    'connector keeps to that account. They are kept encrypted and are in no answer.\n\n' +
+    'Without credentials, or with those whose first text begins with `sample`, the connector has a sample account and asks no ' +
+    'third party; so has every connector of a server that was started with --samples.\n\n' +
     'An application token makes the workspace where there is none of its name; to a scoped token every other workspace is ' +
     'unknown. The indexed store begins to fill at once.',
   access: 'workspace',
@@ -34,6 +37,7 @@ export const createConnector = endpoint({
   refusals: {
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     409: 'The organization has as many connectors or workspaces as it may have.',
+    422: 'The fields are not as expected, or the third party does not take the credentials.',
   },
   example: {
     body: {
@@ -43,15 +47,19 @@ export const createConnector = endpoint({
       credentials: { api_key: '…' },
     },
   },
-  async handle({ body }, { principal }, { state, definitions, connectors }) {
+  async handle({ body }, { principal, signal }, { state, definitions, connectors }) {
     const definition = definitionFor(definitions, body);
+    const credentials = body.credentials ?? null;
+    // Before anything is made: a check may take a while, and may say no.
+    const account = accountOf(await connectors.checkNew({ definition }, credentials, signal));
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
     const stored = state.connectors.create({
       organizationId: principal.organizationId,
       workspaceId: workspace.id,
       definition: definition.name,
       name: body.name ?? defaultName(definition, workspace),
-      credentials: body.credentials ?? null,
+      credentials,
+      account,
       replicationConfig: toStoredConfig({
         replication: body.replication_config ?? {},
         environment: body.environment ?? {},
@@ -71,18 +79,31 @@ export const updateConnector = endpoint({
   tag: 'Connectors',
   summary: 'Change a connector',
   description:
-    'Changes what is given and leaves the rest. New credentials count from the next call on, and the indexed store is brought up to date with them at once.',
+    'Changes what is given and leaves the rest. The third party is asked about new credentials; those of another account are refused. ' +
+    'They count from the next call on, and the indexed store is brought up to date with them at once.',
   access: 'workspace',
   request: { path: connectorPath, body: connectorChange },
   success: { status: 200, description: 'The connector as it is now.', body: connectorDetail },
-  refusals: { 404: 'There is no such connector.' },
+  refusals: {
+    404: 'There is no such connector.',
+    409: 'The credentials belong to another account.',
+    422: 'The fields are not as expected, or the third party does not take the credentials.',
+  },
   example: { path: { id: 'sample-newsletter' }, body: { name: 'Newsletter' } },
-  async handle({ path, body }, { principal }, { state, connectors }) {
+  async handle({ path, body }, { principal, signal }, { state, connectors }) {
     const { stored, definition } = connectors.byId(principal, path.id);
+    checkRequestedEntities(definition, body.entities);
     if (body.credentials !== undefined && body.credentials !== null) {
       checkCredentials(definition, body.credentials);
+      const asked = { definition, connectorId: stored.id };
+      const account = accountOf(await connectors.checkNew(asked, body.credentials, signal));
+      if (account !== stored.account) {
+        throw new ApiError(409, otherAccount(stored), {
+          field: 'body.credentials',
+          errorCode: 'identity_changed',
+        });
+      }
     }
-    checkRequestedEntities(definition, body.entities);
     const fields = givenFields(body);
     if (fields.length > 0) {
       const before = readStoredConfig(stored.replicationConfig);
@@ -128,6 +149,24 @@ export const deleteConnector = endpoint({
   },
 });
 
+/** Null: a sample account, which takes any credentials until it is asked for records. Throws `ApiError` 422 where the third party does not take them. */
+function accountOf(check: ProviderCheck): string | null {
+  if (check.kind === 'refused') {
+    throw new ApiError(422, check.why, {
+      field: 'body.credentials',
+      errorCode: 'third_party_refused',
+    });
+  }
+  return check.kind === 'account' ? check.account : null;
+}
+
+/** Their records must not come under one connector. */
+function otherAccount({ account }: StoredConnector): string {
+  return account === null
+    ? 'This connector has a sample account, and these credentials belong to a real one. Create another connector for it.'
+    : 'These credentials belong to another account than the one that this connector was created for. Create another connector for it.';
+}
+
 function defaultName({ title }: Definition, { name }: Workspace): string {
   const both = `${title} (${name})`;
   return both.length <= maxNameLength ? both : title;
@@ -164,9 +203,7 @@ export const checkNewConnector = endpoint({
   async handle({ body }, { principal, signal }, { state, definitions, connectors, clock }) {
     if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
     const definition = definitionFor(definitions, body);
-    const connectorId = randomUUID();
-    const credentials = body.credentials ?? null;
-    const check = await connectors.check({ connectorId, definition, credentials }, signal);
+    const check = await connectors.checkNew({ definition }, body.credentials ?? null, signal);
     return { kind: 'json', body: toOutcome(check, clock.now()) };
   },
 });
@@ -187,25 +224,33 @@ export const checkConnector = endpoint({
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const connector = connectors.byId(principal, path.id);
     const { definition, stored } = connector;
-    if (body?.credentials) checkCredentials(definition, body.credentials);
     checkRequestedEntities(definition, body?.entities);
-    const credentials = body?.credentials ?? connectors.credentials(connector);
-    const check = await connectors.check({ connectorId: stored.id, definition, credentials }, signal);
-    return { kind: 'json', body: toOutcome(check, clock.now()) };
+    if (!body?.credentials) {
+      return { kind: 'json', body: toOutcome(await connectors.check(connector, signal), clock.now()) };
+    }
+    checkCredentials(definition, body.credentials);
+    const asked = { definition, connectorId: stored.id };
+    const check = await connectors.checkNew(asked, body.credentials, signal);
+    const account = check.kind === 'account' ? check.account : null;
+    const isOther = check.kind !== 'refused' && account !== stored.account;
+    const judged: ProviderCheck = isOther ? { kind: 'refused', why: otherAccount(stored) } : check;
+    return { kind: 'json', body: toOutcome(judged, clock.now()) };
   },
 });
 
 function toOutcome(check: ProviderCheck, now: number): z.input<typeof outcome> {
-  const reason = check.ok
-    ? null
-    : {
-        timestamp: Math.floor(now / 1000),
-        failure_type: 'config_error' as const,
-        external_message: check.why,
-      };
+  const why = check.kind === 'account' ? null : check.why;
+  const reason =
+    why === null
+      ? null
+      : {
+          timestamp: Math.floor(now / 1000),
+          failure_type: 'config_error' as const,
+          external_message: why,
+        };
   return {
     id: randomUUID(),
-    status: check.ok ? 'succeeded' : 'failed',
+    status: reason === null ? 'succeeded' : 'failed',
     error_message: reason?.external_message ?? null,
     failure_reason: reason,
     entity_check_results: null,

@@ -52,6 +52,10 @@ export const connectorDetail = z
     replication_config: jsonObject,
     environment: jsonObject,
     entities: requestedEntities.nullable(),
+    account_id: z
+      .string()
+      .nullable()
+      .describe('The account at the third party, as that one names it; null for a sample account.'),
     created_at: time,
     updated_at: time,
   })
@@ -79,6 +83,7 @@ export function toDetail(connector: LocalConnector): z.input<typeof connectorDet
     replication_config: replication,
     environment,
     entities,
+    account_id: stored.account,
     created_at: stored.createdAt,
     updated_at: stored.updatedAt,
   };

@@ -27,6 +27,10 @@ export function createConnectors(
   };
   const seal = (credentials: JsonObject | null, organizationId: string, id: string): Buffer | null =>
     credentials === null ? null : sealer.seal(writeJson(credentials), ownerOf(organizationId, id));
+  const open = (organizationId: string, id: string): JsonObject | null => {
+    const sealed = statements.sealedOf.get(organizationId, id) ?? null;
+    return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
+  };
 
   return {
     list: (organizationId, { workspaceId, definition }) =>
@@ -56,6 +60,7 @@ export function createConnectors(
           name,
           replicationConfig: writeJson(connector.replicationConfig),
           credentials: seal(credentials, organizationId, id),
+          account: connector.account ?? null,
           now: instant(clock.now()),
         });
         return found(find(organizationId, id));
@@ -77,11 +82,14 @@ export function createConnectors(
         }
         return find(organizationId, id);
       }),
+    renewCredentials: (organizationId, id, before, renewed) =>
+      write(() => {
+        const present = open(organizationId, id);
+        if (present === null || writeJson(present) !== writeJson(before)) return;
+        statements.changeCredentials.run(seal(renewed, organizationId, id), organizationId, id);
+      }),
     delete: (organizationId, id) => write(() => statements.drop.run(organizationId, id).changes > 0),
-    credentials: (organizationId, id) => {
-      const sealed = read(() => statements.sealedOf.get(organizationId, id)) ?? null;
-      return sealed === null ? null : readObject(sealer.open(sealed, ownerOf(organizationId, id)));
-    },
+    credentials: (organizationId, id) => read(() => open(organizationId, id)),
     /** Throws `SyncError` SINK_INCOMPATIBLE where there are credentials that this key does not open. */
     checkKey: () => read(() => statements.allSealed.all()).forEach((sealed) => sealer.checkKey(sealed)),
   };
@@ -141,7 +149,7 @@ interface ConnectorRow extends Omit<StoredConnector, 'replicationConfig' | 'hasC
 const selectConnectors = `
 SELECT connectors.id, connectors.organization_id AS organizationId, workspace_id AS workspaceId,
   workspaces.name AS workspaceName, definition, connectors.name, replication_config AS replicationConfig,
-  credentials IS NOT NULL AS hasCredentials, connectors.created_at AS createdAt, connectors.updated_at AS updatedAt
+  credentials IS NOT NULL AS hasCredentials, account, connectors.created_at AS createdAt, connectors.updated_at AS updatedAt
 FROM connectors JOIN workspaces ON workspaces.id = workspace_id`;
 
 /** What is asked and written of connectors. Each look-up names the organization first. */
@@ -168,8 +176,8 @@ function connectorStatements(db: Database.Database) {
       .pluck(),
     add: db.prepare(
       `INSERT INTO connectors
-       (id, organization_id, workspace_id, definition, name, replication_config, credentials, created_at, updated_at)
-     VALUES (@id, @organizationId, @workspaceId, @definition, @name, @replicationConfig, @credentials, @now, @now)`,
+       (id, organization_id, workspace_id, definition, name, replication_config, credentials, account, created_at, updated_at)
+     VALUES (@id, @organizationId, @workspaceId, @definition, @name, @replicationConfig, @credentials, @account, @now, @now)`,
     ),
     change: db.prepare(
       `UPDATE connectors SET name = @name, replication_config = @replicationConfig, updated_at = @now

@@ -120,6 +120,8 @@ export interface StoredConnector {
   readonly name: string;
   readonly replicationConfig: JsonObject;
   readonly hasCredentials: boolean;
+  /** Which account at the third party it belongs to, from its creation on; null: a sample account. */
+  readonly account: string | null;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
 }
@@ -133,6 +135,8 @@ export interface NewConnector {
   readonly name: string;
   readonly replicationConfig: JsonObject;
   readonly credentials: JsonObject | null;
+  /** Default null: a sample account. */
+  readonly account?: string | null;
 }
 
 export interface Connectors {
@@ -151,6 +155,8 @@ export interface Connectors {
     id: string,
     change: Partial<Pick<NewConnector, 'name' | 'replicationConfig' | 'credentials'>>,
   ): StoredConnector | null;
+  /** Replaces the credentials, if they still are `before`: sealed, and on the disk when it returns. */
+  renewCredentials(organizationId: string, id: string, before: JsonObject, renewed: JsonObject): void;
   /** False: there is none. */
   delete(organizationId: string, id: string): boolean;
   /** Opened with the key of this service; null: none were given. Throws `SyncError` SINK_INCOMPATIBLE under another key. */

@@ -9,7 +9,10 @@ export const stateApplicationId = 0x43_53_56_31;
  * What leads from each version of the file to the next; the first one makes it. Never changed once released, only added to:
  * files of any older version may be met.
  */
-export const stateMigrations: readonly ((db: Database.Database, now: Instant) => void)[] = [toVersion1];
+export const stateMigrations: readonly ((db: Database.Database, now: Instant) => void)[] = [
+  toVersion1,
+  toVersion2,
+];
 
 /**
  * `sequence` is the order of creation and is never used again. `folded_name`: for look-ups in any case. `tokens.hash`: SHA-256;
@@ -103,4 +106,9 @@ CREATE INDEX audit_in_order ON audit (organization_id, sequence);
 CREATE INDEX audit_by_age ON audit (at);
 `);
   db.prepare('INSERT INTO service (one, id, created_at) VALUES (1, ?, ?)').run(randomUUID(), now);
+}
+
+/** `account`: which account at the third party the connector belongs to; NULL: a sample account, as all were before. */
+function toVersion2(db: Database.Database): void {
+  db.exec('ALTER TABLE connectors ADD COLUMN account TEXT');
 }

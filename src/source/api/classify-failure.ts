@@ -49,6 +49,8 @@ export function classifyAnswer(
   const setAside: Recovery =
     facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
 
+  // What our own `serve` says about a failure of the third party behind it, where a status alone would be read as something else.
+  const says = (code: string): boolean => upstream.errorCodes.includes(code);
   const words = upstream.text.toLowerCase();
   const pattern = facts.patterns.find(
     (known) =>
@@ -87,14 +89,14 @@ export function classifyAnswer(
       afterMs: null,
     });
   }
-  if (status === 402 || (status === 403 && quotaWords.test(upstream.text))) {
+  if (status === 402 || (status === 403 && !says('upstream_forbidden') && quotaWords.test(upstream.text))) {
     return fail(
       'QUOTA_EXHAUSTED',
       'stop',
       'the plan allows no more calls: wait for the next period or extend it',
     );
   }
-  if (isStaleToken(status, upstream.text, facts)) {
+  if (isStaleToken(status, upstream.text, facts) || (facts.hasPageToken && says('upstream_stale_token'))) {
     return fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page');
   }
   if (status === 400 && /specify.{0,60}organi[sz]ation/i.test(upstream.text)) {
@@ -113,8 +115,13 @@ export function classifyAnswer(
     // Not asked for again as it was; the pause holds for the smaller page too.
     return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 });
   }
-  if (status === 413 && facts.canShrink) {
+  if (facts.canShrink && (status === 413 || says('upstream_too_large'))) {
     return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
+  }
+  if (says('upstream_too_large'))
+    return fail('BODY_TOO_LARGE', setAside, 'its answer is over the size limit');
+  if (says('upstream_unusable')) {
+    return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
   const next = facts.isWrite === true ? mayBeDone : adviceOf(again);
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonValue } from '../../core/json.ts';
+import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
 import { parseJsonText } from '../../http/read-body.ts';
 
 interface UpstreamMessage {
@@ -6,6 +6,8 @@ interface UpstreamMessage {
   readonly text: string;
   /** False for HTML and other bodies that the API itself did not write. */
   readonly isJson: boolean;
+  /** Every `error_code` of the API's own shape: at most 20. */
+  readonly errorCodes: readonly string[];
 }
 
 /**
@@ -17,14 +19,25 @@ export function readUpstreamMessage(body: string): UpstreamMessage {
   try {
     parsed = parseJsonText(body);
   } catch {
-    return { text: body.slice(0, 2_000), isJson: false };
+    return { text: body.slice(0, 2_000), isJson: false, errorCodes: [] };
   }
-  if (!isJsonObject(parsed)) return { text: body.slice(0, 2_000), isJson: Array.isArray(parsed) };
+  if (!isJsonObject(parsed)) {
+    return { text: body.slice(0, 2_000), isJson: Array.isArray(parsed), errorCodes: [] };
+  }
   const parts: string[] = [];
   for (const name of ['message', 'detail', 'error', 'errors', 'result']) {
     if (Object.hasOwn(parsed, name)) collect(parsed[name], parts, 0);
   }
-  return { text: parts.length > 0 ? withoutRepeats(parts).join('; ') : body.slice(0, 2_000), isJson: true };
+  const text = parts.length > 0 ? withoutRepeats(parts).join('; ') : body.slice(0, 2_000);
+  return { text, isJson: true, errorCodes: errorCodesOf(parsed) };
+}
+
+function errorCodesOf({ errors }: JsonObject): readonly string[] {
+  if (!Array.isArray(errors)) return [];
+  return (errors as readonly JsonValue[])
+    .slice(0, 20)
+    .map((error) => (isJsonObject(error) ? error['error_code'] : null))
+    .filter((code) => typeof code === 'string');
 }
 
 /** Services say one sentence in several members, and quote it in longer ones: the longest form once is enough. */

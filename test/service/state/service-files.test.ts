@@ -69,7 +69,7 @@ describe('the folder', () => {
     db.close();
     expect(() => openTestState({ folder })).toThrow(hasCode('SINK_INCOMPATIBLE'));
     const mended = new Database(database());
-    mended.pragma('user_version = 1');
+    mended.pragma('user_version = 2');
     mended.close();
     openTestState({ folder })[Symbol.dispose]();
   });
@@ -93,9 +93,9 @@ describe('a file that is something else is refused and stays unchanged', () => {
   it('a file of a newer version', () => {
     openTestState({ folder })[Symbol.dispose]();
     const db = new Database(database());
-    db.pragma('user_version = 2');
+    db.pragma('user_version = 3');
     db.close();
-    refused(/has version 2 and this connector-sync knows 1/);
+    refused(/has version 3 and this connector-sync knows 2/);
   });
 
   it('no database at all', () => {

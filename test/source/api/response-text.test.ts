@@ -88,7 +88,7 @@ describe("a failure's body", () => {
     ['', '', false],
     ['"text"', '"text"', false],
   ])('%s says %j', (body, text, isJson) => {
-    expect(readUpstreamMessage(body)).toEqual({ text, isJson });
+    expect(readUpstreamMessage(body)).toMatchObject({ text, isJson });
   });
 });
 

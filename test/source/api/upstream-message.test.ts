@@ -7,7 +7,7 @@ it('says once what a service says in several members', () => {
     detail: 'List not found ',
     errors: [{ message: 'List not found', details: 'List not found: a1' }, { message: 'Try another' }],
   };
-  expect(readUpstreamMessage(JSON.stringify(body))).toEqual({
+  expect(readUpstreamMessage(JSON.stringify(body))).toMatchObject({
     text: 'List not found: a1; Try another',
     isJson: true,
   });

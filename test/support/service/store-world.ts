@@ -80,7 +80,8 @@ export function providerOf(definitionName: string, account: SampleAccount): Prov
   return providers.open({
     connectorId: 'one',
     definition: definitionNamed(definitionName),
-    credentials: null,
+    credentials: () => null,
+    saveCredentials: null,
   });
 }
 

@@ -14,6 +14,9 @@ export interface ServeFlags {
   readonly port: string;
   readonly allowHost?: readonly string[];
   readonly trustProxy?: readonly string[];
+  readonly samples?: boolean;
+  readonly allowUpstreamHost?: readonly string[];
+  readonly definitions?: readonly string[];
   readonly data: string;
   readonly size: string;
   readonly members?: string;
@@ -32,6 +35,9 @@ export interface ServeChoices {
   readonly port: number;
   readonly allowedHosts: readonly string[];
   readonly trustedProxies: readonly string[];
+  readonly upstream: NonNullable<SampleServiceOptions['upstream']> | null;
+  /** Folders with definitions, besides the built-in ones. */
+  readonly definitions: readonly string[];
   readonly accounts: SampleServiceOptions['accounts'];
   /** Of the connectors that clients make. */
   readonly otherwise: SampleServiceOptions['otherwise'];
@@ -62,7 +68,9 @@ export function readServeFlags(flags: ServeFlags): ServeChoices {
   return {
     host: flags.host,
     port: wholeNumber('--port', flags.port, 65_535),
-    allowedHosts: (flags.allowHost ?? []).map(hostName),
+    allowedHosts: (flags.allowHost ?? []).map((name) => hostName('--allow-host', name)),
+    upstream: upstreamOf(flags),
+    definitions: flags.definitions ?? [],
     trustedProxies: (flags.trustProxy ?? []).map(proxyAddress),
     accounts: servedAccounts({ size, seed, revision }),
     otherwise: { size, seed, revision },
@@ -83,9 +91,17 @@ function tlsOf({ tlsCert: cert = '', tlsKey: key = '' }: ServeFlags): ServeChoic
 }
 
 /** As it stands in a Host header, without a port. */
-function hostName(text: string): string {
+function hostName(flag: string, text: string): string {
   if (/^[\w.-]{1,253}$|^\[[\da-f:.]{2,45}\]$/i.test(text)) return text;
-  throw usage(`--allow-host: expected a host name or an address without a port, got "${text}".`);
+  throw usage(`${flag}: expected a host name or an address without a port, got "${text}".`);
+}
+
+function upstreamOf({ samples, allowUpstreamHost = [] }: ServeFlags): ServeChoices['upstream'] {
+  if (samples !== true) {
+    return { allowHosts: allowUpstreamHost.map((name) => hostName('--allow-upstream-host', name)) };
+  }
+  if (allowUpstreamHost.length === 0) return null;
+  throw usage('--allow-upstream-host: expected no --samples beside it, which asks no third party.');
 }
 
 function proxyAddress(text: string): string {

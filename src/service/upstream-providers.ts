@@ -1,0 +1,180 @@
+import type { Clock } from '../core/clock.ts';
+import type { JsonObject } from '../core/json.ts';
+import type { Definition } from '../definitions/definition.ts';
+import { openCallGate } from '../upstream/call-gate.ts';
+import { openUpstream } from '../upstream/open-upstream.ts';
+import type { UpstreamAccount } from '../upstream/upstream-account.ts';
+import { UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
+import { ApiError } from './api-error.ts';
+import type { ProvidedConnector, Provider, Providers } from './provider.ts';
+
+export interface UpstreamProvidersOptions {
+  /** Host names that may lead to private addresses, over plain http and on any port as well. */
+  readonly allowHosts: readonly string[];
+  readonly clock?: Clock;
+}
+
+/**
+ * The third parties themselves, called as each definition's `upstream` says. All calls with one credential share its limits. `open` and
+ * `check` throw `TypeError` for a definition without `upstream`.
+ */
+export function upstreamProviders({ allowHosts, clock }: UpstreamProvidersOptions): Providers {
+  const transport = openUpstreamTransport({ allowHosts });
+  const gate = openCallGate(clock === undefined ? {} : { clock });
+  /** Renewed tokens that are not stored yet: a new refresh token that nothing stores is lost. */
+  const unfinished = new Set<Promise<void>>();
+
+  const call = async <Answer>(
+    connector: ProvidedConnector,
+    ask: (account: UpstreamAccount) => Promise<Answer>,
+  ): Promise<Answer> => {
+    const account = openAccount(connector);
+    try {
+      return await ask(account);
+    } finally {
+      const closed = account.close().finally(() => unfinished.delete(closed));
+      unfinished.add(closed);
+    }
+  };
+  const openAccount = ({
+    connectorId,
+    definition,
+    credentials,
+    saveCredentials,
+  }: ProvidedConnector): UpstreamAccount => {
+    let read: JsonObject = {};
+    return openUpstream({
+      definition,
+      connector: connectorId,
+      gate,
+      transport,
+      ...(clock === undefined ? {} : { clock }),
+      credentials: async () => (read = credentials() ?? {}),
+      saveCredentials: saveCredentials === null ? null : async (renewed) => saveCredentials(read, renewed),
+    });
+  };
+
+  return {
+    open: (connector) => upstreamProvider(connector.definition, (ask) => call(connector, ask)),
+    async check(connector, signal) {
+      try {
+        const { identity } = await call(connector, (account) => account.check(signal));
+        if (typeof connector.account !== 'string' || connector.account === identity) {
+          return { kind: 'account', account: identity };
+        }
+        return { kind: 'refused', why: 'The credentials belong to another account by now.' };
+      } catch (error) {
+        const isNo = error instanceof UpstreamFailure && saysNo(error);
+        if (isNo) return { kind: 'refused', why: answerTo(error, connector.definition).message };
+        throw answered(error, connector.definition);
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(unfinished);
+      await gate[Symbol.asyncDispose]();
+      await transport[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function upstreamProvider(
+  definition: Definition,
+  call: <Answer>(ask: (account: UpstreamAccount) => Promise<Answer>) => Promise<Answer>,
+): Provider {
+  const orAnswer = async <Answer>(asked: Promise<Answer>): Promise<Answer> => {
+    try {
+      return await asked;
+    } catch (error) {
+      throw answered(error, definition);
+    }
+  };
+  return {
+    list: async ({ entity, params, signal }) =>
+      await orAnswer(call((account) => account.list({ entity: entity.name, params }, signal))),
+    get: async ({ entity, params, signal }) =>
+      await orAnswer(call((account) => account.get({ entity: entity.name, params }, signal))),
+    async download({ entity, params, signal }) {
+      const asked = call((account) => account.download({ entity: entity.name, params }, signal));
+      const file = await orAnswer(asked);
+      if (file === null) return null;
+      return {
+        name: file.name ?? 'file',
+        contentType: file.contentType ?? 'application/octet-stream',
+        size: file.size,
+        async *read(reading) {
+          try {
+            yield* file.read(reading);
+          } catch (error) {
+            throw answered(error, definition);
+          } finally {
+            file.close();
+          }
+        },
+      };
+    },
+  };
+}
+
+/** The third party was reached and does not take the credentials, or they cannot be used to reach it. */
+function saysNo({ class: failureClass, reason }: UpstreamFailure): boolean {
+  return failureClass === 'unauthorized' || failureClass === 'forbidden' || reason === 'credentials';
+}
+
+function answered(error: unknown, definition: Definition): unknown {
+  return error instanceof UpstreamFailure ? answerTo(error, definition) : error;
+}
+
+/**
+ * What a failure at the third party is to a client of this service. Its class decides; `error_code` lets a client decide the same, where a
+ * status means more than one thing.
+ */
+export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, 'title'>): ApiError {
+  const { text } = failure;
+  switch (failure.class) {
+    case 'unauthorized':
+      return new ApiError(401, `${title} does not take the credentials of this connector: ${text}`, {
+        errorCode: 'upstream_unauthorized',
+      });
+    case 'forbidden':
+      return new ApiError(403, text, { errorCode: 'upstream_forbidden' });
+    case 'quota':
+      return new ApiError(402, text, { errorCode: 'upstream_quota' });
+    case 'throttled':
+    case 'edge':
+      return new ApiError(429, text, {
+        errorCode: 'upstream_throttled',
+        headers: retryAfter(failure),
+      });
+    case 'notFound':
+      return new ApiError(404, text, { errorCode: 'upstream_not_found' });
+    case 'staleToken':
+      return new ApiError(400, text, { errorCode: 'upstream_stale_token' });
+    case 'tooLarge':
+      return new ApiError(502, text, { errorCode: 'upstream_too_large' });
+    case 'unavailable':
+      return failure.reason === 'timeout' || failure.status === 504
+        ? new ApiError(504, text, { errorCode: 'upstream_timeout' })
+        : new ApiError(502, text, { errorCode: 'upstream_unavailable' });
+    case 'refused':
+      return refusal(failure);
+  }
+}
+
+function refusal({ reason, text }: UpstreamFailure): ApiError {
+  switch (reason) {
+    case 'redirect':
+    case 'otherOrigin':
+    case 'notJson':
+    case 'brokenBody':
+    case 'address':
+    case 'network':
+      return new ApiError(502, text, { errorCode: 'upstream_unusable' });
+    default:
+      return new ApiError(400, text, { errorCode: 'upstream_refused' });
+  }
+}
+
+function retryAfter({ waitMs }: UpstreamFailure): Readonly<Record<string, string>> {
+  return waitMs === null ? {} : { 'retry-after': String(Math.max(1, Math.ceil(waitMs / 1_000))) };
+}
