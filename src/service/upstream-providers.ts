@@ -4,7 +4,7 @@ import type { Definition } from '../definitions/definition.ts';
 import { openCallGate } from '../upstream/call-gate.ts';
 import { openUpstream } from '../upstream/open-upstream.ts';
 import type { UpstreamAccount } from '../upstream/upstream-account.ts';
-import { UpstreamFailure } from '../upstream/upstream-failure.ts';
+import { UpstreamFailure, type FailureReason } from '../upstream/upstream-failure.ts';
 import { openUpstreamTransport } from '../upstream/upstream-transport.ts';
 import { ApiError } from './api-error.ts';
 import type { ProvidedConnector, Provider, Providers } from './provider.ts';
@@ -161,18 +161,19 @@ export function answerTo(failure: UpstreamFailure, { title }: Pick<Definition, '
   }
 }
 
+const unusable: ReadonlySet<FailureReason> = new Set([
+  'redirect',
+  'otherOrigin',
+  'notJson',
+  'brokenBody',
+  'address',
+  'network',
+]);
+
 function refusal({ reason, text }: UpstreamFailure): ApiError {
-  switch (reason) {
-    case 'redirect':
-    case 'otherOrigin':
-    case 'notJson':
-    case 'brokenBody':
-    case 'address':
-    case 'network':
-      return new ApiError(502, text, { errorCode: 'upstream_unusable' });
-    default:
-      return new ApiError(400, text, { errorCode: 'upstream_refused' });
-  }
+  return unusable.has(reason)
+    ? new ApiError(502, text, { errorCode: 'upstream_unusable' })
+    : new ApiError(400, text, { errorCode: 'upstream_refused' });
 }
 
 function retryAfter({ waitMs }: UpstreamFailure): Readonly<Record<string, string>> {

@@ -1,11 +1,6 @@
 import * as z from 'zod';
-import {
-  checkConnector,
-  checkNewConnector,
-  createConnector,
-  deleteConnector,
-  updateConnector,
-} from './change-connectors.ts';
+import { createConnector, deleteConnector, updateConnector } from './change-connectors.ts';
+import { checkConnector, checkNewConnector } from './check-connectors.ts';
 import { definitionEndpoints } from './definition-endpoints.ts';
 import { type Endpoint, endpoint } from './endpoint.ts';
 import { execute } from './execute-endpoint.ts';

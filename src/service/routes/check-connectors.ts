@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto';
+import * as z from 'zod';
+import type { ProviderCheck } from '../provider.ts';
+import { otherAccount } from './change-connectors.ts';
+import { checkRequestedEntities } from './connector-config.ts';
+import { endpoint } from './endpoint.ts';
+import { workspaceByName } from './find-workspace.ts';
+import { checkCredentials, connectorChange, definitionFor, newConnector } from './new-connector.ts';
+import { connectorPath } from './shapes.ts';
+
+const outcome = z
+  .object({
+    id: z.guid().describe('Of the check.'),
+    status: z.enum(['succeeded', 'failed']),
+    error_message: z.string().nullable(),
+    failure_reason: z
+      .object({ timestamp: z.int(), failure_type: z.literal('config_error'), external_message: z.string() })
+      .nullable(),
+    entity_check_results: z.null(),
+  })
+  .meta({ id: 'ConnectorCheck' });
+
+export const checkNewConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/check',
+  operationId: 'checkNewConnector',
+  tag: 'Connectors',
+  summary: 'Try what a connector would be made of',
+  description:
+    'Takes the body of a creation, asks the third party whether it takes the credentials, and keeps nothing. A third party that says no ' +
+    'is an answer, not an error: 200 with `status: failed`.',
+  access: 'workspace',
+  request: { body: newConnector },
+  success: { status: 200, description: 'What the third party said.', body: outcome },
+  refusals: { 404: 'There is no such connector type; for a scoped token also: it is another workspace.' },
+  example: {
+    body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
+  },
+  async handle({ body }, { principal, signal }, { state, definitions, connectors, clock }) {
+    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
+    const definition = definitionFor(definitions, body);
+    const check = await connectors.checkNew({ definition }, body.credentials ?? null, signal);
+    return { kind: 'json', body: toOutcome(check, clock.now()) };
+  },
+});
+
+export const checkConnector = endpoint({
+  method: 'POST',
+  path: '/api/v1/integrations/connectors/{id}/check',
+  operationId: 'checkConnector',
+  tag: 'Connectors',
+  summary: 'Try a connector, or a change to it',
+  description:
+    'Asks the third party about the credentials in the body, or, where there are none or no body, about those that the connector has.',
+  access: 'workspace',
+  request: { path: connectorPath, body: connectorChange.optional() },
+  success: { status: 200, description: 'What the third party said.', body: outcome },
+  refusals: { 404: 'There is no such connector.' },
+  example: { path: { id: 'sample-newsletter' }, body: {} },
+  async handle({ path, body }, { principal, signal }, { connectors, clock }) {
+    const connector = connectors.byId(principal, path.id);
+    const { definition, stored } = connector;
+    checkRequestedEntities(definition, body?.entities);
+    if (!body?.credentials) {
+      return { kind: 'json', body: toOutcome(await connectors.check(connector, signal), clock.now()) };
+    }
+    checkCredentials(definition, body.credentials);
+    const asked = { definition, connectorId: stored.id };
+    const check = await connectors.checkNew(asked, body.credentials, signal);
+    const account = check.kind === 'account' ? check.account : null;
+    const isOther = check.kind !== 'refused' && account !== stored.account;
+    const judged: ProviderCheck = isOther ? { kind: 'refused', why: otherAccount(stored) } : check;
+    return { kind: 'json', body: toOutcome(judged, clock.now()) };
+  },
+});
+
+function toOutcome(check: ProviderCheck, now: number): z.input<typeof outcome> {
+  const why = check.kind === 'account' ? null : check.why;
+  const reason =
+    why === null
+      ? null
+      : {
+          timestamp: Math.floor(now / 1000),
+          failure_type: 'config_error' as const,
+          external_message: why,
+        };
+  return {
+    id: randomUUID(),
+    status: reason === null ? 'succeeded' : 'failed',
+    error_message: reason?.external_message ?? null,
+    failure_reason: reason,
+    entity_check_results: null,
+  };
+}
