@@ -115,15 +115,14 @@ export function classifyAnswer(
     // Not asked for again as it was; the pause holds for the smaller page too.
     return fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 });
   }
-  if (facts.canShrink && (status === 413 || says('upstream_too_large'))) {
-    return fail('BODY_TOO_LARGE', 'smaller-page', 'a smaller page is asked for');
+  if (says('upstream_too_large') || (status === 413 && facts.canShrink)) {
+    return fail('BODY_TOO_LARGE', facts.canShrink ? 'smaller-page' : setAside, 'a smaller page may fit');
   }
-  if (says('upstream_too_large'))
-    return fail('BODY_TOO_LARGE', setAside, 'its answer is over the size limit');
   if (says('upstream_unusable')) {
     return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
-  const next = facts.isWrite === true ? mayBeDone : adviceOf(again);
+  const pause = again.wait === 'throttle' ? ' after the pause that the service asks for' : '';
+  const next = facts.isWrite === true ? mayBeDone : `it is tried again${pause}`;
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
@@ -226,12 +225,6 @@ export function fileTooLarge(facts: CallFacts, maxBytes: number): CallFailure {
     new SyncError(message, { code: 'BODY_TOO_LARGE', recovery: 'skip-partition' }),
     null,
   );
-}
-
-function adviceOf({ wait }: RetryRule): string {
-  return wait === 'throttle'
-    ? 'it is tried again after the pause that the service asks for'
-    : 'it is tried again';
 }
 
 function isStaleToken(status: number, text: string, facts: CallFacts): boolean {
