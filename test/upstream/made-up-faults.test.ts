@@ -9,15 +9,18 @@ import { revisingAccount, type RevisingAccount } from '../support/revising-accou
 import { sampleSeed } from '../support/sample-service.ts';
 import { sampleTruth } from '../support/sample-truth.ts';
 import {
+  bentBody,
   cutBody,
   edgePage,
   errorInside200,
   gzipBomb,
   gzippedUnasked,
   instead,
+  nested,
   onPath,
   redirectTo,
   slowBody,
+  withHeaders,
 } from '../support/upstream/faults.ts';
 import { type FakeMailchimp, startFakeMailchimp } from '../support/upstream/mailchimp/fake-mailchimp.ts';
 import { mailchimpFaults } from '../support/upstream/mailchimp/mailchimp-errors.ts';
@@ -87,6 +90,20 @@ describe('a scripted fault', () => {
     const answer = await askMailchimp('/lists');
     expect([answer.status, answer.headers.get('retry-after')]).toEqual([status, retryAfter]);
     expect(Object.keys(await jsonOf(askMailchimp('/lists')))).toContain('lists');
+  });
+
+  it('changes what the right answer says', async () => {
+    mailchimp.script({ effect: bentBody(({ lists: _left, ...rest }) => rest) });
+    mailchimp.script({ effect: withHeaders({ 'x-left': '0' }) });
+    mailchimp.script({ effect: nested(5_000) });
+    expect(Object.keys(await jsonOf(askMailchimp('/lists')))).not.toContain('lists');
+    const right = await askMailchimp('/lists');
+    expect(right.headers.get('x-left')).toBe('0');
+    expect(Object.keys(await jsonOf(Promise.resolve(right)))).toContain('lists');
+    expect(await (await askMailchimp('/lists')).text()).toMatch(/^\[{5000}\]{5000}$/);
+    notion.script({ effect: notionFaults.incomplete });
+    const walk = await jsonOf(askNotion('/search', { page_size: 1 }));
+    expect(walk).toMatchObject({ has_more: false, request_status: { type: 'incomplete' } });
   });
 
   it('compresses an answer that nobody asked to have compressed, and lets a small one grow', async () => {
@@ -239,6 +256,22 @@ describe('the made-up Notion', () => {
     ];
     expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 400, 400, 400]);
     expect((await askNotion('/search', {})).status).toBe(200);
+  });
+
+  it('refuses more requests than its limit, and says how long to wait', async () => {
+    const account = createSampleAccount({
+      definitionName: 'workspace-notes',
+      seed: sampleSeed,
+      size: 'tiny',
+    });
+    await using busy = await startFakeNotion({ account, limit: { requests: 2, perMs: 60_000 } });
+    const me = () =>
+      fetch(`${busy.baseUrl}/users/me`, {
+        headers: { authorization: `Bearer ${busy.token}`, 'notion-version': '2025-09-03' },
+      });
+    const answers = [await me(), await me(), await me()];
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+    expect(answers[2]?.headers.get('retry-after')).toBe('60');
   });
 
   it('gives cursors for one listing, and ends them when it is told to', async () => {

@@ -9,15 +9,18 @@ import { type FakeServer, startFakeServer } from '../fake-server.ts';
 import { matchPath } from '../match-path.ts';
 import { type OAuthServer, openOAuthServer } from '../oauth-server.ts';
 import { allOf, wireAccount } from '../wire-account.ts';
-import { invalid, notionError, objectNotFound, unauthorized } from './notion-errors.ts';
+import { expected, refuseOthers, sizeIn, uuidIn } from './notion-checks.ts';
+import { invalid, notionError, objectNotFound, rateLimited, unauthorized } from './notion-errors.ts';
 import { type NotionListing, type NotionPage, type NotionPages, openNotionPages } from './notion-pages.ts';
-import { expected, refuseOthers, searchListing } from './notion-search.ts';
+import { searchListing } from './notion-search.ts';
 import { notionWire } from './notion-wire.ts';
 
 export interface FakeNotionOptions {
   readonly account: SampleAccount;
   /** Another workspace has another token and identity. */
   readonly workspaceName?: string;
+  /** So many requests in any span of this length; further ones are told to wait as long. Left out: no limit. */
+  readonly limit?: { readonly requests: number; readonly perMs: number };
 }
 
 export interface FakeNotion extends FakeServer, Omit<NotionPages, 'cut'> {
@@ -178,7 +181,16 @@ export async function startFakeNotion(options: FakeNotionOptions): Promise<FakeN
       },
     };
 
-  const server = await startFakeServer({ answer, credentialOf });
+  const taken: number[] = [];
+  const refuse = (): Answer | null => {
+    const { requests, perMs } = options.limit ?? { requests: Number.POSITIVE_INFINITY, perMs: 0 };
+    const now = Date.now();
+    while (taken[0] !== undefined && taken[0] <= now - perMs) taken.shift();
+    if (taken.length >= requests) return rateLimited(String(Math.ceil(perMs / 1_000)));
+    taken.push(now);
+    return null;
+  };
+  const server = await startFakeServer({ answer, credentialOf, refuse });
   return Object.assign(server, {
     baseUrl: `${server.origin}/v1`,
     token,
@@ -217,17 +229,6 @@ function below404<Value>(what: string, id: string, list: () => Value): Value {
     if (error instanceof ApiError && error.status === 404) throw objectNotFound(what, id);
     throw error;
   }
-}
-
-function sizeIn(place: string, value: JsonValue | undefined): number {
-  if (value === undefined) return 100;
-  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 100) return value;
-  throw expected(`${place}.page_size`, 'a whole number from 1 to 100', value);
-}
-
-function uuidIn(place: string, value: string | null): string {
-  if (value !== null && /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i.test(value)) return value;
-  throw expected(place, 'a valid uuid', value ?? undefined);
 }
 
 function uuidOf(name: string): string {

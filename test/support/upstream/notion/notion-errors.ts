@@ -31,6 +31,13 @@ export function unauthorized(): Answer {
   return notionError(401, 'unauthorized', 'API token is invalid.');
 }
 
+export function rateLimited(retryAfter: string | null): Answer {
+  return notionError(429, 'rate_limited', 'You have been rate limited. Please try again later.', {
+    data: { rate_limit_reason: 'integration' },
+    headers: retryAfter === null ? {} : { 'retry-after': retryAfter },
+  });
+}
+
 /** The same for what does not exist and for what is not shared. */
 export function objectNotFound(what: string, id: string): AnswerInstead {
   return new AnswerInstead(
@@ -50,13 +57,7 @@ const refused = (status: number, code: string, message: string): Effect =>
 /** Faults of this service, each as its documentation or its users describe it. */
 export const notionFaults = {
   /** Null: without Retry-After. */
-  rateLimited: (retryAfter: string | null): Effect =>
-    instead(
-      notionError(429, 'rate_limited', 'You have been rate limited. Please try again later.', {
-        data: { rate_limit_reason: 'integration' },
-        headers: retryAfter === null ? {} : { 'retry-after': retryAfter },
-      }),
-    ),
+  rateLimited: (retryAfter: string | null): Effect => instead(rateLimited(retryAfter)),
   serviceOverload: refused(529, 'service_overload', 'The service is overloaded.'),
   internalError: refused(500, 'internal_server_error', 'Something went wrong.'),
   badGateway: refused(502, 'bad_gateway', 'The answer could not be completed.'),

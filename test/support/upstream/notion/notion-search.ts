@@ -2,7 +2,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from '../../../../src/c
 import type { SampleAccount } from '../../../../src/sample/sample-account.ts';
 import { textOf } from '../../../../src/sample/writing.ts';
 import { allOf } from '../wire-account.ts';
-import { invalid } from './notion-errors.ts';
+import { expected, refuseOthers } from './notion-checks.ts';
 import type { NotionListing } from './notion-pages.ts';
 
 /** The listing that a body of `POST /search` asks for. Throws 400 for what the service does not know. */
@@ -48,22 +48,6 @@ function directionOf(sort: JsonValue | undefined): string {
     throw expected('body.sort.direction', '"ascending"` or `"descending"', direction);
   }
   return direction;
-}
-
-/** Unknown names are refused, not ignored. */
-export function refuseOthers(place: string, others: Readonly<Record<string, unknown>>): void {
-  const [name] = Object.keys(others);
-  if (name === undefined) return;
-  throw invalid(
-    `${place.split('.')[0]} failed validation: ${place}.${name} should be not present, ` +
-      `instead was \`${JSON.stringify(others[name])}\`.`,
-  );
-}
-
-export function expected(place: string, what: string, came: JsonValue | undefined): Error {
-  return invalid(
-    `${place.split('.')[0]} failed validation: ${place} should be \`${what}\`, instead was \`${JSON.stringify(came)}\`.`,
-  );
 }
 
 function titleOf(record: JsonObject): string {
