@@ -93,7 +93,7 @@ it.runIf(hasMoreKills).each(scheduledSinks)(
     expect(runs.filter(({ state }) => state !== 'ok' && state !== 'interrupted')).toEqual([]);
     expect(started.flatMap(({ stray }) => stray)).toEqual([]);
   },
-  300_000,
+  900_000,
 );
 
 /** A worker of its own lets every connector run once, and is gone again before the others come. */

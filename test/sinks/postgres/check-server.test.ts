@@ -1,5 +1,5 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
 import { systemClock } from '../../../src/core/clock.ts';
@@ -158,6 +158,11 @@ describe('check of a server', () => {
     const hosts = [{ host: '0.0.0.0', port: server.port }];
     const found = await check(place({ connection: { ...server.connection, hosts } }));
     expect(found['encryption']).toMatch(/^warning: none: records can be read/);
+    const socket = [{ host: dirname(server.data), port: server.port }];
+    const local = await check(
+      place({ connection: { ...server.connection, hosts: socket, sslmode: 'verify-full' } }),
+    );
+    expect(local['encryption']).toBe('ok: none, over a socket of this machine');
   });
 });
 
