@@ -1,0 +1,299 @@
+import { readFileSync, mkdtempSync, rmSync, copyFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import type { JsonObject, JsonValue } from '../../src/core/json.ts';
+import type { Params } from '../../src/core/records.ts';
+import type { Definition } from '../../src/definitions/definition.ts';
+import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
+import type { Paging } from '../../src/definitions/upstream/upstream.ts';
+import { parseJsonText } from '../../src/http/read-body.ts';
+import { styleOf } from '../../src/pagination/pagination-of.ts';
+import { buildRequest } from '../../src/upstream/build-request.ts';
+import { choosePage } from '../../src/upstream/choose-page.ts';
+import { nextLinkOf } from '../../src/upstream/next-address.ts';
+import { valueAt } from '../../src/upstream/read-json.ts';
+import { translatePaging } from '../../src/upstream/translate-paging.ts';
+import { entityName } from '../support/source/test-definition.ts';
+import { AnswerInstead, type Answer } from '../support/upstream/answer.ts';
+import { deskLists } from '../support/upstream/made-up/desk-lists.ts';
+import {
+  deskEntities,
+  deskRows,
+  openDeskCursors,
+  type DeskEntity,
+} from '../support/upstream/made-up/desk-rows.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { isLong, repeats, startSeed } from '../support/trials.ts';
+
+const base = new URL('https://desk.example/api');
+const desk = readDesk();
+
+function readDesk(): Definition {
+  const folder = mkdtempSync(join(tmpdir(), 'desk-'));
+  try {
+    copyFileSync(
+      new URL('../fixtures/upstream/help-desk.yaml', import.meta.url),
+      join(folder, 'help-desk.yaml'),
+    );
+    const [definition] = loadDefinitions([folder]).values();
+    if (definition === undefined) throw new Error('the definition was not read');
+    return definition;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** One list call, as the executor makes and reads it, without the network. Null: the page token is not known any more. */
+function openList(kind: DeskEntity, rows: () => readonly JsonObject[]) {
+  const entity = desk.entities.get(entityName(kind));
+  const list = desk.upstream?.entities.get(entityName(kind))?.list;
+  if (entity === undefined || list === undefined) throw new Error(`the desk has no ${kind}`);
+  const cursors = openDeskCursors();
+  const signature = { headers: {}, query: [], secrets: [] };
+  const ask = (params: Params): { records: readonly JsonObject[]; metadata: JsonObject } | null => {
+    const { call, from, to, readMetadata } = translatePaging(entity, list, params);
+    const { url, method, headers, body } = buildRequest({ base, request: list, call, signature });
+    const request = {
+      method,
+      path: url.pathname,
+      query: url.searchParams,
+      headers,
+      body: body === null ? null : parseJsonText(body),
+    };
+    let answer: Answer;
+    try {
+      answer = deskLists[kind]({ request, origin: base.origin, rows: rows(), cursors });
+    } catch (error) {
+      if (error instanceof AnswerInstead && error.answer.status === 400) return null;
+      throw error;
+    }
+    const value = parseJsonText(String(answer.body));
+    const found = valueAt(value, list.records) as readonly JsonObject[];
+    const header = (name: string): string | null => answer.headers[name] ?? null;
+    return {
+      records: found.slice(from, to),
+      metadata: readMetadata({ value, status: 200, header, url }, found),
+    };
+  };
+  return { entity, ask };
+}
+
+interface Walked {
+  readonly end: string;
+  readonly met: ReadonlySet<JsonValue>;
+  readonly calls: number;
+}
+
+/** Walks as the engine does, with `move` before each call but the first. */
+function walk(kind: DeskEntity, rows: () => readonly JsonObject[], size: number, move: () => void): Walked {
+  const { entity, ask } = openList(kind, rows);
+  const { pagination } = entity;
+  if (pagination.kind === 'single') throw new Error('expected pages');
+  const style = styleOf({ ...pagination, maxSize: size });
+  const pages = style.walk({ isOrdered: true, pageLengths: new Map(), storedRows: 0 });
+  const met = new Set<JsonValue>();
+  let position = pages.begin();
+  for (let calls = 1; calls < 500; calls += 1) {
+    const page = ask(pages.request(position));
+    if (page === null) return { end: 'restart', met, calls };
+    const { records, metadata } = page;
+    for (const { id } of records) met.add(id ?? null);
+    const next = style.readNext({ result: [], metadata, link: null });
+    if (next !== null && 'fault' in next) return { end: next.fault, met, calls };
+    const marks = records.map(({ id }) => JSON.stringify(id));
+    const seen = { marks, changes: [], capMs: 0, bytes: 100 * marks.length, next, nowMs: calls };
+    const step = pages.advance(position, seen);
+    if (step.kind === 'end') return { end: 'end', met, calls };
+    if (step.kind !== 'continue') return { end: step.why, met, calls };
+    position = step.position;
+    move();
+  }
+  return { end: 'never', met, calls: 500 };
+}
+
+describe.each(deskEntities)('the pages of %s', (kind) => {
+  it.each([0, 1, 19, 20, 50, 51, 57, 230])('bring each of %i rows that do not move', (count) => {
+    const rows = deskRows(kind, count);
+    for (const size of [50, 37, 21]) {
+      const { end, met } = walk(
+        kind,
+        () => rows,
+        size,
+        () => undefined,
+      );
+      expect(end).toBe('end');
+      expect(met.size).toBe(count);
+    }
+  });
+
+  it('bring every row that is there throughout, or claim no proof, while rows come and go', () => {
+    const seed = startSeed();
+    let ends = 0;
+    const trials = repeats('TRIALS', { share: 60, full: 2_000 });
+    for (let trial = 0; trial < trials; trial += 1) {
+      const random = seededRandom(seed + trial);
+      const all = deskRows(kind, 400);
+      let added = 60 + Math.floor(random() * 200);
+      let rows: readonly JsonObject[] = all.slice(0, added);
+      const size = 12 + Math.floor(random() * 39);
+      const before = new Set(rows.map(({ id }) => id));
+      const move = (): void => {
+        for (let change = Math.floor(random() * 4); change > 0; change -= 1) {
+          if (random() < 0.3 && added < all.length) rows = [...rows, ...all.slice(added, (added += 1))];
+          else {
+            const gone = Math.floor(random() * rows.length);
+            before.delete(rows[gone]?.['id']);
+            rows = rows.filter((_row, index) => index !== gone);
+          }
+        }
+      };
+      const { end, met } = walk(kind, () => rows, size, move);
+      if (end !== 'end') continue;
+      ends += 1;
+      const missed = [...before].filter((id) => !met.has(id ?? null));
+      expect(missed, `seed ${seed + trial}, size ${size}`).toEqual([]);
+    }
+    expect(ends).toBeGreaterThan(trials / 2);
+  });
+});
+
+describe('a numbered page', () => {
+  it('shows the record at the offset, and is no page that a walk would take for the end', () => {
+    for (const maxSize of [1, 2, 3, 10, 11, 20, 25, 28, 50, 100]) {
+      for (let offset = 0; offset < (isLong ? 20_000 : 2_000); offset += 1) {
+        for (const asked of new Set([maxSize, Math.ceil(maxSize / 2)])) {
+          const chosen = choosePage(offset, asked, maxSize);
+          if (chosen === null) {
+            expect(maxSize).toBeLessThan(28);
+            continue;
+          }
+          const { page, size, skip } = chosen;
+          expect(size).toBeLessThanOrEqual(maxSize);
+          expect(page * size + skip).toBe(offset);
+          const shown = Math.min(size - skip, asked);
+          expect(2 * shown >= asked || (shown > 10 && shown !== 30), `${offset} by ${asked}`).toBe(true);
+        }
+      }
+    }
+  });
+});
+
+describe('what an answer says about the next page', () => {
+  const entity = {
+    pagination: {
+      kind: 'pageToken',
+      tokenParam: 'cursor',
+      sizeParam: null,
+      maxSize: null,
+      lifetimeMs: 1,
+      flagKeys: ['more'],
+      tokenKeys: ['token', 'other'],
+    },
+  } as const;
+  const read = (
+    paging: Paging,
+    value: JsonValue,
+    headers: Readonly<Record<string, string>> = {},
+  ): JsonObject => {
+    const records = (valueAt(value, ['items']) ?? []) as readonly JsonObject[];
+    const answer = {
+      value,
+      status: 200,
+      header: (name: string) => headers[name] ?? null,
+      url: new URL('https://a.example/v1/items'),
+    };
+    return translatePaging(entity, { paging }, {}).readMetadata(answer, records);
+  };
+  const body = (path: string): { kind: 'body'; path: string[] } => ({ kind: 'body', path: path.split('.') });
+  const cursor: Paging = { kind: 'cursor', token: body('page.next'), more: null };
+  const flagged: Paging = { kind: 'cursor', token: body('next'), more: body('more') };
+  const last: Paging = { kind: 'lastRecord', field: ['id'], more: body('more') };
+  const nextUrl: Paging = { kind: 'nextUrl', url: ['next'], keep: ['c', 'v'], isAlone: false };
+  const link: Paging = { kind: 'linkHeader', url: [], keep: ['c'], isAlone: false };
+
+  it.each<[string, Paging, JsonValue, JsonObject]>([
+    ['a cursor', cursor, { page: { next: 'n' } }, { token: 'n', more: true }],
+    ['a number as cursor', cursor, { page: { next: 20 } }, { token: '20', more: true }],
+    ['an empty cursor', cursor, { page: { next: '' } }, { token: null, more: false }],
+    ['null as cursor', cursor, { page: { next: null } }, { token: null, more: false }],
+    ['no cursor', cursor, {}, { token: null, more: false }],
+    ['a flag that says there is more', flagged, { next: 'n', more: true }, { token: 'n', more: true }],
+    ['a flag that says there is no more', flagged, { next: 'n', more: false }, { token: null, more: false }],
+    ['a flag without its cursor', flagged, { next: null, more: true }, { token: null, more: true }],
+    ['a cursor without its flag', flagged, { next: 'n' }, { token: 'n', more: true }],
+    ['the last record', last, { items: [{ id: 1 }, { id: 2 }], more: true }, { token: '2', more: true }],
+    ['the last record of all', last, { items: [{ id: 2 }], more: false }, { token: null, more: false }],
+    ['more behind no record', last, { items: [], more: true }, { token: null, more: true }],
+    [
+      'an address',
+      nextUrl,
+      { next: 'https://a.example/v1/items?x=1&c=a%26b&v=2' },
+      { token: 'c=a%26b&v=2', more: true },
+    ],
+    ['a relative address', nextUrl, { next: '/other?c=1#f' }, { token: 'c=1', more: true }],
+    ['no address', nextUrl, { next: null }, { token: null, more: false }],
+  ])('is read from %s', (_what, paging, value, metadata) => {
+    expect(read(paging, value)).toEqual(metadata);
+  });
+
+  it.each<[string, Paging, JsonValue]>([
+    ['an object as cursor', cursor, { page: { next: {} } }],
+    ['no flag beside the last record', last, { items: [{ id: 1 }] }],
+    ['an address that is a number', nextUrl, { next: 7 }],
+    ['an address without a parameter that is kept', nextUrl, { next: 'https://a.example/v1/items?x=1' }],
+    ['an address of another origin', nextUrl, { next: 'https://a.example.evil/v1/items?c=1' }],
+    ['an address by another scheme', nextUrl, { next: 'http://a.example/v1/items?c=1' }],
+    ['what is no address', nextUrl, { next: 'https://' }],
+  ])('is not read from %s', (_what, paging, value) => {
+    expect(() => read(paging, value)).toThrow(expect.objectContaining({ name: 'UpstreamFailure' }));
+  });
+
+  it.each([
+    ['<https://a.example/i?c=2>; rel="next"', 'c=2'],
+    ['<https://a.example/i?c=1>; rel="prev", <https://a.example/i?c=3>; rel="next"', 'c=3'],
+    ['<https://a.example/i?c=1,2>; title="a, b; rel=next"; rel="last next"', 'c=1%2C2'],
+    ['<https://a.example/i?c=1>;rel=prev,<?c=4>;rel=next', 'c=4'],
+  ])('is read from the header Link: %s', (header, token) => {
+    expect(read(link, {}, { link: header })).toEqual({ token, more: true });
+  });
+
+  it.each([
+    '',
+    '<x>',
+    '<x>; rel="prev"',
+    'garbage',
+    '<x; rel="next"',
+    '<x>; title="rel=next"',
+    '<'.repeat(60_000),
+    ',;'.repeat(30_000),
+  ])('is nothing in a header without a next link', (header) => {
+    expect(nextLinkOf(header)).toBeNull();
+  });
+
+  it('comes back as exactly the parameters that are kept', () => {
+    const call = translatePaging(
+      entity,
+      { paging: { ...nextUrl, isAlone: true } },
+      { cursor: 'c=1&v=2&evil=3&c=4' },
+    ).call;
+    expect(call).toMatchObject({
+      query: [
+        ['c', '1'],
+        ['c', '4'],
+        ['v', '2'],
+      ],
+      isAlone: true,
+    });
+    expect(() => translatePaging(entity, { paging: nextUrl }, { cursor: 'evil=3' })).toThrow(
+      'the page token is none',
+    );
+  });
+});
+
+it('has a fixture of each kind of paging', () => {
+  const text = readFileSync(new URL('../fixtures/upstream/help-desk.yaml', import.meta.url), 'utf8');
+  for (const kind of ['page', 'lastRecord', 'nextUrl', 'linkHeader', 'cursor', 'offset']) {
+    expect(text).toContain(`paging: { kind: ${kind}`);
+  }
+});
