@@ -104,8 +104,9 @@ async function checkEncryption(tx: Tx, { hosts, sslmode }: PostgresConnection): 
   const version = found?.version ?? 'TLS';
   const isHere = hosts.every(({ host }) => host.startsWith('/') || isLoopback(host));
   // Whatever the mode says, a socket of this machine has no TLS.
-  if (hosts.every(({ host }) => host.startsWith('/')))
+  if (hosts.every(({ host }) => host.startsWith('/'))) {
     return ok('encryption', 'none, over a socket of this machine');
+  }
   if (sslmode === 'verify-full') return ok('encryption', `${version}, the certificate is checked`);
   if (sslmode === 'verify-ca') {
     return ok(
