@@ -14,7 +14,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { App } from './app.ts';
 import { compareAside } from './audit-entity.ts';
 
-export interface ChangedIdentity {
+interface ChangedIdentity {
   readonly identity: AdoptedIdentity;
   /** From what the sink holds; empty where there is nothing to adopt. */
   readonly differences: readonly IdentityDifference[];
@@ -69,7 +69,7 @@ export interface Sample {
   readonly agrees: boolean;
 }
 
-export interface SampledEntity {
+interface SampledEntity {
   readonly entity: EntityName;
   /** Records that the address served. */
   readonly read: number;

@@ -11,7 +11,7 @@ import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import { accessSink } from '../sinks/registry.ts';
 
-export interface AuditRequest {
+interface AuditRequest {
   readonly connector: ConnectorSettings;
   /** Whose walks show the rows. */
   readonly entity: EntityName;

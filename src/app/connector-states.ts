@@ -13,7 +13,7 @@ export const troubleStates = [
   'paused',
   'never-synced',
 ] as const satisfies readonly SampledState[];
-export type TroubleState = (typeof troubleStates)[number];
+type TroubleState = (typeof troubleStates)[number];
 
 /**
  * `failing`: the newest run that ended was `failed` or `degraded`. `stale`: an entity is older than its `freshWithin`, or was never

@@ -7,7 +7,7 @@ import { openExistingRecords } from '../sinks/registry.ts';
 import { storedFields } from './stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */
-export type Reason =
+type Reason =
   | { readonly kind: 'no-sync' }
   /** It was stored outside a walk, or by a version that did not note in which. */
   | { readonly kind: 'no-partition' }

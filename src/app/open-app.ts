@@ -12,7 +12,7 @@ export async function openApp(options: AppOptions): Promise<App> {
   return wireApp(options);
 }
 
-export interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
+interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
   readonly settings: SettingsWith<'api' | 'redis'>;
   readonly clock: Clock;
   /** Told once where Redis cannot be reached: this process then keeps its own pace. */
@@ -33,7 +33,7 @@ export async function openSharingApp({ note, ...options }: SharingAppOptions): P
   };
 }
 
-export interface PlannedSync extends Selection {
+interface PlannedSync extends Selection {
   readonly estimates: readonly CallEstimate[];
 }
 

@@ -15,7 +15,7 @@ export async function openQueuesOf(settings: SettingsWith<'redis'>): Promise<Que
   return await openQueues(settings);
 }
 
-export interface ReachedQueues extends AsyncDisposable {
+interface ReachedQueues extends AsyncDisposable {
   /** Null: Redis cannot be reached. */
   readonly queues: Queues | null;
   /** Why; null where it can. */

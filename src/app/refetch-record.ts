@@ -19,7 +19,7 @@ import { connectorIdentity, tellEnd } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
 
 /** What to ask for, and what a walk would fill into the record (field -> value). */
-export interface AskedRecord {
+interface AskedRecord {
   readonly target: EntityTarget;
   readonly keyText: string;
   readonly params: Params;

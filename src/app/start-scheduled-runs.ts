@@ -26,7 +26,7 @@ import type { SampledConnector } from '../telemetry/metrics-of-states.ts';
 import type { MetricSample } from '../telemetry/metrics-sample.ts';
 import { statesOf, overviewOf } from './connector-states.ts';
 
-export interface ScheduledRunsOptions extends Pick<
+interface ScheduledRunsOptions extends Pick<
   WorkerOptions,
   'concurrency' | 'maxRuns' | 'graceMs' | 'timings'
 > {
@@ -45,7 +45,7 @@ export interface ScheduledRunsOptions extends Pick<
   readonly onRunEnd?: (ended: EndedRun) => void;
 }
 
-export interface ScheduledRuns {
+interface ScheduledRuns {
   /** Of the health checks and metrics; null where they are not served. */
   readonly url: string | null;
   /** Rejects with `SyncError` WORKER_STUCK when no more runs can be expected of this process. */

@@ -92,7 +92,7 @@ export interface EndedRun {
   readonly next: number | null;
 }
 
-export interface RunEndListeners extends Pick<WorkerRunsOptions, 'metrics' | 'log'> {
+interface RunEndListeners extends Pick<WorkerRunsOptions, 'metrics' | 'log'> {
   /** Never rejects. */
   readonly nextRun: (connector: ConnectorSettings) => Promise<number | null>;
   readonly onRunEnd: (ended: EndedRun) => void;

@@ -24,7 +24,7 @@ export interface CommandContext {
   readonly signal: AbortSignal;
 }
 
-export interface EnterOptions {
+interface EnterOptions {
   /** The command's stderr is a log: what else there is to say comes as log lines too. */
   readonly isLogged?: boolean;
   /** The command only looks on: there is nothing to finish when it is interrupted, and nothing to say. */

@@ -5,7 +5,7 @@ import type { ConnectorSummary } from '../source/api/catalog-calls.ts';
 import { fittingTable } from './output/fitting-table.ts';
 import { leftColumns } from './output/text-table.ts';
 
-export interface FoundConnector {
+interface FoundConnector {
   readonly workspace: string;
   readonly id: string;
   readonly name: string | null;
@@ -15,7 +15,7 @@ export interface FoundConnector {
   readonly configured: readonly ConnectorSettings['name'][];
 }
 
-export interface WorkspacesSearch {
+interface WorkspacesSearch {
   readonly workspaces: readonly string[];
   /** Id of a connector type; null: of every type. */
   readonly definitionId: string | null;

@@ -10,13 +10,13 @@ import { usage } from '../core/usage-error.ts';
 import type { RedisConnection } from '../jobs/connect-redis.ts';
 
 /** A Redis to try things with; disposing it leaves nothing behind. */
-export interface FoundRedis extends AsyncDisposable {
+interface FoundRedis extends AsyncDisposable {
   readonly url: Secret;
   /** For people: which one it is. */
   readonly origin: string;
 }
 
-export interface FindRedisOptions {
+interface FindRedisOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Begins every key that will be written. */
   readonly prefix: string;

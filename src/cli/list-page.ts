@@ -20,7 +20,7 @@ export interface ListFlags {
 }
 
 /** The connectors that a list shows, and how those that it is about stand. */
-export interface ListPage {
+interface ListPage {
   readonly connectors: readonly ConnectorSettings[];
   readonly offset: number;
   /** That match the flags, on this page or not. */

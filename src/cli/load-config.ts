@@ -7,7 +7,7 @@ import type { LocalSettings, PartName, SettingsWith } from '../settings/settings
 import type { Scrubber } from '../telemetry/scrubber.ts';
 import type { CommandContext } from './command-context.ts';
 
-export const defaultConfigFile = join('config', 'connector-sync.yaml');
+const defaultConfigFile = join('config', 'connector-sync.yaml');
 
 /** `--config`, else `$CONNECTOR_SYNC_CONFIG`, else the default place below the working directory; absolute. */
 export function configFile({ config, env, cwd }: Pick<CommandContext, 'config' | 'env' | 'cwd'>): string {

@@ -8,7 +8,7 @@ import { connectorNamed } from '../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
 
 /** One call as a person asks for it. */
-export interface ReadTarget {
+interface ReadTarget {
   readonly connector: ConnectorSettings;
   readonly entity: Entity;
   readonly params: Params;

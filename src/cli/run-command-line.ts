@@ -16,7 +16,7 @@ import { watchInterrupts } from './watch-interrupts.ts';
 import { wrapHelp } from './output/wrap-help.ts';
 
 /** What a process has; tests and `main.ts` bring it. */
-export interface ProcessWorld {
+interface ProcessWorld {
   /** Without the executable and the script. */
   readonly args: readonly string[];
   /** The path of the script, as it was started; printed commands name the program accordingly. */

@@ -3,7 +3,7 @@ import { exitCodes } from './output/exit-codes.ts';
 
 const signals = ['SIGINT', 'SIGTERM'] as const;
 
-export interface Interrupts extends Disposable {
+interface Interrupts extends Disposable {
   /** Aborted by the first interrupt. */
   readonly signal: AbortSignal;
 }

@@ -55,7 +55,7 @@ export type ErrorCode =
 
 export type ErrorContext = Readonly<Record<string, string | number | boolean | null>>;
 
-export interface SyncErrorOptions {
+interface SyncErrorOptions {
   readonly code: ErrorCode;
   readonly recovery: Recovery;
   /** Facts for logs and reports. Never a secret, a header, a body or a query string. */

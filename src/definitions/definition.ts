@@ -174,7 +174,7 @@ type Incremental =
       readonly lookbackMs: number;
     };
 
-export interface UnlistedCondition {
+interface UnlistedCondition {
   readonly field: string;
   readonly values: readonly (string | boolean)[];
 }

@@ -32,7 +32,7 @@ export interface Walk extends WalkContext {
 }
 
 /** Bytes of pages that are received and not yet stored, over all walks of a run. */
-export interface InFlight {
+interface InFlight {
   bytes: number;
   readonly maxBytes: number;
 }

@@ -9,7 +9,7 @@ export interface Pool<T> {
   readonly onError: (error: unknown) => void;
 }
 
-export interface Wake {
+interface Wake {
   wake(): void;
   /** Resolves at the next `wake()`. */
   next(): Promise<void>;

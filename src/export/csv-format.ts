@@ -2,7 +2,7 @@ import type { Column, ColumnValue, EntityTable } from '../core/records.ts';
 import { writeNumber } from '../core/json-text.ts';
 import type { RecordFormat } from './record-format.ts';
 
-export interface CsvOptions {
+interface CsvOptions {
   /**
    * Texts that a spreadsheet would take for a formula get a `'` in front. Off unless asked for: it changes the value, and a program
    * that loads the file would store another one than the source has.

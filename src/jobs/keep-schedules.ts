@@ -3,7 +3,7 @@ import type { ScheduleClaim } from './sink-registry.ts';
 import { reconcileSchedules } from './reconcile-schedules.ts';
 import type { WorkerContext } from './worker-context.ts';
 
-export interface KeptSchedules {
+interface KeptSchedules {
   /** Reconciles now instead of at the next interval: Redis may have lost its data. */
   readonly soon: () => void;
   /** Resolves after the signal was aborted and the last reconciliation has ended. */

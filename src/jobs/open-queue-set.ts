@@ -30,7 +30,7 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
 }
 
 /** The queue of the schedulers' jobs. All names in this file are part of Redis keys. */
-export const ticksQueue = 'ticks';
+const ticksQueue = 'ticks';
 
 /** One queue per sink: a file is on one machine, so only workers that can open it may take its jobs. */
 export function syncsQueue(sinkId: string): string {

@@ -8,7 +8,7 @@ import { runJob } from './run-job.ts';
 import type { Settlement } from './settle-run.ts';
 
 /** What Redis keeps of a completed job. */
-export interface JobResult {
+interface JobResult {
   /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run. */
   readonly outcome: string;
 }

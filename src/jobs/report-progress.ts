@@ -4,7 +4,7 @@ import { instant, type Clock } from '../core/clock.ts';
 import type { OnRunEvent, RunEvent } from '../core/events.ts';
 
 /** A job's progress as the board shows it: numbers and names only, never data of records or API responses. */
-export interface JobProgress {
+interface JobProgress {
   /** Consecutive starts that neither stored a page nor ended, as after a crash. */
   readonly starts: number;
   readonly pages: number;
@@ -14,7 +14,7 @@ export interface JobProgress {
   readonly at: string;
 }
 
-export interface ProgressReport {
+interface ProgressReport {
   /** Counts this start; resolves when the write to Redis has succeeded or failed. */
   begin(): Promise<void>;
   readonly onEvent: OnRunEvent;
@@ -22,7 +22,7 @@ export interface ProgressReport {
   end(): Promise<void>;
 }
 
-export interface ProgressOptions {
+interface ProgressOptions {
   /** Over a connection that fails fast, so that reporting never delays a run. */
   readonly queue: Queue;
   readonly clock: Clock;

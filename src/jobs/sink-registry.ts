@@ -14,7 +14,7 @@ export interface RegisteredSink {
   readonly place: string;
 }
 
-export interface Registration {
+interface Registration {
   /** The id that was registered under this name before, if it differs. */
   readonly replaced: string | null;
 }
@@ -26,7 +26,7 @@ const entry = z.object({ id: z.string().min(1), host: z.string(), place: z.strin
  * else throws `SyncError` SINK_INCOMPATIBLE unless `mayTakeOver`: two machines would otherwise write to two unrelated files
  * in turn.
  */
-export async function registerSink(
+async function registerSink(
   redis: Redis,
   prefix: string,
   sink: ServedSink,

@@ -11,7 +11,7 @@ export interface WorkerState {
   readonly depth: readonly SinkDepth[];
 }
 
-export interface SinkDepth {
+interface SinkDepth {
   readonly sink: string;
   readonly waiting: number;
   readonly delayed: number;

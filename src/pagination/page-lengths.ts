@@ -17,7 +17,7 @@ export type PageLengths = Map<number, KnownLengths>;
 
 const nothingKnown: KnownLengths = { records: 0, bytes: 0, followed: Infinity };
 
-export function knownLengths(lengths: PageLengths, size: number): KnownLengths {
+function knownLengths(lengths: PageLengths, size: number): KnownLengths {
   return lengths.get(size) ?? nothingKnown;
 }
 

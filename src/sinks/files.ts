@@ -73,7 +73,7 @@ export interface FileFolder {
   remove(entity: EntityName, file: string, current: string | null): Promise<void>;
 }
 
-export interface FileToStore {
+interface FileToStore {
   readonly entity: EntityName;
   readonly keyText: string;
   /** Hostile; null: nobody has said one. */

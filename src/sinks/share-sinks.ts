@@ -4,7 +4,7 @@ import type { SinkOptions } from './sink-access.ts';
 import type { Sink } from './sink.ts';
 
 /** A sink that other runs of this process may use at the same time. Disposed, it is closed when no other run uses it. */
-export interface SharedSink extends AsyncDisposable {
+interface SharedSink extends AsyncDisposable {
   readonly sink: Sink;
 }
 

@@ -148,7 +148,7 @@ export interface EntityRows {
   readonly records: readonly PreparedRecord[];
 }
 
-export interface LostRows {
+interface LostRows {
   readonly entity: EntityName;
   readonly rows: number;
 }

@@ -16,13 +16,13 @@ export const demoBaseUrl = 'demo';
 export const demoDatabase = 'demo.db';
 
 /** Environment through which the demo's own config gets what changes from run to run. */
-export const demoVariables = {
+const demoVariables = {
   url: 'CONNECTOR_SYNC_DEMO_URL',
   secret: 'CONNECTOR_SYNC_DEMO_SECRET',
 } as const;
 
 /** `revision`: how many days have changed the accounts. */
-export function demoAccounts(revision: number): readonly ServedAccount[] {
+function demoAccounts(revision: number): readonly ServedAccount[] {
   return [
     {
       connectorId: 'demo-newsletter',
@@ -43,7 +43,7 @@ export function demoAccounts(revision: number): readonly ServedAccount[] {
   ];
 }
 
-export interface DemoSchedule {
+interface DemoSchedule {
   /** As a config file has it: six fields, seconds first. */
   readonly cron: string;
   /** Begins every key in Redis. */
@@ -51,7 +51,7 @@ export interface DemoSchedule {
 }
 
 /** Limits are high because nobody else uses the local service. Without a schedule the file names no Redis. */
-export function demoConfigText(schedule: DemoSchedule | null): string {
+function demoConfigText(schedule: DemoSchedule | null): string {
   const redis =
     schedule === null
       ? ''

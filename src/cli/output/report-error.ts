@@ -2,7 +2,7 @@ import { SyncError } from '../../core/errors.ts';
 import { ProblemsError, type Problem } from '../../core/problems.ts';
 import type { Terminal } from './terminal.ts';
 
-export interface ErrorDocument {
+interface ErrorDocument {
   readonly code: string;
   readonly message: string;
   readonly context?: SyncError['context'];

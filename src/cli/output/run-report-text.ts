@@ -21,7 +21,7 @@ const columns = [
   ...leftColumns('complete', 'notes'),
 ];
 
-export interface RunTextStyle {
+interface RunTextStyle {
   /** How this program is called, for commands in the text. */
   readonly program?: string;
   /** Also the names of the proofs that listings were read completely. */

@@ -36,7 +36,7 @@ export interface Terminal extends ProgressScreen {
   hasLostOutput(): boolean;
 }
 
-export interface TerminalOptions {
+interface TerminalOptions {
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;

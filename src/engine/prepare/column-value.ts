@@ -52,7 +52,7 @@ export function oldAddress(moved: MovedAddress | undefined, value: JsonValue): s
   return moved.from + value.slice(moved.to.length);
 }
 
-export interface Slot {
+interface Slot {
   readonly index: number;
   readonly type: FieldType;
   readonly isKey: boolean;

@@ -3,7 +3,7 @@ import type { Params } from '../../core/records.ts';
 import type { Recursive } from '../../definitions/definition.ts';
 import type { FoundPartition, Partition } from '../../sinks/partition.ts';
 
-export type Placed =
+type Placed =
   /** The record belongs to another listing: a synced copy shows it here too. */
   | { readonly kind: 'foreign' }
   | {

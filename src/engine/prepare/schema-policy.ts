@@ -160,7 +160,7 @@ function noteName(name: string): string {
 }
 
 /** As the value's JSON text reads: a number of more than 21 digits is written with an exponent. */
-export function jsonTypeOf(value: JsonValue): JsonType {
+function jsonTypeOf(value: JsonValue): JsonType {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'object') return 'object';

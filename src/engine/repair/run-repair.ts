@@ -9,7 +9,7 @@ import { toSyncError } from '../run-ending.ts';
 import { newRunId } from '../plan-run.ts';
 import { nothingDone } from '../run-tally.ts';
 
-export interface RepairOptions {
+interface RepairOptions {
   readonly kind: Exclude<RunKind, 'sync' | 'backfill'>;
   readonly sink: Sink;
   readonly identity: ConnectorIdentity;
@@ -20,7 +20,7 @@ export interface RepairOptions {
   readonly costs: () => Pick<RunReport, 'calls' | 'retries' | 'waitedMs' | 'bytes'>;
 }
 
-export interface RepairedEntity {
+interface RepairedEntity {
   readonly entity: EntityName;
   readonly counts: PageCounts;
   readonly deleted: number;

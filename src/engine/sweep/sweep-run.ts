@@ -10,7 +10,7 @@ import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 /** Rows of one transaction: some tens of milliseconds. */
 const batchRows = 1000;
 
-export interface DeleteVerdict {
+interface DeleteVerdict {
   readonly withheldBecause: WithheldBecause | null;
   /** The rows that may be deleted all the same, where they need nothing more. */
   readonly passing: readonly TombstoneChoice[];

@@ -31,7 +31,7 @@ export interface BudgetTimings {
   readonly recoverEveryMs: number;
 }
 
-export interface SharedBudgetsOptions {
+interface SharedBudgetsOptions {
   readonly redis: Pick<RedisSettings, 'url' | 'prefix'>;
   /** Called for each Redis error, of which there may be many. Calls do not fail because of them. */
   readonly onError: (error: Error) => void;

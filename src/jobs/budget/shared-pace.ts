@@ -5,14 +5,14 @@ import { ThrottledError } from '../../core/errors.ts';
 import type { AskRedis } from './redis-backoff.ts';
 
 /** A rate limit shared by all processes. A throttle pauses it, then slows it down. */
-export interface SharedPace {
+interface SharedPace {
   /** Resolves when a call may start. Throws `ThrottledError` for a pause longer than `maxWaitMs`, and the signal's reason if aborted. */
   turn(signal: AbortSignal): Promise<void>;
   /** No call starts for `waitMs`; after that the rate is halved (then a quarter, an eighth, ...) for a while. Never rejects. */
   slowDown(waitMs: number): Promise<void>;
 }
 
-export interface SharedPaceOptions {
+interface SharedPaceOptions {
   readonly redis: Redis;
   readonly ask: AskRedis;
   /** Prefix of the account's keys. */

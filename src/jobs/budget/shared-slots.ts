@@ -5,12 +5,12 @@ import type { SharedTurn } from '../../core/shared-budget.ts';
 import type { AskRedis } from './redis-backoff.ts';
 
 /** Limits concurrent calls across all processes. */
-export interface SharedSlots extends AsyncDisposable {
+interface SharedSlots extends AsyncDisposable {
   /** Resolves when a slot is free, at once during a Redis outage. Rejects only with the signal's reason. */
   take(signal: AbortSignal): Promise<SharedTurn>;
 }
 
-export interface SharedSlotsOptions {
+interface SharedSlotsOptions {
   readonly redis: Redis;
   readonly ask: AskRedis;
   readonly key: string;

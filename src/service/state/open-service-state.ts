@@ -63,7 +63,7 @@ const keptMs = 400 * 86_400_000;
 const notesBetweenLooks = 100;
 const maxTextLength = 255;
 
-export function createAuditLog({ db, read, write }: StateFile, clock: Clock): AuditLog {
+function createAuditLog({ db, read, write }: StateFile, clock: Clock): AuditLog {
   const add = db.prepare(
     `INSERT INTO audit (at, organization_id, actor, token_kind, action, target, fields)
      VALUES (@at, @organizationId, @actor, @tokenKind, @action, @target, @fields)`,

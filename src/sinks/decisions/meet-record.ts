@@ -8,7 +8,7 @@ export const lostHash = '';
 /** The same for one that no walk had met when that was reported. */
 export const givenUpHash = '-';
 
-export function isHash(hash: string): boolean {
+function isHash(hash: string): boolean {
   return hash !== lostHash && hash !== givenUpHash;
 }
 

@@ -76,7 +76,7 @@ export function weakestAbsence(absences: readonly Absence[]): Absence {
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
 export type Needs = Exclude<Absence, null>;
 
-export interface LookingChain {
+interface LookingChain {
   readonly origin: number;
   readonly chainStartedAt: Instant;
   /** What nothing has led to since then is not waited for. */
@@ -113,7 +113,7 @@ export interface LookedForRow {
 }
 
 /** What follows. `leaves`: places where it is looked for no longer. */
-export type WhereRowIs =
+type WhereRowIs =
   | { readonly kind: 'stays'; readonly leaves: readonly number[] }
   | { readonly kind: 'moves'; readonly home: number; readonly leaves: readonly number[] }
   | {
@@ -204,7 +204,7 @@ export interface AlikeRows extends NotedMissing {
   readonly since: Instant;
 }
 
-export interface MissingCounts extends Pick<
+interface MissingCounts extends Pick<
   EntityMissing,
   'missing' | 'allowed' | 'missedTwice' | 'vouchedFor' | 'toConfirm' | 'orphans'
 > {
@@ -229,7 +229,7 @@ export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
 }
 
 /** What an entity's table has, and what of it belongs to deletes that were judged before. */
-export interface RowAccount {
+interface RowAccount {
   /** Rows without a tombstone. */
   readonly stored: number;
   /** Of them: below records that are deleted. */

@@ -9,7 +9,7 @@ import { createPrivateDirectory, hasCode } from '../ledger/private-file.ts';
 import { digitsOf, keyDigits, safeFileName } from './safe-file-name.ts';
 import { removeLeftovers, temporaryName, writeWholeFile } from './write-whole-file.ts';
 
-export interface FileFolderOptions {
+interface FileFolderOptions {
   /** May be a link to a folder; below it none is followed. */
   readonly directory: string;
   readonly connector: ConnectorName;

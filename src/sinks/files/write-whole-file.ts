@@ -4,7 +4,7 @@ import { open, rename, unlink, type FileHandle, opendir, stat } from 'node:fs/pr
 import { join } from 'node:path';
 import { syncDirectory, hasCode } from '../ledger/private-file.ts';
 
-export interface WholeFile {
+interface WholeFile {
   readonly folder: string;
   /** In the folder; what is there is replaced, unless it is a folder. */
   readonly name: string;

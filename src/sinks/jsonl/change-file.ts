@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { createPrivateDirectory, openPrivateFile, syncDirectory } from '../ledger/private-file.ts';
 import { type FileList, type FileOwner, closedName, growingName, type FileNumber } from './file-list.ts';
 
-export interface ChangeFileOptions extends FileOwner {
+interface ChangeFileOptions extends FileOwner {
   readonly files: FileList;
   readonly directory: string;
   readonly epoch: number;

@@ -42,7 +42,7 @@ export function openKeyTable(
   return { ...writeRecords(db, name, changes, lines), ...markRows(db, name, changes, lines) };
 }
 
-export function liveKeysSql(keyTable: string): string {
+function liveKeysSql(keyTable: string): string {
   return `SELECT row, changed_at AS changedAt FROM ${keyTable} INDEXED BY ${keyTable}__partition
           WHERE partition = ? AND row > ? AND deleted_at IS NULL ORDER BY row LIMIT ?`;
 }

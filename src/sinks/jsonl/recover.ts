@@ -75,7 +75,7 @@ export async function findDamagedFiles(
   return damaged;
 }
 
-export interface MendedSink {
+interface MendedSink {
   readonly db: Database.Database;
   readonly files: FileList;
   readonly directory: string;

@@ -32,7 +32,7 @@ import { chooseColumns, knownDrift, widerTable } from '../decisions/drift-column
 import { withAdded } from '../decisions/stored-table.ts';
 import type { Drift, KnownDrift } from '../drift.ts';
 
-export interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
+interface FileSinkOptions extends Pick<DatabaseOptions, 'file' | 'kind'>, OpenHow {
   /** Called once, with the ledger's connection: what the store keeps there is in the ledger's transactions. */
   readonly openStore: (db: Database.Database) => RecordStore;
 }

@@ -81,7 +81,7 @@ export interface Commit {
 }
 
 /** The sink's change counter (`_seq`): read and written inside one IMMEDIATE transaction, so numbers are given in commit order and never twice. */
-export function prepareSequence(db: Database.Database) {
+function prepareSequence(db: Database.Database) {
   const read = db.prepare<[], number>('SELECT seq FROM _sync_meta').pluck();
   const write = db.prepare<[number]>('UPDATE _sync_meta SET seq = ?');
   let stored = 0;

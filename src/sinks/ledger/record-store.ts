@@ -38,7 +38,7 @@ export interface RecordStore {
   release(connector: ConnectorName): void;
 }
 
-export interface Recovered {
+interface Recovered {
   readonly hasLostRows: boolean;
 }
 
@@ -119,7 +119,7 @@ export interface RowReader {
   ): readonly HomedRow[];
 }
 
-export type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;
+type KeyedTable = Pick<EntityTable, 'entity' | 'key'>;
 
 export interface WriteStamp {
   readonly run: RunId;

@@ -16,7 +16,7 @@ type State =
   /** `seen`: the foreign file as it was looked into, so that it is opened again only after a change. */
   | { readonly kind: 'lost'; readonly last: Overview; readonly seen: string | null; readonly why: string };
 
-export interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cacheKiB'> {
+interface ServedFile extends Pick<DatabaseOptions, 'file' | 'kind' | 'cacheKiB'> {
   readonly sinkId: string;
   readonly place: string;
 }

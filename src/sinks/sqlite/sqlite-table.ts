@@ -144,7 +144,7 @@ function indexesOf({ columns }: EntityTable, isWanted: (name: string) => boolean
   return columns.flatMap(({ name }, index) => (isWanted(name) ? [index] : []));
 }
 
-export function liveRowsSql(table: string): string {
+function liveRowsSql(table: string): string {
   return `SELECT _row AS row, _changed_at AS changedAt FROM ${quoted(table)} INDEXED BY ${quoted(homeIndexName(table))}
           WHERE _partition = ? AND _row > ? AND _deleted_at IS NULL ORDER BY _row LIMIT ?`;
 }

@@ -121,7 +121,7 @@ function deleteConnectorCall(id: ConnectorId): ApiCall<string | null> {
 }
 
 /** A workspace of the organization; what the service does not say is null. */
-export interface WorkspaceSummary {
+interface WorkspaceSummary {
   readonly id: string;
   readonly name: string;
   /** `active` or `inactive`, and whatever the service may call it one day. */

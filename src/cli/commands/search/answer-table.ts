@@ -3,7 +3,7 @@ import { printable } from '../../../telemetry/printable.ts';
 import { jsonText } from '../../output/json-text.ts';
 import { cutToWidth, displayWidth, columnGap, textTable } from '../../output/text-table.ts';
 
-export interface AnswerTable {
+interface AnswerTable {
   readonly lines: readonly string[];
   /** Names of fields that have values and no room. */
   readonly omitted: readonly string[];

@@ -6,7 +6,7 @@ import type { ChosenApplication } from './choose-application.ts';
 import type { ServeChoices } from './serve-flags.ts';
 import { configLines, defaultDataFolder, servedWorkspace } from './served-accounts.ts';
 
-export interface Announced {
+interface Announced {
   readonly service: Pick<Service, 'url' | 'connectors'>;
   readonly choices: Pick<ServeChoices, 'revision' | 'isIndexed' | 'refreshEveryMs'>;
   /** As it was written. */

@@ -12,7 +12,7 @@ import type { ChosenConnector } from './show-plans.ts';
 import { showRun } from '../../output/show-run.ts';
 import type { DoneRun, SharedWork } from '../../../app/shared-work.ts';
 
-export interface SyncAllOptions {
+interface SyncAllOptions {
   readonly app: App;
   readonly asked: AskedRuns;
   /** Null where a single connector is asked for. */
