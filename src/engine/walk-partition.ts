@@ -193,6 +193,7 @@ function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: P
     capMs: standing.state.cap ?? walk.run.capMs,
     bytes: page.bytes,
     next: page.next,
+    ...(page.total === undefined ? {} : { total: page.total }),
     nowMs: walk.run.clock.now(),
   });
   const isFurther = advance.kind === 'continue' && advance.isFurther;

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import type { Entity } from '../definitions/definition.ts';
-import { offsetPagination, offsetPosition } from './offset.ts';
+import { offsetPosition } from './offset-position.ts';
+import { offsetPagination } from './offset.ts';
 import type { PageLengths } from './page-lengths.ts';
 import { type Advance, type PageSeen, type Pagination, floorSecond, timeParam } from './pagination.ts';
 

@@ -1,55 +1,26 @@
-import * as z from 'zod';
+import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { Entity } from '../definitions/definition.ts';
 import type { Advance, Listing, PageSeen, Pagination, PaginationStyle } from './pagination.ts';
 import { pageMark, shortMark } from './pagination.ts';
+import { fullOverlap, offsetPosition, stepForward, type OffsetPosition } from './offset-position.ts';
 import { isFarBelow, noteFollowed, noteLength } from './page-lengths.ts';
 
 type OffsetRules = Extract<Entity['pagination'], { kind: 'offset' }>;
 
-/** Rows asked for again at the head of each page: they must be known, or rows have moved under the walk. */
-const fullOverlap = 10;
 const stepBack = 2 * fullOverlap;
-/** Keys that a page's first record may match. */
-const rememberedKeys = 100;
-
-/** Also what a keyset walk keeps for each of its bounds. */
-export const offsetPosition = z.object({
-  kind: z.literal('offset'),
-  offset: z.number().int().min(0),
-  size: z.number().int().min(1),
-  pages: z.number().int().min(0),
-  /** Short marks of the last records in walking order, the newest last. */
-  recent: z.array(z.string()),
-  /** The previous page as a whole, and its last record. */
-  pageMark: z.string(),
-  lastMark: z.string(),
-  /** Rows at the head of the page asked for that are expected to be known. */
-  expected: z.number().int().min(0),
-  steppedBack: z.boolean(),
-  /** Rows by which the last overlapping page overlapped. */
-  overlap: z.number().int().min(0),
-  /** Asks for what lies right behind the newest record: nothing is expected there. */
-  isProbe: z.boolean(),
-  /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
-  isSingle: z.boolean(),
-  /** The furthest row that a page has reached, counted from 1. */
-  furthest: z.number().int().min(0).default(0),
-  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
-  before: z.number().int().min(0).default(0),
-});
-type OffsetPosition = z.infer<typeof offsetPosition>;
 
 type Step =
   | Exclude<Advance, { kind: 'continue' }>
   /** `isMore`: the page shows that the one before it was not the last. */
   | { readonly kind: 'continue'; readonly position: OffsetPosition; readonly isMore?: boolean };
 
-/** Answers say nothing about the next page: the walk itself must find out whether it met everything. */
+/** Answers say nothing about the next page: the walk itself must find out whether it met everything. A total only saves it calls. */
 export function offsetStyle(rules: OffsetRules): PaginationStyle {
   return {
     restsOnOrder: true,
     walk: (listing) => offsetPagination(rules, listing),
     readNext: () => null,
+    readTotal: ({ metadata }) => readTotal(rules.totalKeys, metadata),
     calls: (rows, listings) => {
       const further = Math.floor(rows / (rules.maxSize - fullOverlap));
       return listings + further + (further > 0 ? 1 : 0);
@@ -68,7 +39,9 @@ export function offsetPagination(
   { pageLengths, isOrdered, storedRows }: Listing,
 ): Pagination {
   function advance(stored: unknown, page: PageSeen): Advance {
-    const position = offsetPosition.parse(stored);
+    const before = offsetPosition.parse(stored);
+    const total = before.pages === 0 || before.total === page.total ? (page.total ?? null) : null;
+    const position = { ...before, total };
     const reached = position.offset + page.marks.length;
     const step = nextStep(position, page);
     if (step.kind !== 'continue') return step;
@@ -90,12 +63,13 @@ export function offsetPagination(
     const known = noteLength(pageLengths, position.size, page);
     if (position.pages === 0) {
       // What is stored of the listing was there once: a page that shows less of it may have been cut.
-      const isLast = received === 0 || (received >= storedRows && isFarBelow(page, known));
-      return isLast
-        ? endOf({ ...position, isSingle: true }, page)
+      const isAll = isAllOf(position, page);
+      if (received === 0) return endOf({ ...position, isSingle: true }, page, false);
+      return received >= storedRows && (isAll || isFarBelow(page, known))
+        ? endOf({ ...position, isSingle: true }, page, !isAll)
         : { kind: 'continue', position: { ...stepForward(position, page), isSingle: true } };
     }
-    if (received === 0) return position.expected === 0 ? endOf(position, page) : seamLost(position);
+    if (received === 0) return position.expected === 0 ? endOf(position, page, false) : seamLost(position);
     if (position.expected === 0) return behindTheEnd(position);
     const recent = new Set(position.recent);
     if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
@@ -104,12 +78,13 @@ export function offsetPagination(
       return { kind: 'restart', code: 'PAGING_BROKEN', why };
     }
     const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
+    if (received < known.records && isAllOf(position, page)) return endOf(next, page, false);
     const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
     // A full page of known records may end just where unread ones begin.
     if (hasNewKey || received >= known.records || !endsWhereTheWalkStands(position, page)) {
       return { kind: 'continue', position: next, isMore: hasNewKey };
     }
-    if (isFarBelow(page, known)) return endOf(next, page);
+    if (isFarBelow(page, known)) return endOf(next, page, true);
     // As large as pages get here, it may have been cut by its bytes: only nothing behind it is the end.
     return {
       kind: 'continue',
@@ -123,12 +98,13 @@ export function offsetPagination(
     };
   }
 
-  function endOf(position: OffsetPosition, page: PageSeen): Step {
+  /** `isByLength`: it is the last page because it is short. */
+  function endOf(position: OffsetPosition, page: PageSeen, isByLength: boolean): Step {
     return {
       kind: 'end',
       position: { ...position, pages: position.pages + 1, offset: position.offset + page.marks.length },
       proof: { kind: position.isSingle ? 'single' : 'seam', isOrdered: position.isSingle || isOrdered },
-      ...(page.marks.length === 0 ? {} : { lastPage: { size: position.size, records: page.marks.length } }),
+      ...(isByLength ? { lastPage: { size: position.size, records: page.marks.length } } : {}),
     };
   }
 
@@ -141,6 +117,7 @@ export function offsetPagination(
       recent: [],
       pageMark: '',
       lastMark: '',
+      total: null,
       expected: 0,
       steppedBack: false,
       overlap: 0,
@@ -163,6 +140,17 @@ export function offsetPagination(
     },
     expired: () => null,
   };
+}
+
+/** The page ends where the listing does by its total, and was not cut at the size that was asked for: then such a total could be older than its rows. */
+function isAllOf({ offset, size, total }: OffsetPosition, { marks }: PageSeen): boolean {
+  return marks.length < size && offset + marks.length === total;
+}
+
+function readTotal(keys: readonly string[], metadata: JsonValue): number | null {
+  if (!isJsonObject(metadata)) return null;
+  const value = keys.map((key) => memberOf(metadata, key)).find((one) => one !== undefined);
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null;
 }
 
 /** True when the page shows nothing but the end of what was read, in the same order. */
@@ -203,27 +191,6 @@ function behindTheEnd(position: OffsetPosition): Step {
 function endsWhereTheWalkStands(position: OffsetPosition, page: PageSeen): boolean {
   const last = shortMark(page.marks.at(-1) ?? '');
   return last === position.recent.at(-1) || last === position.lastMark;
-}
-
-function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
-  const received = page.marks.length;
-  // One row less than the page, so that the walk moves even where a server gives tiny pages.
-  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
-  const tail = page.marks.slice(-rememberedKeys).map(shortMark);
-  const tailSet = new Set(tail);
-  return {
-    ...position,
-    offset: position.offset + received - expected,
-    pages: position.pages + 1,
-    recent: [...position.recent.filter((mark) => !tailSet.has(mark)), ...tail].slice(-rememberedKeys),
-    pageMark: pageMark(page.marks),
-    lastMark: tail.at(-1) ?? '',
-    expected,
-    overlap: expected,
-    steppedBack: false,
-    isProbe: false,
-    before: received,
-  };
 }
 
 function seamLost(position: OffsetPosition): Step {

@@ -40,6 +40,7 @@ export function pageTokenStyle(rules: TokenRules): PaginationStyle {
     restsOnOrder: false,
     walk: () => pageTokenPagination(rules),
     readNext: (answer) => readNext(rules, answer),
+    readTotal: () => null,
     calls: (rows, listings) => listings + Math.floor(rows / (rules.maxSize ?? 100)),
   };
 }

@@ -93,5 +93,6 @@ const singleStyle: PaginationStyle = {
     expired: () => null,
   }),
   readNext: () => null,
+  readTotal: () => null,
   calls: (_rows, listings) => listings,
 };

@@ -12,6 +12,8 @@ export interface PaginationStyle {
   walk(listing: Listing): Pagination;
   /** What an answer says about the next page; null where this style learns nothing from answers. */
   readNext(answer: PageAnswer): NextPage | UnreadableNext | null;
+  /** How many records the listing has, where the answer says so; null where it does not, or where this style has no use for it. */
+  readTotal(answer: Pick<PageAnswer, 'metadata'>): number | null;
   /** Calls that so many rows in so many listings cost at least. */
   calls(rows: number, listings: number): number;
 }
@@ -64,6 +66,8 @@ export interface PageSeen {
   readonly capMs: number;
   readonly bytes: number;
   readonly next: NextPage | null;
+  /** How many records the listing has; absent: the answer does not say. */
+  readonly total?: number;
   readonly nowMs: number;
 }
 

@@ -75,6 +75,8 @@ export interface SourcePage {
   readonly records: readonly JsonValue[];
   /** What the response itself says about more pages; null where the connector says nothing (offset paging). */
   readonly next: NextPage | null;
+  /** How many records the listing has; absent: the response does not say. */
+  readonly total?: number;
   /** The server's `Date` header. */
   readonly serverTime: Instant | null;
   readonly bytes: number;

@@ -37,7 +37,7 @@ export function checkPaging(
     const { tokenKeys } = pagination;
     if (!tokenKeys.some((key) => Object.hasOwn(metadata, key))) {
       const message = `expected one of ${tokenKeys.join(', ')}, the tokenKeys of the entity, or a paging`;
-      note([...at, 'metadata'], message, [...at, 'metadata'], paginationAt);
+      note([...at, 'metadata'], message, [...at, 'metadata'], pagingAt, paginationAt);
     }
   }
   const total = paging.kind === 'offset' || paging.kind === 'page' ? paging.total : null;

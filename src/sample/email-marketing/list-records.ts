@@ -180,12 +180,10 @@ const leftOut = new Set([
   'source',
   'tags_count',
   'tags',
-  ...[
-    'marketing_permissions',
-    'sms_phone_number',
-    'sms_subscription_status',
-    'sms_subscription_last_updated',
-  ],
+  'marketing_permissions',
+  'sms_phone_number',
+  'sms_subscription_status',
+  'sms_subscription_last_updated',
 ]);
 
 /** Members of a segment are shorter records than members of a list, and do not say which segment they are in. */

@@ -191,11 +191,13 @@ export function readPage(
 ): SourcePage {
   const records = readRecords(envelope.result);
   if (records === null) throw invalidBody(facts, 'expected an array as result, got another kind');
-  const next = styleOf(pagination).readNext({ ...envelope, link });
+  const style = styleOf(pagination);
+  const next = style.readNext({ ...envelope, link });
   if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
   const dateMs = date === null ? Number.NaN : Date.parse(date);
   const serverTime = Number.isNaN(dateMs) ? null : instant(dateMs);
-  return { records, next, serverTime, bytes };
+  const total = style.readTotal(envelope);
+  return { records, next, ...(total === null ? {} : { total }), serverTime, bytes };
 }
 
 /** The records of a result in any of its shapes; null for another kind. */

@@ -1,0 +1,58 @@
+import * as z from 'zod';
+import { pageMark, shortMark, type PageSeen } from './pagination.ts';
+
+/** Rows asked for again at the head of each page: they must be known, or rows have moved under the walk. */
+export const fullOverlap = 10;
+/** Keys that a page's first record may match. */
+const rememberedKeys = 100;
+
+/** Also what a keyset walk keeps for each of its bounds. */
+export const offsetPosition = z.object({
+  kind: z.literal('offset'),
+  offset: z.number().int().min(0),
+  size: z.number().int().min(1),
+  pages: z.number().int().min(0),
+  /** Short marks of the last records in walking order, the newest last. */
+  recent: z.array(z.string()),
+  /** The previous page as a whole, and its last record. */
+  pageMark: z.string(),
+  lastMark: z.string(),
+  /** Rows at the head of the page asked for that are expected to be known. */
+  expected: z.number().int().min(0),
+  steppedBack: z.boolean(),
+  /** Rows by which the last overlapping page overlapped. */
+  overlap: z.number().int().min(0),
+  /** Asks for what lies right behind the newest record: nothing is expected there. */
+  isProbe: z.boolean(),
+  /** Everything read so far came in the first page, and later ones showed the end of it as it was. */
+  isSingle: z.boolean(),
+  /** The furthest row that a page has reached, counted from 1. */
+  furthest: z.number().int().min(0).default(0),
+  /** Of the listing, as every page so far has said; null where one did not, or said another. */
+  total: z.number().int().min(0).nullable().default(null),
+  /** Records of the page before; 0 where nothing can be concluded from what comes after it. */
+  before: z.number().int().min(0).default(0),
+});
+export type OffsetPosition = z.infer<typeof offsetPosition>;
+
+/** Behind a page, and back by the overlap. */
+export function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
+  const received = page.marks.length;
+  // One row less than the page, so that the walk moves even where a server gives tiny pages.
+  const expected = Math.max(0, Math.min(fullOverlap, received - 1));
+  const tail = page.marks.slice(-rememberedKeys).map(shortMark);
+  const tailSet = new Set(tail);
+  return {
+    ...position,
+    offset: position.offset + received - expected,
+    pages: position.pages + 1,
+    recent: [...position.recent.filter((mark) => !tailSet.has(mark)), ...tail].slice(-rememberedKeys),
+    pageMark: pageMark(page.marks),
+    lastMark: tail.at(-1) ?? '',
+    expected,
+    overlap: expected,
+    steppedBack: false,
+    isProbe: false,
+    before: received,
+  };
+}

@@ -1,0 +1,269 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect } from 'vitest';
+import { formatProblem } from '../../src/core/problems.ts';
+import { findDefinitions } from '../../src/definitions/load-definitions.ts';
+import { it } from '../support/it.ts';
+
+const fixture = readFileSync(
+  new URL('../fixtures/definitions/upstream/every-kind.yaml', import.meta.url),
+  'utf8',
+);
+
+type Wrong = readonly [from: string, to: string, expected: string];
+
+const addresses: readonly Wrong[] = [
+  [
+    'baseUrl: https://{shop}',
+    'baseUrl: http://{shop}',
+    'baseUrl: expected https: credentials are sent there',
+  ],
+  ['shop.example/api', 'shop.example/{v}', 'baseUrl: expected names in the host only'],
+  ['shop.example/api', 'shop.example/api/', 'baseUrl: expected no / at its end'],
+  ['shop.example/api', 'shop.example/api?x=1', 'baseUrl: expected an address such as'],
+  ['https://{shop}', 'https://me@{shop}', 'baseUrl: expected an address such as'],
+  ['https://{shop}', 'https://{shop', 'baseUrl: expected every { to begin a name'],
+  ['https://{shop}', 'https://{shp}', 'baseUrl: no such host variable: "shp"; did you mean "shop"?'],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: '.*'", 'host.shop.pattern: expected a pattern of a-z'],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: '[^/]+'", 'host.shop.pattern: expected a pattern of a-z'],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: '^a$'", 'host.shop.pattern: expected a pattern of a-z'],
+  [
+    "pattern: '[a-z0-9-]{1,40}'",
+    "pattern: '[a-z]*'",
+    'host.shop.pattern: expected a pattern that does not match an empty',
+  ],
+  ["pattern: '[a-z0-9-]{1,40}'", "pattern: 'a(b'", 'host.shop.pattern: expected a regular expression'],
+  [
+    '{ field: shop_name }',
+    '{ field: shop_nam }',
+    'host.shop.from.0.field: no such field of the credentials: "shop_nam"; did you mean "shop_name"?',
+  ],
+  [
+    '{ field: shop_name }',
+    '{ field: shop_name, text: x }',
+    'host.shop.from.0: expected field or text, one of the two',
+  ],
+  [
+    '{ text: eu }',
+    '{ field: region }',
+    'host.zone.from: expected a source that the credentials "Token" have',
+  ],
+  ['path: data.host', "path: 'data..host'", 'host.shop.from.1.lookup.path: expected names joined by dots'],
+  [
+    'url: https://login.shop.example/me',
+    'url: https://{zone}.shop.example/me',
+    'lookup.url: expected no names in this address',
+  ],
+];
+
+const credentials: readonly Wrong[] = [
+  [
+    '    Key: { kind: basic',
+    '    Keys: { kind: basic',
+    'auth.Keys: no such title among the credentials: "Keys"; did you mean "Key"?',
+  ],
+  ['    Key: { kind: basic', '    Keys: { kind: basic', 'auth: is missing "Key", which credentials name'],
+  [
+    'password: { field: api_key }',
+    'password: { field: api_kee }',
+    'auth.Key.password.field: no such field of the credentials "Key": "api_kee"; did you mean "api_key"?',
+  ],
+  [
+    'password: { field: api_key }',
+    'password: { field: region }',
+    'auth.Key.password.field: expected a required field',
+  ],
+  [
+    'password: { field: api_key }',
+    'password: { field: api_key, afterLast: a, suffix: b }',
+    'auth.Key.password: expected afterLast or suffix, not both',
+  ],
+  ['kind: basic', 'kind: basics', 'auth.Key.kind: expected kind: basic, bearer, header, query or refresh'],
+  ['name: X-Api-Key', 'name: Host', 'auth.Header.name: Host is set by the program'],
+  ['name: access_key', "name: 'access key'", 'auth.Query.name: expected a letter'],
+  ['scheme: OAuth', "scheme: 'OA th'", 'lookup.auth.scheme: expected a word'],
+  [
+    'accessToken: access_token',
+    'accessToken: refresh_token',
+    'auth.OAuth.refreshToken: expected another field than accessToken',
+  ],
+  [
+    'tokenUrl: https://login.shop.example/token',
+    'tokenUrl: https://{shop}.shop.example/token',
+    'auth.OAuth.tokenUrl: expected no host variable with a lookup',
+  ],
+  [
+    'style: basic',
+    'style: basicly',
+    'auth.OAuth.style: expected one of basic, body, got "basicly"; did you mean "basic"?',
+  ],
+];
+
+const answers: readonly Wrong[] = [
+  ['message: [error.text]', 'message: [error.]', 'message.0: expected names joined by dots'],
+  ['{ path: ok, is: false', "{ path: '', is: false", 'failed.path: expected names joined by dots'],
+  [
+    '{ seconds: 30 }',
+    '{ seconds: 30, header: X-Wait }',
+    'retryAfter.1: expected header and format, or seconds alone',
+  ],
+  [
+    'retryAfter: [{ header: X-Retry-At, format: unix',
+    'retryAfter: [{ header: X-Retry-At, format: epoch',
+    'retryAfter.0.format: expected one of seconds, milliseconds, unix, httpDate, got "epoch"',
+  ],
+  ['then: throttled', 'then: throttle', 'errors.0.then: expected one of'],
+  [
+    '{ status: 403, where: { error.code: slow }, then: throttled }',
+    '{ then: throttled }',
+    'errors.0: expected a condition',
+  ],
+  ['entity: orders }', 'entity: order }', 'errors.1.entity: no such entity: "order"; did you mean "orders"?'],
+  ['identity: account.id', 'identity: account..id', 'check.identity: expected names joined by dots'],
+  ["X-Version: '7'", "Authorization: '7'", 'headers.Authorization: Authorization is set by the program'],
+  ["X-Version: '7'", 'X-Version: "7\\n8"', 'headers.X-Version: expected a value of printable ASCII'],
+  ['timeoutMs: 30000, max', 'timeoutMs: 10, max', 'limits.timeoutMs: expected at least 1000, got 10'],
+];
+
+const requests: readonly Wrong[] = [
+  [
+    "      get: { path: '/orders/{order_id}' }\n",
+    '',
+    'entities.orders: is missing get: the entity has this action',
+  ],
+  [
+    "get: { path: '/orders/{order_id}' }",
+    "gett: { path: '/orders/{order_id}' }",
+    'entities.orders.gett: unknown key; did you mean "get"?',
+  ],
+  [
+    "path: '/orders/{order_id}'",
+    "path: '/orders/{order}'",
+    'entities.orders.get.path: no such parameter: "order"',
+  ],
+  [
+    "path: '/orders/{order_id}'",
+    "path: 'orders/{order_id}'",
+    'entities.orders.get.path: expected a / at its beginning',
+  ],
+  [
+    "path: '/orders/{order_id}'",
+    "path: '/a/../{order_id}'",
+    'entities.orders.get.path: expected no empty part',
+  ],
+  [
+    "path: '/orders/{order_id}'",
+    "path: '/a?id={order_id}'",
+    'entities.orders.get.path: expected letters, digits and signs of a path',
+  ],
+  [
+    'path: /orders,',
+    "path: '/orders/{state}',",
+    'entities.orders.list.path: expected required: true on state',
+  ],
+  [
+    '    events:\n      list:\n',
+    '    event:\n      list:\n',
+    'entities.event: no such entity: "event"; did you mean "events"?',
+  ],
+  ['    events:\n      list:\n', '    event:\n      list:\n', 'entities: is missing events'],
+  [
+    'limit: { as: per_page }',
+    'limt: { as: per_page }',
+    'list.params.limt: no such parameter: "limt"; did you mean "limit"?',
+  ],
+  ['{ as: per_page }', '{ as: state }', 'goes where'],
+  ['omit: [all]', 'omit: [5]', 'list.params.state.omit.0: state: expected one of'],
+  [
+    '{ at: filter.since }',
+    '{ at: filter.since, as: x }',
+    'list.params.since.as: expected as or at, not both',
+  ],
+  [
+    '{ list: repeat }',
+    '{ list: repeats }',
+    'list.params.labels.list: expected one of comma, repeat, brackets, got "repeats"',
+  ],
+  ['{ as: per_page }', '{ at: a.b }', 'list.params.limit.at: belongs to a parameter in the body of a POST'],
+  ['method: POST,', 'method: GET,', 'entities.events.list.safe: belongs to a POST'],
+  ['method: POST,', 'method: GET,', 'entities.events.list.body: expected method: POST beside it'],
+  [
+    'rename: { tags: labels }',
+    'rename: { tags: label }',
+    'entities.orders.rename.tags: no such field: "label"; did you mean "labels"?',
+  ],
+  [
+    'inject: { event_state: state }',
+    'inject: { event_state: stat }',
+    'entities.events.inject.event_state: no such list parameter: "stat"; did you mean "state"?',
+  ],
+  ['url: file.url', "url: 'file..url'", 'entities.orders.download.url: expected names joined by dots'],
+  ['download: {', 'upload: {', 'entities.orders.upload: unknown key'],
+];
+
+const paging: readonly Wrong[] = [
+  ['kind: linkHeader', 'kind: page', 'entities.orders.list.paging.param: is missing'],
+  [
+    'kind: linkHeader, keep: [after]',
+    'kind: offset',
+    'entities.orders.list.paging.kind: offset expects pagination by offset, got pageToken',
+  ],
+  [
+    'kind: linkHeader',
+    'kind: linkheader',
+    'entities.orders.list.paging.kind: expected kind: none, cursor, lastRecord, nextUrl, linkHeader, offset or page',
+  ],
+  ['keep: [after]', 'keep: []', 'entities.orders.list.paging.keep: expected at least 1 elements'],
+  ['keep: [after]', "keep: ['a&b']", 'entities.orders.list.paging.keep.0: expected a letter'],
+  [
+    'metadata: { links: links }',
+    'metadata: { next: links }',
+    'entities.orders.list.metadata.next: is written by paging',
+  ],
+  [
+    'paging: { kind: cursor, token: next.token }',
+    'paging: { kind: none }',
+    'entities.events.list.metadata: expected one of next, the tokenKeys',
+  ],
+  [
+    'total: { header: X-Total }',
+    'total: { header: X-Total, path: total }',
+    'entities.notes.list.paging.total: expected path or header, one of the two',
+  ],
+  [
+    'totalKeys: [total]',
+    'totalKeys: []',
+    'entities.notes.list.paging.total: expected totalKeys in the pagination',
+  ],
+  ['first: 1', 'first: 2', 'entities.notes.list.paging.first: expected at most 1, got 2'],
+];
+
+let folder: string;
+it.beforeEach(({ folder: made }) => {
+  folder = made;
+});
+
+describe('an upstream', () => {
+  it('that uses every kind of everything has nothing wrong with it', () => {
+    expect(problemsOf(fixture)).toEqual([]);
+  });
+
+  const tables = [...addresses, ...credentials, ...answers, ...requests, ...paging];
+  it.each(tables.map(([from, to, expected]) => [expected, from, to] as const))(
+    'is told what is wrong with it: %s',
+    (expected, from, to) => {
+      const changed = fixture.replace(from, () => to);
+      expect(changed).not.toBe(fixture);
+      const problems = problemsOf(changed);
+      expect(problems.join('\n')).toContain(expected);
+      // With its line, and at its place.
+      expect(problems.filter((problem) => !/^:\d+: upstream\./.test(problem))).toEqual([]);
+    },
+  );
+});
+
+function problemsOf(text: string): readonly string[] {
+  const file = path.join(folder, 'changed.yaml');
+  writeFileSync(file, text);
+  return findDefinitions([folder]).problems.map((problem) => formatProblem(problem).replace(file, ''));
+}

@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest';
+import { offsetStyle } from '../../src/pagination/offset.ts';
+import type { PageLengths } from '../../src/pagination/page-lengths.ts';
+import type { Proof } from '../../src/sinks/partition.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { startSeed } from '../support/trials.ts';
+
+/** What the service says of the listing in an answer; undefined: nothing. */
+type TotalOf = (rows: readonly string[], call: number) => unknown;
+
+const rules = {
+  kind: 'offset',
+  offsetParam: 'offset',
+  sizeParam: 'count',
+  maxSize: 100,
+  totalKeys: ['total_items'],
+} as const;
+const style = offsetStyle(rules);
+const truly: TotalOf = (rows) => rows.length;
+
+function walk(
+  rows: string[],
+  totalOf: TotalOf,
+  options: {
+    between?: (call: number) => void;
+    cap?: number;
+    storedRows?: number;
+    pageLengths?: PageLengths;
+  } = {},
+): { readonly seen: ReadonlySet<string>; readonly calls: number; readonly proof: Proof | null } {
+  const { between, cap = 100, storedRows = 0, pageLengths = new Map() } = options;
+  const pagination = style.walk({ isOrdered: true, pageLengths, storedRows });
+  const seen = new Set<string>();
+  let position = pagination.begin();
+  let restarts = 0;
+  for (let calls = 1; calls < 2000; calls += 1) {
+    const { offset, count } = pagination.request(position) as { offset: number; count: number };
+    const marks = rows.slice(offset, offset + Math.min(count, cap));
+    const metadata = { total_items: totalOf(rows, calls) as number };
+    between?.(calls);
+    for (const mark of marks) seen.add(mark);
+    const total = style.readTotal({ metadata });
+    const advance = pagination.advance(position, {
+      marks,
+      changes: [],
+      capMs: 0,
+      bytes: marks.length * 100,
+      next: null,
+      ...(total === null ? {} : { total }),
+      nowMs: 0,
+    });
+    if (advance.kind === 'end') return { seen, calls, proof: advance.proof };
+    if (advance.kind === 'broken' || restarts > 3) return { seen, calls, proof: null };
+    restarts += advance.kind === 'restart' ? 1 : 0;
+    position =
+      advance.kind === 'restart'
+        ? pagination.begin()
+        : (JSON.parse(JSON.stringify(advance.position)) as typeof position);
+  }
+  throw new Error('the walk does not end');
+}
+
+function numbered(count: number): string[] {
+  return Array.from({ length: count }, (_, index) => `row-${index}`);
+}
+
+const nothing: TotalOf = () => undefined;
+
+describe('a walk by offset whose answers have a total', () => {
+  it.each([1, 2, 11, 50, 99])('proves a listing of %i rows by its one page', (count) => {
+    expect(walk(numbered(count), truly)).toMatchObject({
+      calls: 1,
+      proof: { kind: 'single', isOrdered: true },
+    });
+    expect(walk(numbered(count), nothing).calls).toBeGreaterThan(1);
+  });
+
+  it.each([150, 234, 999])('saves the call behind the last of several pages, of %i rows', (count) => {
+    const walked = walk(numbered(count), truly);
+    expect(walked.seen.size).toBe(count);
+    expect(walked.proof).toEqual({ kind: 'seam', isOrdered: true });
+    expect(walked.calls).toBeLessThan(walk(numbered(count), nothing).calls);
+  });
+
+  it.each([
+    ['above the rows', (rows: readonly string[]) => rows.length + 1],
+    ['below the rows', (rows: readonly string[]) => rows.length - 1],
+    ['another one in every answer', (rows: readonly string[], call: number) => rows.length + (call % 2)],
+    ['no number', (rows: readonly string[]) => `${rows.length}`],
+    ['a fraction', (rows: readonly string[]) => rows.length + 0.5],
+    ['negative', () => -1],
+    [
+      'left out in the first answer',
+      (rows: readonly string[], call: number) => (call === 1 ? undefined : rows.length),
+    ],
+  ])('ends no walk sooner where it is %s', (_, totalOf) => {
+    for (const count of [50, 234]) {
+      const walked = walk(numbered(count), totalOf);
+      expect(walked.seen.size).toBe(count);
+      expect(walked.calls).toBe(walk(numbered(count), nothing).calls);
+    }
+  });
+
+  it('asks once more where the page is as large as pages get, which may be older than its total', () => {
+    expect(walk(numbered(100), truly).calls).toBe(2);
+    // Rows 90 to 189 end where a total from before ten more came says that the listing ends.
+    const grown = walk(numbered(200), () => 190);
+    expect(grown.seen.size).toBe(200);
+  });
+
+  it('asks once more where the one page shows less than what is stored', () => {
+    expect(walk(numbered(50), truly, { storedRows: 51 }).calls).toBe(2);
+    expect(walk(numbered(50), truly, { storedRows: 50 }).calls).toBe(1);
+  });
+
+  it('goes on with a walk that an earlier version began, without its total', () => {
+    const pagination = style.walk({ isOrdered: true, pageLengths: new Map(), storedRows: 0 });
+    const page = { changes: [], capMs: 0, next: null, nowMs: 0, bytes: 10_000, total: 150 };
+    const rows = numbered(150);
+    const first = pagination.advance(pagination.begin(), { ...page, marks: rows.slice(0, 100) });
+    if (first.kind !== 'continue') throw new Error('expected another page');
+    const { total: _total, ...earlier } = { total: null, ...first.position };
+    const second = { ...page, bytes: 6000, marks: rows.slice(90) };
+    expect(pagination.advance(first.position, second).kind).toBe('end');
+    expect(pagination.advance(earlier, second).kind).toBe('continue');
+  });
+
+  const seed = startSeed();
+  it(`misses no row that was there throughout, with totals that are late (seed ${seed})`, () => {
+    const random = seededRandom(seed);
+    const int = (below: number): number => Math.floor(random() * below);
+    let proven = 0;
+    for (let trial = 0; trial < 600; trial += 1) {
+      const rows = numbered(int(600));
+      const throughout = new Set(rows);
+      const violence = int(20);
+      const lengths: number[] = [];
+      let fresh = 0;
+      // Counted some answers ago, as a count that is kept for a while is.
+      const lateness = int(3);
+      const totalOf: TotalOf = () => {
+        lengths.push(rows.length);
+        return lengths.at(-1 - lateness) ?? lengths[0];
+      };
+      const walked = walk(rows, totalOf, {
+        cap: random() < 0.3 ? 12 + int(80) : 100,
+        between: () => {
+          for (let changes = int(violence + 1); changes > 0; changes -= 1) {
+            const at = int(rows.length);
+            const kind = random();
+            if (kind < 0.45) for (const gone of rows.splice(at, 1)) throughout.delete(gone);
+            else rows.push(`fresh-${(fresh += 1)}`);
+          }
+        },
+      });
+      if (walked.proof === null) continue;
+      proven += 1;
+      const missed = [...throughout].filter((row) => !walked.seen.has(row));
+      expect({ trial, seed, missed }).toEqual({ trial, seed, missed: [] });
+    }
+    expect(proven).toBeGreaterThan(300);
+  });
+});
