@@ -1,8 +1,9 @@
 import { systemClock, type Clock } from '../core/clock.ts';
 import { ThrottledError } from '../core/errors.ts';
-import type { SharedBudget } from '../core/shared-budget.ts';
+import type { SharedBudget, SharedTurn } from '../core/shared-budget.ts';
 import { openCallPace } from '../http/call-pace.ts';
-import { openSlots } from './slots.ts';
+import { startDeadline } from '../http/deadline.ts';
+import { openSlots, tooManyCalls } from './slots.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /** What all calls of a process to third parties pass. One for the process. */
@@ -105,7 +106,7 @@ function openLane(
     const slot = await slots.take(signal, maxWaitMs);
     try {
       await pace.turn(signal);
-      const shared = await budget?.enter(signal);
+      const shared = budget === null ? null : await enterShared(budget, signal, maxWaitMs);
       inUse += 1;
       let hasEnded = false;
       return {
@@ -176,6 +177,22 @@ function openLane(
     isIdle: () => inUse === 0 && clock.now() - usedAt > keepMs && clock.now() >= pausedUntil,
     dispose: async () => await budget?.[Symbol.asyncDispose](),
   };
+}
+
+async function enterShared(
+  budget: SharedBudget,
+  signal: AbortSignal,
+  maxWaitMs: number,
+): Promise<SharedTurn> {
+  const deadline = startDeadline(maxWaitMs, signal);
+  try {
+    return await budget.enter(deadline.signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw deadline.signal.aborted ? tooManyCalls(maxWaitMs) : error;
+  } finally {
+    deadline.end();
+  }
 }
 
 function longPause(waitMs: number): UpstreamFailure {

@@ -38,8 +38,12 @@ export function signRequest(
     }
     case 'header':
       return inHeader(auth.name, `${auth.prefix}${need(auth.value)}`);
-    case 'query':
-      return { headers: {}, query: [[auth.name, need(auth.value)]], secrets: [] };
+    case 'query': {
+      const value = need(auth.value);
+      // With its name it can be hidden even where the value is an ordinary word.
+      const secrets = [`${auth.name}=${value}`, `${auth.name}=${encodeURIComponent(value)}`];
+      return { headers: {}, query: [[auth.name, value]], secrets };
+    }
   }
 }
 

@@ -88,7 +88,7 @@ export function openSlots(concurrency: number, clock: Clock): Slots {
   };
 }
 
-function tooManyCalls(waitedMs: number): UpstreamFailure {
+export function tooManyCalls(waitedMs: number): UpstreamFailure {
   const text = `other calls with the same credentials took their turns for ${waitedMs} ms`;
   return new UpstreamFailure('throttled', text, { reason: 'gate', waitMs: 1_000 });
 }

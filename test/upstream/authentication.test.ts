@@ -106,6 +106,16 @@ describe('the credentials', () => {
     expect(failure.text).toContain('was refused');
   });
 
+  it('in the query are hidden by their name, whatever word they are', async () => {
+    const server = await startThirdParty(() => ({
+      status: 403,
+      body: { detail: 'refused: /items?sig=monday&a=1' },
+    }));
+    const auth = { kind: 'query', name: 'sig', value: token } as const;
+    const account = openTestAccount({ baseUrl: server.origin, auth, credentials: { token: 'monday' } });
+    expect((await failureOf(account.list(list, never))).text).toBe('refused: /items?[secret]&a=1');
+  });
+
   it('tell the host by a call of their own, whose answer meets the same pattern', async () => {
     const answers: unknown[] = [{ api: 'dc-us5' }, { error: 'invalid_token' }, { api: 'dc-evil.example/' }];
     const metadata = await startThirdParty((_request, index) => ({ body: answers[index] }));

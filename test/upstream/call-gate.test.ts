@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/core/clock.ts';
+import { Secret } from '../../src/core/secret.ts';
+import { openSharedBudgets } from '../../src/jobs/budget/open-shared-budgets.ts';
 import { openCallGate, type CallLane, type CallTurn } from '../../src/upstream/call-gate.ts';
 import {
   failureOf,
@@ -9,6 +11,7 @@ import {
   requestOf,
   things,
 } from '../support/third-party/open-test-account.ts';
+import { startRedis } from '../support/redis.ts';
 import { startThirdParty } from '../support/third-party/start-third-party.ts';
 
 /** The system's waits on a time that the test moves. */
@@ -26,12 +29,12 @@ function movableClock() {
 const limits = { concurrency: 4, requestsPerSecond: 10_000 };
 
 /** Starts calls until one has to wait: gives those that started. */
-async function fill(lane: CallLane): Promise<CallTurn[]> {
+async function fill(lane: CallLane, waitMs = 30): Promise<CallTurn[]> {
   const turns: CallTurn[] = [];
   for (;;) {
     const leaving = new AbortController();
     const next = lane.enter(leaving.signal).catch(() => null);
-    const turn = await Promise.race([next, systemClock.sleep(30).then(() => null)]);
+    const turn = await Promise.race([next, systemClock.sleep(waitMs).then(() => null)]);
     leaving.abort(new Error('enough'));
     const late = turn ?? (await next);
     if (late === null) return turns;
@@ -144,6 +147,37 @@ describe('the gate of calls', () => {
       await lane.slowDown(70);
     }
     expect(heard).toEqual(['enter a 4', 'release', 'wait 70', 'dispose']);
+  });
+
+  it('shares the calls at a time and a pause with another process through Redis', async () => {
+    await using redis = await startRedis();
+    const open = () =>
+      openSharedBudgets({
+        redis: { url: new Secret(redis.url), prefix: 'gate' },
+        onError: (error) => expect.fail(error.message),
+      });
+    await using mine = await open();
+    await using others = await open();
+    const gateOver = (budgets: typeof mine) =>
+      openCallGate({
+        maxWaitMs: 600,
+        openShared: (account, limited) => budgets.open({ account, ...limited, maxWaitMs: 100 }),
+      });
+    await using gate = gateOver(mine);
+    await using other = gateOver(others);
+    const turns = await Promise.all([1, 2, 3].map(() => gate.lane('a', limits).enter(never)));
+    const more = await fill(other.lane('a', limits), 300);
+    expect(more).toHaveLength(1);
+    expect(await failureOf(other.lane('a', limits).enter(never))).toMatchObject({
+      reason: 'gate',
+      waitMs: 1_000,
+    });
+    await endAll([...turns, ...more]);
+    await gate.lane('a', limits).slowDown(60_000);
+    expect(await failureOf(other.lane('a', limits).enter(never))).toMatchObject({
+      class: 'throttled',
+      reason: 'gate',
+    });
   });
 
   it('forgets an account that nothing has used for ten minutes', async () => {
