@@ -4,7 +4,7 @@ import { cpus, loadavg } from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { openHostsWorld, type HostsWorld } from '../test/support/hosts/hosts-world.ts';
+import { openHostsWorld, type HostsWorld, type Shop } from '../test/support/hosts/hosts-world.ts';
 import { whyNoNetwork } from '../test/support/hosts/network.ts';
 import { differences, syncAll } from '../test/support/hosts/sync-all.ts';
 
@@ -16,6 +16,8 @@ import { differences, syncAll } from '../test/support/hosts/sync-all.ts';
 const connectors = Number(process.argv[2] ?? 200);
 const pagesEach = Number(process.argv[3] ?? 20);
 const rounds = Number(process.argv[4] ?? 1);
+/** Connectors that are read before the time is taken: each worker compiles its code with its first ones. */
+const warmUps = 16;
 const hostCounts = [1, 2, 4] as const;
 const wantedFactors: ReadonlyMap<number, number> = new Map([
   [2, 1.8],
@@ -32,7 +34,7 @@ else process.stdout.write(`not measured: ${why}\n`);
 async function measureAll(): Promise<void> {
   await using world = await openHostsWorld({
     hosts: 4,
-    connectors,
+    connectors: connectors + warmUps,
     accounts: 1,
     pagesEach,
     latencyMs: 50,
@@ -91,19 +93,17 @@ async function measure(world: HostsWorld, hosts: number, area: string): Promise<
     redis: await redisCpu(world.redisUrl),
     service: cpuOf(world.service.pid ?? 0),
   });
+  await runAll(world, world.connectors.slice(0, warmUps), area);
+  await world.calls();
   const [before, wholeBefore] = [await used(), wholeCpu()];
   const startedMs = performance.now();
-  await using jobs = await syncAll(world, area);
-  while ((await jobs.open()) > 0) await pause(100);
+  await runAll(world, world.connectors.slice(warmUps), area);
   const tookS = (performance.now() - startedMs) / 1_000;
   const [after, wholeAfter] = [await used(), wholeCpu()];
   for (const { child } of workers) child.kill('SIGTERM');
   await Promise.all(workers.map(async ({ child }) => child.exitCode ?? (await once(child, 'exit'))));
-  const failed = await jobs.failed();
   const wrong = await differences(world, area, pagesEach);
-  if (failed > 0 || wrong.length > 0) {
-    throw new Error(`${failed} jobs failed; ${wrong.slice(0, 3).join('; ')}`);
-  }
+  if (wrong.length > 0) throw new Error(wrong.slice(0, 3).join('; '));
   const cpuS: Cpu = {
     workers: after.workers - before.workers,
     postgres: after.postgres - before.postgres,
@@ -118,6 +118,11 @@ async function measure(world: HostsWorld, hosts: number, area: string): Promise<
     ownShare: sum / (tookS * cpus().length),
     wholeShare: (wholeAfter - wholeBefore) / (tookS * cpus().length),
   };
+}
+
+async function runAll(world: HostsWorld, shops: readonly Shop[], area: string): Promise<void> {
+  await using jobs = await syncAll(world, shops, area);
+  while ((await jobs.open()) > 0) await pause(100);
 }
 
 function tell(hosts: number, { tookS, calls, cpuS, ownShare, wholeShare }: Measured): void {

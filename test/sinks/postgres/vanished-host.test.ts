@@ -63,6 +63,7 @@ async function takeOver(
   const vanishedMs = performance.now();
   await until(() => storedBy(2) > 0);
   const takenMs = performance.now() - vanishedMs;
+  console.log(`the other host stored its first page ${(takenMs / 1_000).toFixed(1)} s later`);
   comeBack();
   await until(() => told.some(({ kind }) => kind === 'failed'));
   expect(told.filter(({ kind }) => kind === 'failed')).toEqual([

@@ -45,5 +45,5 @@ entities:
       maxSize: ${rowsPerPage}
       flagKeys: [has_next_page]
       tokenKeys: [end_cursor]
-      lifetimeMs: 300000
+      lifetimeMs: 3600000
 `;

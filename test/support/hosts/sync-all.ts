@@ -6,7 +6,7 @@ import type { ConnectorName } from '../../../src/core/names.ts';
 import { addSync } from '../../../src/jobs/add-job.ts';
 import { sinksKey, syncsQueue } from '../../../src/jobs/open-queue-set.ts';
 import { quoted, tableName } from '../../../src/sinks/postgres/records/names.ts';
-import { sinkName, type HostsWorld } from './hosts-world.ts';
+import { sinkName, type HostsWorld, type Shop } from './hosts-world.ts';
 import { ordersOf } from './orders.ts';
 
 /** The jobs of one area. */
@@ -16,9 +16,10 @@ export interface SyncAll extends AsyncDisposable {
   failed(): Promise<number>;
 }
 
-/** Adds a sync of each connector, as `schedule run` does. A worker must have begun to serve the area. */
+/** Adds a sync of each of these connectors, as `schedule run` does. A worker must have begun to serve the area. */
 export async function syncAll(
-  { redisUrl, connectors }: Pick<HostsWorld, 'redisUrl' | 'connectors'>,
+  { redisUrl }: Pick<HostsWorld, 'redisUrl'>,
+  connectors: readonly Shop[],
   area: string,
 ): Promise<SyncAll> {
   const client = new Redis(redisUrl, { maxRetriesPerRequest: null });
