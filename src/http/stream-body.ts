@@ -100,7 +100,10 @@ export async function receiveBody<T>(
 }
 
 /** Is told of each chunk, and how long it was waited for; the time that the reader takes does not count. Throws `AttemptTimeoutError`. */
-export function watchPace({ bodyTimeoutMs, leastFileBytes }: PaceLimits): (bytes: number, waitedMs: number) => void {
+export function watchPace({
+  bodyTimeoutMs,
+  leastFileBytes,
+}: PaceLimits): (bytes: number, waitedMs: number) => void {
   let waited = 0;
   let came = 0;
   return (bytes, waitedMs) => {

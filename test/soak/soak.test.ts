@@ -8,13 +8,17 @@ import { openSoakWorld } from './soak-world.ts';
 
 const seed = startSeed();
 
-it.runIf(isLong)(`loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`, async () => {
-  const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
-  const result = await runSoak({ ...options, tell: () => {} });
-  console.log(soakSummary(result, options));
-  expect(failuresOf(result)).toEqual([]);
-  expect([...result.faultsByName.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
-}, 180_000);
+it.runIf(isLong)(
+  `loses and duplicates no rows and overlaps no runs in a short soak (seed ${seed})`,
+  async () => {
+    const options = { durationMs: 8000, seed, connectors: 5, workers: 3 };
+    const result = await runSoak({ ...options, tell: () => {} });
+    console.log(soakSummary(result, options));
+    expect(failuresOf(result)).toEqual([]);
+    expect([...result.faultsByName.values()].reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
+  },
+  180_000,
+);
 
 it('finds a missing row and a changed row in a sink', async () => {
   await using world = await openSoakWorld({ connectors: 2, seed: 1 });
