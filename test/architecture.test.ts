@@ -122,7 +122,6 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
 const homes: Readonly<Record<string, readonly string[]>> = {
   'better-sqlite3': ['sinks', 'search', 'service'],
   pg: ['sinks'],
-  'pg-copy-streams': ['sinks'],
   undici: ['http', 'source', 'upstream'],
   'p-retry': ['source'],
   'p-queue': ['source', 'search', 'service', 'jobs'],

@@ -3,8 +3,10 @@ import type { Run } from './run.ts';
 
 /** A commit costs a disk sync whatever its size: pages are gathered up to this many records... */
 const enoughRecords = 4000;
-/** ...or for this long, or until every open walk waits for its pages. */
+/** ...or for this long while a walk waits for its pages, or until every open walk does... */
 const longestWaitMs = 50;
+/** ...or for this long while all walks read ahead: small commits cost more than what a kill makes the next run ask for again. */
+const longestGatheringMs = 500;
 
 interface Waiting {
   readonly page: PageCommit;
@@ -31,15 +33,28 @@ export function groupCommits({
 }: Pick<Run, 'sink' | 'lease' | 'clock' | 'onEvent' | 'ending'>): GroupCommits {
   let gathered: Waiting[] = [];
   let records = 0;
+  let groupsUnderWay = 0;
   let openWalks = 0;
   let waitingWalks = 0;
   let timer: NodeJS.Timeout | null = null;
+  let isShort = false;
   let storing: Promise<void> = Promise.resolve();
 
   function storeIfEnough(): void {
     if (gathered.length === 0) return;
-    if (records >= enoughRecords || waitingWalks >= openWalks) storeNow();
-    else timer ??= setTimeout(storeNow, longestWaitMs);
+    if (records >= enoughRecords) storeNow();
+    // What is gathered during a commit follows it at once, as one.
+    else if (groupsUnderWay > 0) return;
+    else if (waitingWalks >= openWalks) storeNow();
+    else setTimer();
+  }
+
+  function setTimer(): void {
+    const isWaiting = waitingWalks > 0;
+    if (timer !== null && (isShort || !isWaiting)) return;
+    if (timer !== null) clearTimeout(timer);
+    isShort = isWaiting;
+    timer = setTimeout(storeNow, isWaiting ? longestWaitMs : longestGatheringMs);
   }
 
   function storeNow(): void {
@@ -48,7 +63,14 @@ export function groupCommits({
     const group = gathered;
     gathered = [];
     records = 0;
-    if (group.length > 0) storing = storing.then(() => store(group));
+    if (group.length === 0) return;
+    groupsUnderWay += 1;
+    storing = storing
+      .then(() => store(group))
+      .then(() => {
+        groupsUnderWay -= 1;
+        storeIfEnough();
+      });
   }
 
   async function store(group: readonly Waiting[]): Promise<void> {

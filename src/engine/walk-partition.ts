@@ -8,8 +8,11 @@ import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
 import { afterRecords, readState, type Standing, type Walk, type WalkContext, type WalkEnd } from './walk.ts';
 
-/** Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. */
-const maxPagesAhead = 4;
+/**
+ * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits of pages of a thousand records:
+ * the pages of the second are prepared while a server stores the first.
+ */
+const maxPagesAhead = 8;
 
 /**
  * Reads one partition to its end: fetch, prepare, commit; a few pages ahead of what is stored, so that commits are large. Throws what must end the run
@@ -58,13 +61,17 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
         ahead.fetching = fetchPage(walk, next.standing.position);
       }
       const stored = storePage(walk, page);
-      // It is awaited below: avoid an unhandled rejection until then.
-      stored.catch(() => undefined);
       ahead.stored.push(stored);
+      // One that fails stays, to be waited for.
+      stored.then(
+        () => void ahead.stored.splice(ahead.stored.indexOf(stored), 1),
+        () => undefined,
+      );
     }
-    const mayRunAhead =
-      next.kind === 'continue' && ahead.fetching !== null && ahead.stored.length < maxPagesAhead;
-    if (!mayRunAhead) await commits.waitFor(Promise.all(ahead.stored.splice(0)));
+    const isAhead = next.kind === 'continue' && ahead.fetching !== null;
+    const [oldest] = ahead.stored;
+    if (!isAhead) await commits.waitFor(Promise.all(ahead.stored));
+    else if (oldest !== undefined && ahead.stored.length >= maxPagesAhead) await commits.waitFor(oldest);
     if (next.kind === 'end') return { kind: 'sealed', proof: next.seal.proof };
     if (next.kind === 'set-aside') return next;
     if (next.restartedBecause !== null) {

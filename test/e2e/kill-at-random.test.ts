@@ -20,8 +20,8 @@ import { repeats, startSeed } from '../support/trials.ts';
 const kills = repeats('KILLS', { share: 6, full: 200 });
 const seed = startSeed();
 const concurrency = 4;
-/** Of one walk: four received and not yet stored, one asked for. */
-const pagesInFlight = 5;
+/** Of one walk: eight received and not yet stored, one asked for. */
+const pagesInFlight = 9;
 
 let service: Service;
 let calls = 0;

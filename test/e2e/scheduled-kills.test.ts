@@ -19,8 +19,8 @@ const kills = repeats('KILLS', { share: 30, full: 30 });
 const seed = startSeed();
 const workers = 3;
 const concurrency = 4;
-/** Of one walk: four received and not yet stored, one asked for. */
-const pagesInFlight = 5;
+/** Of one walk: eight received and not yet stored, one asked for. */
+const pagesInFlight = 9;
 const timings = { lockMs: 1000, stalledMs: 500, reconcileMs: 5000, busyDelayMs: 300, drainDelayS: 1 };
 
 const connectors: readonly ScheduledConnector[] = [

@@ -5,10 +5,10 @@ import type { CommittedPage, PageCommit } from '../sink.ts';
 import { addCounts, keepQuarantined } from './counts.ts';
 import { noteDrift } from './drift/note-drift.ts';
 import type { Commit, HeldConnector, Ledger } from './ledger.ts';
-import { findPartitions } from './partitions/find-partitions.ts';
+import { findPartitions, meetFound, type Finding } from './partitions/find-partitions.ts';
 import { moveOn } from './partitions/move-on.ts';
 import { partitionsById, type PartitionRow } from './partitions/read-partitions.ts';
-import { storeRows } from './store-rows.ts';
+import { readStored, storeRows, type KnownRows } from './store-rows.ts';
 import { inRun } from './transact.ts';
 
 /**
@@ -44,14 +44,23 @@ async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise
   const { at } = ledger;
   const { connector } = held;
   const ids = pages.map(({ walk }) => walk.partition);
-  const partitions = await partitionsById(tx, at, connector, ids);
+  const shown = pages.flatMap(({ rows }) => rows);
+  const children = pages.flatMap((page) => page.children);
+  const finding = findingOf(commit);
+  // The counter is locked in the same round trip: the numbers of the rows are known before they are sent.
+  const [, partitions, known, met] = await Promise.all([
+    stamp.takeSeqs(0),
+    partitionsById(tx, at, connector, ids),
+    readStored(commit, shown),
+    meetFound(tx, at, children, finding),
+  ]);
   const placed = pages.flatMap((page): readonly PlacedPage[] => {
     const partition = partitions.get(page.walk.partition);
     return partition === undefined ? [] : [{ page, partition }];
   });
-  const counts = await countPages(commit, placed);
-  await addCounts(tx, at, current.run, totals(counts.flat()));
-  await keepQuarantined(
+  const counts = await countPages(commit, placed, known);
+  addCounts(tx, at, current.run, totals(counts.flat()));
+  keepQuarantined(
     tx,
     at,
     connector,
@@ -62,9 +71,10 @@ async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise
     commit,
     pages.flatMap(({ drift }) => drift),
   );
-  const newlyDue = await findChildren(commit, pages);
+  const becameDue = (await findPartitions(tx, at, met, finding)).values();
+  const newlyDue = pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
   const learned = await moveOn(commit, placed);
-  await current.seen.save(tx);
+  current.seen.save(tx);
   return counts.map((one, index) => {
     const { due, ofRun } = learned[index] ?? { due: 0, ofRun: [] };
     const unsealed = ofRun.length === 0 ? {} : { unsealed: ofRun };
@@ -76,11 +86,12 @@ async function storePages(commit: Commit, pages: readonly PageCommit[]): Promise
 async function countPages(
   commit: Commit,
   placed: readonly PlacedPage[],
+  known: KnownRows,
 ): Promise<readonly CommittedPage['counts'][]> {
   const shown = placed.flatMap(({ page, partition: { entity, home } }) =>
     page.rows.map((rows) => ({ ...rows, home, isInsertOnly: rows.entity !== entity })),
   );
-  const stored = await storeRows(commit, shown);
+  const stored = await storeRows(commit, shown, known);
   let next = 0;
   return placed.map(({ page, partition: { entity } }) => {
     const ofPage = stored.slice(next, next + page.rows.length);
@@ -97,14 +108,7 @@ function totals(counts: CommittedPage['counts']): CommittedPage['counts'] {
   return [...byEntity].map(([entity, sum]) => ({ entity, counts: sum }));
 }
 
-/** How many partitions became due by each page. */
-async function findChildren(
-  { ledger, held, current, tx, stamp }: Commit,
-  pages: readonly PageCommit[],
-): Promise<readonly number[]> {
+function findingOf({ held, current, stamp }: Commit): Finding {
   const { window, origin, reading } = current;
-  const finding = { connector: held.connector, window, origin, now: stamp.now, reading };
-  const children = pages.flatMap((page) => page.children);
-  const becameDue = (await findPartitions(tx, ledger.at, children, finding)).values();
-  return pages.map((page) => page.children.filter(() => becameDue.next().value === true).length);
+  return { connector: held.connector, window, origin, now: stamp.now, reading };
 }

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { placeOf, type PostgresConnection, type PostgresHost } from './place.ts';
 import { failingOf, toSinkError } from './postgres-error.ts';
+import type { Settings } from './session.ts';
 import { tlsOptions } from './tls.ts';
 
 export interface ConnectionsOptions {
@@ -140,9 +141,11 @@ export function openConnections({
 }
 
 /** Has the server notice within half a minute that the host of a client is gone: by its own settings it would take hours. */
-export function keepalives(set: 'SET' | 'SET LOCAL'): string {
-  return `${set} tcp_keepalives_idle = 10; ${set} tcp_keepalives_interval = 5; ${set} tcp_keepalives_count = 3`;
-}
+export const keepalives: Settings = {
+  tcp_keepalives_idle: '10',
+  tcp_keepalives_interval: '5',
+  tcp_keepalives_count: '3',
+};
 
 /** The client library knows no `target_session_attrs`. */
 async function isInRecovery(client: pg.ClientBase): Promise<boolean> {

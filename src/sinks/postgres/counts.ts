@@ -9,16 +9,16 @@ import type { Stamp } from './stamp.ts';
 const names = ['fetched', 'filtered', 'quarantined', 'inserted', 'updated', 'duplicate', 'unchanged'];
 
 /** `_sync_counts`: what became of every record of a run, per entity. Adds these; each entity once. */
-export async function addCounts(
+export function addCounts(
   tx: Tx,
   at: string,
   run: RunId,
   counted: readonly { readonly entity: EntityName; readonly counts: PageCounts }[],
-): Promise<void> {
+): void {
   if (counted.length === 0) return;
   const numbers = counted.map(({ counts }) => numbersOf(counts));
   const columns = names.map((name, index) => [name, numbers.map((row) => row[index] ?? 0)] as const);
-  await tx.run(
+  tx.put(
     `INSERT INTO ${at}_sync_counts AS c (run, entity, ${names.join(', ')})
      SELECT :run::text, v.* FROM unnest(:entities::text[], ${names.map((name) => `:${name}::bigint[]`).join(', ')})
        AS v(entity, ${names.join(', ')}) ORDER BY v.entity
@@ -52,13 +52,13 @@ export async function countsOfRun(tx: Tx, at: string, run: RunId): Promise<reado
 }
 
 /** `_sync_quarantine`: records that cannot be stored as they are, kept whole, once per content. */
-export async function keepQuarantined(
+export function keepQuarantined(
   tx: Tx,
   at: string,
   connector: ConnectorName,
   refused: readonly Quarantined[],
   { now, run }: Stamp,
-): Promise<void> {
+): void {
   if (refused.length === 0) return;
   const byContent = new Map<string, Quarantined & { readonly hash: string }>();
   for (const one of refused) {
@@ -66,7 +66,7 @@ export async function keepQuarantined(
     byContent.set(`${one.entity} ${hash}`, { ...one, hash });
   }
   const kept = [...byContent.values()];
-  await tx.run(
+  tx.put(
     `INSERT INTO ${at}_sync_quarantine
        (connector, entity, content_hash, reason, detail, record, first_seen_at, last_seen_at, last_run)
      SELECT :connector::text, v.entity, v.hash, v.reason, v.detail, v.record, :now::text, :now::text, :run::text

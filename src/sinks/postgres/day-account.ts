@@ -20,12 +20,12 @@ export interface RowsOf {
  * `added`: rows that were inserted or revived (`noteStored` leaves those of an entity's first chain out). `deleted`: rows whose delete a guard let
  * pass; what a person allowed is left out: it counts neither as deleted nor as there before. An entity may come several times.
  */
-export async function noteInDay(
+export function noteInDay(
   tx: Tx,
   at: string,
   connector: ConnectorName,
   changes: { readonly added: readonly RowsOf[]; readonly deleted: readonly RowsOf[]; readonly now: Instant },
-): Promise<void> {
+): void {
   const byEntity = new Map<EntityName, DayChanges>();
   const add = (entity: EntityName, { added, deleted }: DayChanges): void => {
     const before = byEntity.get(entity) ?? { added: 0, deleted: 0 };
@@ -35,7 +35,7 @@ export async function noteInDay(
   for (const { entity, rows } of changes.deleted) add(entity, { added: 0, deleted: rows });
   const noted = [...byEntity].filter(([, { added, deleted }]) => added + deleted > 0);
   if (noted.length === 0) return;
-  await tx.run(
+  tx.put(
     `INSERT INTO ${at}_sync_hours AS h (connector, entity, hour, added, deleted)
      SELECT :connector::text, v.entity, :hour::text, v.added, v.deleted
      FROM unnest(:entities::text[], :added::bigint[], :deleted::bigint[]) AS v(entity, added, deleted) ORDER BY v.entity

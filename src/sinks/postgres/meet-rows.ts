@@ -26,7 +26,6 @@ export interface ShownRows extends EntityRows {
 export interface Batch {
   readonly entity: EntityName;
   readonly table: RecordTable;
-  readonly shown: ShownRows[];
   /** By key text; as the records so far have left them. */
   readonly rows: Map<string, StoredRow>;
   /** Row numbers of the keys that are new. */

@@ -75,9 +75,9 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
   if (found === null) {
     // IF NOT EXISTS would ask for the right to make one, also where it is there.
     const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
-    if (known.length === 0) await tx.run(`CREATE SCHEMA ${quoted(schema)}`);
+    if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
     for (const statement of schemaSql(at).split(';')) {
-      if (statement.trim() !== '') await tx.run(statement);
+      if (statement.trim() !== '') tx.put(statement);
     }
     const sinkId = randomUUID();
     await tx.run(

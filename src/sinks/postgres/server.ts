@@ -3,7 +3,7 @@ import { systemClock } from '../../core/clock.ts';
 import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
-import { txOn, type Tx } from './session.ts';
+import { settingSql, txOn, type Session, type Tx } from './session.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
@@ -53,18 +53,27 @@ export interface ServerOptions extends Omit<ConnectionsOptions, 'onLoss'> {
 
 /** The planner is told what it would otherwise guess wrong: pages look few rows up in large tables (each flip cost half the speed), and
  * workers side by side go through a whole index of which the first rows are asked for. */
-const writeSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off;
-  SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off;
-  SET LOCAL max_parallel_workers_per_gather = 0;
-  SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '120s'; SET LOCAL idle_in_transaction_session_timeout = '30s';
-  ${keepalives('SET LOCAL')}`;
-export const readSettings = `SET LOCAL search_path = ''; SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL jit = off`;
+const textSettings = { search_path: '', TimeZone: 'UTC', DateStyle: 'ISO', jit: 'off' };
+const writeSettings = {
+  ...textSettings,
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  enable_seqscan: 'off',
+  max_parallel_workers_per_gather: '0',
+  lock_timeout: '10s',
+  statement_timeout: '120s',
+  idle_in_transaction_session_timeout: '30s',
+  ...keepalives,
+};
+export const readSettings = settingSql(textSettings, 'transaction');
 const mostConflicts = 5;
 const reconnectMs = 60_000;
 
 export function openServer(options: ServerOptions): Server {
   const { connection, schema, signal } = options;
   const place = placeOf(connection, schema);
+  const mode = options.durability === 'full' ? {} : { synchronous_commit: 'off' };
+  const beginning = settingSql({ ...writeSettings, ...mode }, 'transaction');
   /** Since `look` was called last. */
   let isLost = false;
   let look: Parameters<Server['afterLoss']>[0] | null = null;
@@ -89,6 +98,20 @@ export function openServer(options: ServerOptions): Server {
     await looking;
   };
 
+  const long = async <Result>(
+    session: Session,
+    client: pg.ClientBase,
+    heard: () => void,
+    work: () => Promise<Result>,
+  ): Promise<Result> => {
+    await session.sent();
+    return await withoutTimeout({ client, heard, connect, signal }, async () => {
+      const result = await work();
+      await session.sent();
+      return result;
+    });
+  };
+
   const attempt = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
     isLooking: boolean,
@@ -100,22 +123,27 @@ export function openServer(options: ServerOptions): Server {
         throw lostConnection('the connection was lost');
       }
       let proof: Proof | null = null;
-      const tx: WriteTx = { ...txOn(client, heard), proveBy: (given) => void (proof = given) };
-      const mode = options.durability === 'full' ? '' : '; SET LOCAL synchronous_commit = off';
+      const session = txOn(client, heard);
+      const rollBack = async (error: unknown): Promise<void> => {
+        if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
+      };
+      const inTx = async (): Promise<Result> =>
+        await work({ ...session, proveBy: (given) => void (proof = given) });
       let result: Result;
       try {
-        await client.query(`BEGIN; ${writeSettings}${mode}`);
-        result = isLong
-          ? await withoutTimeout({ client, heard, connect, signal }, async () => await work(tx))
-          : await work(tx);
+        session.put('BEGIN');
+        session.put(beginning);
+        result = isLong ? await long(session, client, heard, inTx) : await inTx();
       } catch (error) {
-        if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
+        await rollBack(error);
         throw error;
       }
       try {
-        await client.query('COMMIT');
+        session.put('COMMIT');
+        await session.sent();
         return { kind: 'committed', result };
       } catch (error) {
+        await rollBack(error);
         if (failingOf(error) !== 'connection') throw error;
         onLoss();
         return { kind: 'unknown', result, proof, error };
@@ -177,9 +205,11 @@ export function openServer(options: ServerOptions): Server {
   const read: Server['read'] = async (work) => {
     try {
       return await withClient(async (client, heard) => {
-        await client.query(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ${readSettings}`);
+        const session = txOn(client, heard);
+        session.put('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY');
+        session.put(readSettings);
         try {
-          return await work(txOn(client, heard));
+          return await work(session);
         } finally {
           await client.query('ROLLBACK').catch(() => undefined);
         }

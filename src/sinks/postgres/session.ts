@@ -1,15 +1,14 @@
-import pg from 'pg';
-import { from as copyFrom } from 'pg-copy-streams';
-import { pipeline } from 'node:stream/promises';
-import { Readable } from 'node:stream';
-import { readText, writeText } from './text.ts';
+import type pg from 'pg';
+import { noChunks, packetOf, type Answer, type Statement, type Value } from './packet.ts';
+import { writeText } from './text.ts';
 
-export type Value =
-  string | number | bigint | boolean | null | Buffer | readonly (string | number | Buffer | null)[];
 /** For `:name` in a statement. Texts are escaped on the way in and back on the way out: PostgreSQL stores no U+0000. */
 export type Values = Readonly<Record<string, Value>>;
 
-/** One transaction on one connection. Statements run one after the other, in the order in which they were given. */
+/**
+ * One transaction on one connection. Statements run one after the other, in the order in which they were given. Those that are asked for without waiting
+ * in between (`Promise.all`) share a round trip.
+ */
 export interface Tx {
   /** Rows by column name, `started_at` as `startedAt`. bigint columns are numbers as far as those are exact. */
   rows<Row extends object>(sql: string, values?: Values): Promise<readonly Row[]>;
@@ -18,37 +17,88 @@ export interface Tx {
   arrays(sql: string, values?: Values): Promise<readonly (readonly unknown[])[]>;
   /** How many rows the statement wrote. */
   run(sql: string, values?: Values): Promise<number>;
-  /** `COPY ... FROM STDIN (FORMAT binary)`. */
-  copyIn(sql: string, chunks: Iterable<Buffer>): Promise<void>;
+  /**
+   * Travels with the next statement that is waited for, or with the COMMIT: nobody waits for it alone. Where it fails, that one does. `chunks`: what a
+   * `COPY ... FROM STDIN` reads; they are made when they are sent.
+   */
+  put(sql: string, values?: Values, chunks?: Iterable<Buffer>): void;
+}
+
+export interface Session extends Tx {
+  /** Sends what was put, and waits until it is done. */
+  sent(): Promise<void>;
+}
+
+/** The server's settings, as `SET` has them. */
+export type Settings = Readonly<Record<string, string>>;
+
+/** One statement for all of them, for the rest of the transaction or of the session. */
+export function settingSql(settings: Settings, until: 'transaction' | 'session'): string {
+  const isLocal = until === 'transaction';
+  const set = Object.entries(settings).map(
+    ([name, value]) => `set_config('${name}', '${value}', ${isLocal})`,
+  );
+  return `SELECT ${set.join(', ')}`;
 }
 
 /** `heard` is called with each answer. */
-export function txOn(client: pg.ClientBase, heard?: () => void): Tx {
-  const ask = async (
-    sql: string,
-    values: Values,
-    asArrays: boolean,
-  ): Promise<pg.QueryArrayResult | pg.QueryResult> => {
-    const { text, bound } = bindNames(sql, values);
-    const answer = asArrays
-      ? await client.query({ text, values: bound, types: parsers, rowMode: 'array' })
-      : await client.query({ text, values: bound, types: parsers });
-    heard?.();
-    return answer;
+export function txOn(client: pg.ClientBase, heard: () => void = () => undefined): Session {
+  let waiting: Statement[] = [];
+  let isDue = false;
+  const send = (): void => {
+    const statements = waiting;
+    waiting = [];
+    isDue = false;
+    if (statements.length > 0) client.query(packetOf(statements, heard));
   };
-  const rows = async <Row extends object>(sql: string, values: Values = {}): Promise<readonly Row[]> => {
-    const result = await ask(sql, values, true);
-    const names = result.fields.map(({ name }) => camelCase(name));
-    return (result.rows as unknown[][]).map(
+  /** At the end of this turn of the event loop: what else is asked for in it travels along. */
+  const sendSoon = (): void => {
+    if (isDue) return;
+    isDue = true;
+    queueMicrotask(() => process.nextTick(send));
+  };
+  const put = (sql: string, values: Values = {}, chunks = noChunks): void => {
+    const { text, bound } = bindNames(sql, values);
+    waiting.push({ text, values: bound, chunks, resolve: () => undefined, reject: () => undefined });
+  };
+  const ask = async (sql: string, values: Values = {}): Promise<Answer> => {
+    const { text, bound } = bindNames(sql, values);
+    return await new Promise((resolve, reject) => {
+      waiting.push({ text, values: bound, chunks: noChunks, resolve, reject });
+      sendSoon();
+    });
+  };
+  const rows = async <Row extends object>(sql: string, values?: Values): Promise<readonly Row[]> => {
+    const answer = await ask(sql, values);
+    const names = answer.columns.map(camelCase);
+    return answer.rows.map(
       (cells) => Object.fromEntries(cells.map((cell, index) => [names[index] ?? '', cell])) as Row,
     );
   };
   return {
     rows,
-    first: async <Row extends object>(sql: string, values: Values = {}) => (await rows<Row>(sql, values))[0],
-    arrays: async (sql, values = {}) => (await ask(sql, values, true)).rows as unknown[][],
-    run: async (sql, values = {}) => (await ask(sql, values, false)).rowCount ?? 0,
-    copyIn: async (sql, chunks) => await pipeline(Readable.from(chunks), client.query(copyFrom(sql))),
+    first: async <Row extends object>(sql: string, values?: Values) => (await rows<Row>(sql, values))[0],
+    arrays: async (sql, values) => (await ask(sql, values)).rows,
+    run: async (sql, values) => (await ask(sql, values)).count,
+    put,
+    sent: async () => {
+      const last = waiting.pop();
+      if (last === undefined) return;
+      await new Promise<void>((resolve, reject) => {
+        const settle = {
+          resolve: (answer: Answer): void => {
+            last.resolve(answer);
+            resolve();
+          },
+          reject: (error: unknown): void => {
+            last.reject(error);
+            reject(error);
+          },
+        };
+        waiting.push({ ...last, ...settle });
+        send();
+      });
+    },
   };
 }
 
@@ -58,7 +108,7 @@ const positions = new Map<string, { readonly text: string; readonly names: reado
 /** Statements are made of few texts; those about single entities' tables are as many as there are tables. */
 const mostKnown = 2_000;
 
-function bindNames(sql: string, values: Values): { readonly text: string; readonly bound: unknown[] } {
+function bindNames(sql: string, values: Values): { readonly text: string; readonly bound: readonly Value[] } {
   let known = positions.get(sql);
   if (known === undefined) {
     const names: string[] = [];
@@ -74,36 +124,13 @@ function bindNames(sql: string, values: Values): { readonly text: string; readon
   return { text: known.text, bound: known.names.map((name) => bindValue(values[name])) };
 }
 
-function bindValue(value: Value | undefined): unknown {
+function bindValue(value: Value | undefined): Value {
   if (value === undefined) throw new TypeError('A statement names a value that it was not given');
   if (typeof value === 'string') return writeText(value);
-  if (Array.isArray(value)) {
-    return value.map((one: unknown) => (typeof one === 'string' ? writeText(one) : one));
-  }
-  return value;
+  if (value === null || typeof value !== 'object' || Buffer.isBuffer(value)) return value;
+  return value.map((one) => (typeof one === 'string' ? writeText(one) : one));
 }
 
 function camelCase(name: string): string {
   return name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
-}
-
-const { builtins } = pg.types;
-const ownParsers: Readonly<Record<number, (text: string) => unknown>> = {
-  [builtins.INT8]: readInteger,
-  [builtins.TEXT]: readText,
-  [builtins.VARCHAR]: readText,
-  [builtins.JSON]: (text) => text,
-  [builtins.TIMESTAMPTZ]: (text) => new Date(text).toISOString(),
-};
-
-/** Answers come as text; `json` stays text, and times are instants. */
-const parsers: pg.CustomTypesConfig = {
-  getTypeParser: ((oid: number, format?: 'text' | 'binary') =>
-    ownParsers[oid] ??
-    pg.types.getTypeParser(oid, format ?? 'text')) as pg.CustomTypesConfig['getTypeParser'],
-};
-
-function readInteger(text: string): number | bigint {
-  const number = Number(text);
-  return Number.isSafeInteger(number) ? number : BigInt(text);
 }

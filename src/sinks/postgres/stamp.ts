@@ -7,7 +7,8 @@ export interface Stamp {
   readonly now: Instant;
   /**
    * Takes the next `count` numbers of the connector's change counter and gives the first. The first call of a transaction locks the
-   * counter until its end, and is its fence: it comes as late as it can.
+   * counter until its end, and is its fence; what was taken is written with the COMMIT. It comes late where much is read first, and with the first
+   * statements where that saves a round trip: one process at a time writes for a connector.
    */
   readonly takeSeqs: (count: number) => Promise<number>;
 }

@@ -1,6 +1,6 @@
 import type { EntityName } from '../../core/names.ts';
 import type { StoredCounts } from '../decisions/add-up.ts';
-import { misfitError, staleBefore } from '../decisions/meet-record.ts';
+import { misfitError, staleBefore, type StoredRow } from '../decisions/meet-record.ts';
 import type { EntityRows } from '../sink.ts';
 import { endMissing } from './deletes/note-missing.ts';
 import { meetElsewhere } from './deletes/places.ts';
@@ -8,30 +8,72 @@ import { noteFiles } from './downloads/note-files.ts';
 import type { Commit } from './ledger.ts';
 import { meetRows, type Batch, type Meeting, type ShownRows } from './meet-rows.ts';
 import { livePartitions } from './partitions/read-partitions.ts';
-import { noteStored } from './tables.ts';
+import { noteStored, tableNumbers, type TableNumbers } from './stored-rows.ts';
+
+/** What is known of a commit's records before they are met. */
+export interface KnownRows {
+  readonly batches: ReadonlyMap<EntityName, Batch>;
+  readonly numbers: ReadonlyMap<EntityName, TableNumbers>;
+  /** Entities that full walks have missed rows of: only there can meeting one end that. */
+  readonly missed: ReadonlySet<EntityName>;
+  /** False: no walk has met the records, and the seen rows are left alone. */
+  readonly isMet: boolean;
+}
+
+/** Reads what is stored under the records' keys, and what else decides what becomes of them, in one round trip. */
+export async function readStored(
+  commit: Commit,
+  shown: readonly EntityRows[],
+  isMet = true,
+): Promise<KnownRows> {
+  const { ledger, held, current, tx } = commit;
+  const keysOf = new Map<EntityName, Set<string>>();
+  for (const rows of shown) {
+    checkWidth(commit, rows);
+    const keys = keysOf.get(rows.entity) ?? new Set();
+    for (const { keyText } of rows.records) keys.add(keyText);
+    keysOf.set(rows.entity, keys);
+  }
+  const entities = [...keysOf.keys()];
+  const asked = entities.filter((entity) => (keysOf.get(entity)?.size ?? 0) > 0);
+  const [numbers, missed, found] = await Promise.all([
+    asked.length === 0
+      ? new Map<EntityName, TableNumbers>()
+      : tableNumbers(tx, ledger.at, held.connector, asked),
+    isMet && asked.length > 0 ? missedEntities(commit, asked) : new Set<EntityName>(),
+    Promise.all(
+      entities.map(async (entity) => await findKnown(commit, entity, [...(keysOf.get(entity) ?? [])])),
+    ),
+    isMet ? current.seen.begin(tx) : null,
+  ]);
+  const batches = new Map<EntityName, Batch>();
+  for (const { entity, keys, table, rows } of found) {
+    const isNew = keys.filter((key) => !rows.has(key));
+    const lastRow = numbers.get(entity)?.lastRow;
+    if (lastRow === undefined && isNew.length > 0) {
+      throw new TypeError(`No table was declared for ${held.connector}/${entity}`);
+    }
+    const newRows = new Map(isNew.map((key, index) => [key, (lastRow ?? 0) + 1 + index]));
+    const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
+    if (isMet && met.length > 0) await current.seen.load(tx, entity, met);
+    batches.set(entity, emptyBatch(entity, table, rows, newRows));
+  }
+  return { batches, numbers, missed, isMet };
+}
 
 /**
- * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored is read first, all is
- * decided here, and what changes is written in sets. `isMet` false: no walk has met the records, and the seen rows are left alone.
+ * Stores the records of a commit's pages, in their order, and counts for each of `shown` what they were: what is stored was read first, all is
+ * decided here, and what changes is written in sets.
  */
 export async function storeRows(
   commit: Commit,
   shown: readonly ShownRows[],
-  isMet = true,
+  known: KnownRows,
 ): Promise<readonly StoredCounts[]> {
-  const batches = new Map<EntityName, Batch>();
-  for (const rows of shown) {
-    const batch = batches.get(rows.entity) ?? emptyBatch(commit, rows.entity);
-    checkWidth(commit, rows);
-    batch.shown.push(rows);
-    batches.set(rows.entity, batch);
-  }
-  for (const batch of batches.values()) await readStored(commit, batch, isMet);
-  const live = await liveHomes(commit, [...batches.values()]);
-  const missed = isMet ? await missedEntities(commit, [...batches.values()]) : new Set<EntityName>();
+  const { batches, numbers, missed, isMet } = known;
   const meeting: Meeting = {
     commit,
-    live,
+    live: await liveHomes(commit, shown, batches),
     isMet,
     staleBefore: staleBefore(commit.ledger.clock.now()),
   };
@@ -41,25 +83,35 @@ export async function storeRows(
     return meetRows(meeting, batch, rows);
   });
   for (const batch of batches.values()) await writeBatch(commit, batch, missed.has(batch.entity));
-  await noteStored(
+  noteStored(
     commit.tx,
     commit.ledger.at,
     commit.held.connector,
     [...batches.values()].map(({ entity, inserted, revived }) => ({ entity, inserted, revived })),
-    { origin: commit.current.origin, now: commit.stamp.now },
+    { origin: commit.current.origin, now: commit.stamp.now, numbers },
   );
   return counts;
 }
 
-function emptyBatch({ current }: Commit, entity: EntityName): Batch {
+async function findKnown({ current, tx }: Commit, entity: EntityName, keys: readonly string[]) {
   const planned = current.tables.get(entity);
   if (planned === undefined) throw misfitError(entity, 'the plan has no table for it');
+  const { table } = planned;
+  const rows = keys.length === 0 ? new Map<string, StoredRow>() : new Map(await table.find(tx, keys));
+  return { entity, keys, table, rows };
+}
+
+function emptyBatch(
+  entity: EntityName,
+  table: Batch['table'],
+  rows: Batch['rows'],
+  newRows: Batch['newRows'],
+): Batch {
   return {
     entity,
-    table: planned.table,
-    shown: [],
-    rows: new Map(),
-    newRows: new Map(),
+    table,
+    rows,
+    newRows,
     written: [],
     homes: new Map(),
     elsewhere: [],
@@ -72,48 +124,38 @@ function emptyBatch({ current }: Commit, entity: EntityName): Batch {
 
 function checkWidth({ current }: Commit, { entity, records }: EntityRows): void {
   const width = current.tables.get(entity)?.width;
-  const unfit = records.find(({ values }) => values.length !== width);
+  const unfit = records.find(({ values }) => width !== undefined && values.length !== width);
   if (unfit === undefined) return;
   throw misfitError(entity, `a record has ${unfit.values.length} values for ${width} columns`);
 }
 
-/** What is stored under the keys; numbers for those that are new. */
-async function readStored({ current, tx }: Commit, batch: Batch, isMet: boolean): Promise<void> {
-  const { entity, table, shown, rows, newRows } = batch;
-  const keys = new Set(shown.flatMap(({ records }) => records.map(({ keyText }) => keyText)));
-  if (keys.size === 0) return;
-  for (const [key, row] of await table.find(tx, [...keys])) rows.set(key, row);
-  const isNew = [...keys].filter((key) => !rows.has(key));
-  const first = isNew.length === 0 ? 0 : await table.takeRows(tx, isNew.length);
-  for (const [index, key] of isNew.entries()) newRows.set(key, first + index);
-  const met = [...newRows.values(), ...[...rows.values()].map(({ row }) => row)];
-  if (isMet) await current.seen.load(tx, entity, met);
-}
-
 /** Of the partitions that rows are at home in while another one shows them: those that are there. */
-async function liveHomes({ ledger, tx }: Commit, batches: readonly Batch[]): Promise<ReadonlySet<number>> {
+async function liveHomes(
+  { ledger, tx }: Commit,
+  shown: readonly ShownRows[],
+  batches: KnownRows['batches'],
+): Promise<ReadonlySet<number>> {
   const homes = new Set<number>();
-  for (const { shown, rows } of batches) {
-    const homeOf = new Map<string, number | null>();
-    for (const { home, records } of shown) {
-      if (home === null) continue;
-      for (const { keyText } of records) {
-        const known = homeOf.get(keyText) ?? rows.get(keyText)?.home ?? null;
-        if (known !== null && known !== home) homes.add(known).add(home);
-        if (known === null) homeOf.set(keyText, home);
-      }
+  const homesOf = new Map<EntityName, Map<string, number>>();
+  for (const { entity, home, records } of shown) {
+    if (home === null) continue;
+    const rows = batches.get(entity)?.rows;
+    const homeOf = homesOf.get(entity) ?? new Map<string, number>();
+    homesOf.set(entity, homeOf);
+    for (const { keyText } of records) {
+      const known = homeOf.get(keyText) ?? rows?.get(keyText)?.home ?? null;
+      if (known !== null && known !== home) homes.add(known).add(home);
+      if (known === null) homeOf.set(keyText, home);
     }
   }
   return homes.size === 0 ? homes : await livePartitions(tx, ledger.at, [...homes]);
 }
 
-/** Only where full walks have missed rows can meeting one end that. `EXISTS` would be planned as a join, which goes through all missing rows. */
+/** `EXISTS` would be planned as a join, which goes through all missing rows. */
 async function missedEntities(
   { ledger, held, tx }: Commit,
-  batches: readonly Batch[],
+  entities: readonly EntityName[],
 ): Promise<ReadonlySet<EntityName>> {
-  const entities = batches.filter(({ rows }) => rows.size > 0).map(({ entity }) => entity);
-  if (entities.length === 0) return new Set();
   const found = await tx.rows<{ readonly entity: EntityName }>(
     `SELECT asked.entity FROM unnest(:entities::text[]) AS asked(entity) CROSS JOIN LATERAL (
        SELECT 1 FROM ${ledger.at}_sync_missing AS m WHERE m.connector = :connector AND m.entity = asked.entity LIMIT 1) AS found`,
@@ -130,11 +172,11 @@ async function writeBatch(
   const { entity, table, written, homes, elsewhere, firstMet, files } = batch;
   const of = { connector: held.connector, entity };
   await table.write(tx, written, stamp);
-  await table.setHomes(
+  table.setHomes(
     tx,
     [...homes].map(([row, home]) => ({ row, home })),
   );
-  await meetElsewhere(tx, at, { ...of, origin: current.origin }, elsewhere);
-  if (isAnyMissing) await endMissing(tx, at, of, [...firstMet]);
+  meetElsewhere(tx, at, { ...of, origin: current.origin }, elsewhere);
+  if (isAnyMissing) endMissing(tx, at, of, [...firstMet]);
   await noteFiles(tx, at, of, files);
 }

@@ -1,4 +1,3 @@
-import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable } from '../../core/records.ts';
 import {
@@ -9,7 +8,7 @@ import {
   type TableColumns,
 } from '../decisions/stored-table.ts';
 import { parseColumns, parseNames, writeColumns } from '../stored-json.ts';
-import { noteInDay, type RowsOf } from './day-account.ts';
+import type { RowsOf } from './day-account.ts';
 import { tableName } from './records/names.ts';
 import type { Tx } from './session.ts';
 
@@ -121,53 +120,10 @@ function readTable({ key, stored, declared, evolved, asOf }: TableRow): KnownTab
   };
 }
 
-/** Rows of an entity that a transaction of the chain `origin` has stored. */
-interface StoredOf {
-  readonly entity: EntityName;
-  readonly inserted: number;
-  /** Tombstones that were taken back. */
-  readonly revived: number;
-}
-
-/** Counts what was stored, once for each entity: in the tables and, as rows that were added, in the account of the day. */
-export async function noteStored(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  stored: readonly StoredOf[],
-  chain: { readonly origin: number; readonly now: Instant },
-): Promise<void> {
-  const changed = stored.filter(({ inserted, revived }) => inserted + revived > 0);
-  if (changed.length === 0) return;
-  const began = await tx.rows<{ readonly entity: EntityName; readonly firstOrigin: number }>(
-    `UPDATE ${at}_sync_tables AS t SET rows = rows + v.inserted, deleted = deleted - v.revived,
-       first_origin = coalesce(first_origin, :origin::bigint)
-     FROM unnest(:entities::text[], :inserted::bigint[], :revived::bigint[]) AS v(entity, inserted, revived)
-     WHERE t.connector = :connector AND t.entity = v.entity RETURNING t.entity, t.first_origin`,
-    {
-      connector,
-      origin: chain.origin,
-      entities: changed.map(({ entity }) => entity),
-      inserted: changed.map(({ inserted }) => inserted),
-      revived: changed.map(({ revived }) => revived),
-    },
-  );
-  // The entity began with the rows of its first chain: on its first day they stand for its rows of 24 hours ago.
-  const counted = new Set(began.flatMap((one) => (one.firstOrigin === chain.origin ? [] : [one.entity])));
-  const added = changed.map(({ entity, inserted, revived }) => ({ entity, rows: inserted + revived }));
-  const ofDay = added.filter(({ entity }) => counted.has(entity));
-  await noteInDay(tx, at, connector, { added: ofDay, deleted: [], now: chain.now });
-}
-
 /** Tombstones. Each entity once. */
-export async function addDeleted(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  deleted: readonly RowsOf[],
-): Promise<void> {
+export function addDeleted(tx: Tx, at: string, connector: ConnectorName, deleted: readonly RowsOf[]): void {
   if (deleted.length === 0) return;
-  await tx.run(
+  tx.put(
     `UPDATE ${at}_sync_tables AS t SET deleted = deleted + v.rows
      FROM unnest(:entities::text[], :rows::bigint[]) AS v(entity, rows)
      WHERE t.connector = :connector AND t.entity = v.entity`,

@@ -52,7 +52,7 @@ export async function inRun<Result>(
 
 /**
  * One transaction of the lease's holder, in a run or before one; only in its turn (`HeldConnector.inTurn`). The counter's row is the fence: a
- * takeover raises the epoch there and waits for a transaction that has checked it; the old holder then finds no row.
+ * takeover raises the epoch there and waits for a transaction that has locked it; the old holder then finds no row.
  */
 export async function fencedTransaction<Result>(
   ledger: Ledger,
@@ -66,22 +66,32 @@ export async function fencedTransaction<Result>(
   const { connector, epoch } = held;
   return await server.transact(async (tx) => {
     const token = newToken(tx, at, connector);
-    let isFenced = false;
-    const takeSeqs = async (count: number): Promise<number> => {
+    const lock = async (): Promise<number> => {
       const found = await tx.first<{ seq: number; isSame: boolean }>(
-        `UPDATE ${at}_sync_counters SET seq = seq + :count, last_commit = :token::uuid
-         WHERE connector = :connector AND epoch = :epoch
-         RETURNING seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same`,
-        { connector, epoch, count, token },
+        `SELECT seq, ${timelineSql} = (SELECT timeline FROM ${at}_sync_meta WHERE one = 1) AS is_same
+         FROM ${at}_sync_counters WHERE connector = :connector AND epoch = :epoch FOR NO KEY UPDATE`,
+        { connector, epoch },
       );
       if (found === undefined) throw overtakenError(held);
       // Behind a pooler no connection breaks when its server gives way to a standby.
       if (!found.isSame) throw lostConnection('the server is another one');
-      isFenced = true;
-      return found.seq - count + 1;
+      return found.seq;
+    };
+    let locked: Promise<number> | null = null;
+    let taken = 0;
+    const takeSeqs = async (count: number): Promise<number> => {
+      locked ??= lock();
+      const seq = await locked;
+      const first = seq + taken + 1;
+      taken += count;
+      return first;
     };
     const result = await work(tx, { run, now: instant(clock.now()), takeSeqs });
-    if (!isFenced) await takeSeqs(0);
+    await takeSeqs(0);
+    tx.put(
+      `UPDATE ${at}_sync_counters SET seq = seq + :taken, last_commit = :token::uuid WHERE connector = :connector`,
+      { connector, taken, token },
+    );
     return result;
   }, how);
 }

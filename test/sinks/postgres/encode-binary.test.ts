@@ -96,7 +96,7 @@ describe('values in the binary format of PostgreSQL', () => {
       ...types.map((type) => anyValue(type, random)),
     ]);
     const stored = await inTable(async (tx) => {
-      await tx.copyIn(copy, encodeRows(['bigint', ...types], rows));
+      tx.put(copy, {}, encodeRows(['bigint', ...types], rows));
       return await tx.arrays('SELECT * FROM stored ORDER BY n');
     });
     expect(stored).toEqual(
@@ -120,8 +120,8 @@ describe('values in the binary format of PostgreSQL', () => {
   it('may be none, and may be larger than a chunk', async () => {
     const large = `${'é'.repeat(300_000)}\0`;
     const stored = await inTable(async (tx) => {
-      await tx.copyIn(copy, encodeRows(['bigint', ...types], []));
-      await tx.copyIn(copy, encodeRows(['bigint', ...types], [[1, large, `"${large.slice(0, -1)}"`]]));
+      tx.put(copy, {}, encodeRows(['bigint', ...types], []));
+      tx.put(copy, {}, encodeRows(['bigint', ...types], [[1, large, `"${large.slice(0, -1)}"`]]));
       return await tx.arrays('SELECT n, c0, length(c1::text) FROM stored');
     });
     expect(stored).toEqual([[1, large, 300_002]]);
@@ -134,7 +134,7 @@ describe('values in the binary format of PostgreSQL', () => {
 
   it('replace a lone surrogate in a text, which UTF-8 cannot hold, and keep it escaped in JSON', async () => {
     const [row] = await inTable(async (tx) => {
-      await tx.copyIn(copy, encodeRows(['bigint', ...types], [[1, 'a\uD800b', '"\\ud800\\u0000"']]));
+      tx.put(copy, {}, encodeRows(['bigint', ...types], [[1, 'a\uD800b', '"\\ud800\\u0000"']]));
       return await tx.arrays('SELECT c0, c1 FROM stored');
     });
     expect(row).toEqual(['a\uFFFDb', '"\\ud800\\u0000"']);

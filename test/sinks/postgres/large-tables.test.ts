@@ -8,7 +8,7 @@ import { candidates, judgeRows } from '../../../src/sinks/postgres/deletes/judge
 import { sweepRows } from '../../../src/sinks/postgres/deletes/sweep-rows.ts';
 import type { Commit, HeldConnector, PlannedTable } from '../../../src/sinks/postgres/ledger.ts';
 import { openLedger } from '../../../src/sinks/postgres/open-ledger.ts';
-import { findPartitions } from '../../../src/sinks/postgres/partitions/find-partitions.ts';
+import { findPartitions, meetFound } from '../../../src/sinks/postgres/partitions/find-partitions.ts';
 import { moveOn } from '../../../src/sinks/postgres/partitions/move-on.ts';
 import {
   isLeft,
@@ -18,7 +18,7 @@ import {
 import { transitions } from '../../../src/sinks/postgres/partitions/transitions.ts';
 import { openRecordTable } from '../../../src/sinks/postgres/records/open-record-table.ts';
 import { openSeenRows } from '../../../src/sinks/postgres/records/seen-rows.ts';
-import { storeRows } from '../../../src/sinks/postgres/store-rows.ts';
+import { readStored, storeRows } from '../../../src/sinks/postgres/store-rows.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,
@@ -85,14 +85,16 @@ it(
       const stamp = { run: 'r1' as RunId, now, takeSeqs: async () => await Promise.resolve(1_000_000) };
       await ledger.server.transact(async (tx) => {
         const looking = lookingAt(tx, ({ sql, rows }) => looks.push({ step, rows, sql }));
-        await work({ ledger, held, current, tx: looking, stamp });
+        await work({ ledger, held, current, tx: looking.tx, stamp });
+        await looking.looked();
       });
     };
     const numbers = Array.from({ length: atOnce }, (_, index) => index + 1);
 
     await during('store records', async (commit) => {
       const records = numbers.map((number) => member(String(number * 60), 'Ada'));
-      await storeRows(commit, [{ entity: members, records, home: 5, isInsertOnly: false }]);
+      const shown = [{ entity: members, records, home: 5, isInsertOnly: false }];
+      await storeRows(commit, shown, await readStored(commit, shown));
     });
     await during('find partitions', async ({ tx, current }) => {
       const founds = numbers.map((number) =>
@@ -103,7 +105,7 @@ it(
         ),
       );
       const finding = { connector: news, window: '', origin: 2, now, reading: current.reading };
-      await findPartitions(tx, at, founds, finding);
+      await findPartitions(tx, at, await meetFound(tx, at, founds, finding), finding);
     });
     await during('move on', async (commit) => {
       const due = numbers.map((number) => 4 * number);

@@ -43,8 +43,8 @@ async function begin(): Promise<World> {
     fromClient: (bytes) => {
       if (short === null) return bytes.length;
       const [usual, shorter] = shortened[short];
-      const at = bytes.indexOf(`SET LOCAL ${short} = ${usual}`);
-      if (at >= 0) bytes.write(shorter, at + `SET LOCAL ${short} = `.length);
+      const at = bytes.indexOf(`'${short}', ${usual}`);
+      if (at >= 0) bytes.write(shorter, at + `'${short}', `.length);
       return bytes.length;
     },
     fromServer: ({ length }) => length,

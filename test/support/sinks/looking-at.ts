@@ -7,8 +7,14 @@ export interface Look {
   readonly rows: number;
 }
 
-/** Has every statement explained, with what it really does, before it runs. */
-export function lookingAt(tx: Tx, note: (look: Look) => void): Tx {
+/** Has every statement explained, with what it really does, before it runs: one after the other. `looked` resolves when all have run. */
+export function lookingAt(tx: Tx, note: (look: Look) => void): { tx: Tx; looked: () => Promise<void> } {
+  let last: Promise<unknown> = Promise.resolve();
+  const inTurn = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    const result = last.then(work);
+    last = result;
+    return await result;
+  };
   const look = async (sql: string, values: Values = {}): Promise<void> => {
     await tx.run('SAVEPOINT look');
     const [explained] = await tx.arrays(`EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) ${sql}`, values);
@@ -16,24 +22,32 @@ export function lookingAt(tx: Tx, note: (look: Look) => void): Tx {
     const [plan] = explained ?? [];
     note({ sql, rows: mostRows(typeof plan === 'string' ? JSON.parse(plan) : plan) });
   };
+  const lookThen = async <Result>(
+    sql: string,
+    values: Values | undefined,
+    ask: () => Promise<Result>,
+  ): Promise<Result> =>
+    await inTurn(async () => {
+      // A copy has no plan.
+      if (!sql.startsWith('COPY')) await look(sql, values);
+      return await ask();
+    });
   return {
-    ...tx,
-    rows: async (sql, values) => {
-      await look(sql, values);
-      return await tx.rows(sql, values);
+    tx: {
+      rows: async <Row extends object>(sql: string, values?: Values) =>
+        await lookThen(sql, values, async () => await tx.rows<Row>(sql, values)),
+      first: async <Row extends object>(sql: string, values?: Values) =>
+        await lookThen(sql, values, async () => await tx.first<Row>(sql, values)),
+      arrays: async (sql, values) => await lookThen(sql, values, async () => await tx.arrays(sql, values)),
+      run: async (sql, values) => await lookThen(sql, values, async () => await tx.run(sql, values)),
+      put: (sql, values, chunks) => {
+        void lookThen(sql, values, async () => {
+          tx.put(sql, values, chunks);
+          await tx.run('SELECT 1');
+        });
+      },
     },
-    first: async (sql, values) => {
-      await look(sql, values);
-      return await tx.first(sql, values);
-    },
-    arrays: async (sql, values) => {
-      await look(sql, values);
-      return await tx.arrays(sql, values);
-    },
-    run: async (sql, values) => {
-      await look(sql, values);
-      return await tx.run(sql, values);
-    },
+    looked: async () => void (await last),
   };
 }
 

@@ -92,7 +92,7 @@ async function emptyPartitions(
   for (const [entity, { table, moved, orphans: noted, going }] of orphans) {
     if (table === undefined) continue;
     const of = { connector: commit.held.connector, entity };
-    await table.setHomes(tx, moved);
+    table.setHomes(tx, moved);
     const left = moved.map(({ row, home }) => ({ row, partition: home }));
     await leavePlaces(tx, at, of, left);
     const chain = { ...of, origin: commit.current.origin, since: commit.stamp.now };

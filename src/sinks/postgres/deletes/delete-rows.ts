@@ -41,13 +41,13 @@ export async function deleteRows(
   const keyTexts = going.map(({ keyText }) => keyText);
   if (going.some(({ permission }) => permission === 'judged')) await noteJudged(commit, entity, going);
   await current.tables.get(entity)?.table.tombstone(tx, rows, stamp);
-  await addDeleted(tx, at, connector, [{ entity, rows: rows.length }]);
+  addDeleted(tx, at, connector, [{ entity, rows: rows.length }]);
   await leaveAllPlaces(tx, at, of, rows);
-  await endMissing(tx, at, of, rows);
+  endMissing(tx, at, of, rows);
   await endFiles(tx, at, of, keyTexts);
   const ended = await transitions.end(tx, at, { ...of, keyHashes: keyTexts.map(textHash) });
   const ids = ended.map(({ id }) => id);
-  if (ids.length > 0) await transitions.dropInner(tx, at, { trees: ids });
+  if (ids.length > 0) transitions.dropInner(tx, at, { trees: ids });
   return ids;
 }
 
@@ -67,7 +67,7 @@ async function noteJudged(commit: Commit, entity: EntityName, going: readonly Go
     below.goes(root);
   }
   const deleted = [...counts].map(([one, rows]) => ({ entity: one, rows }));
-  await noteInDay(tx, ledger.at, held.connector, { added: [], deleted, now: stamp.now });
+  noteInDay(tx, ledger.at, held.connector, { added: [], deleted, now: stamp.now });
 }
 
 /** Deletes up to `limit` missing rows that were judged or allowed and need nothing more; gives how many. */
@@ -98,7 +98,7 @@ export async function deleteMissing(
     });
     await deleteRows(commit, entity, going);
     const gone = new Set(going.map(({ row }) => row));
-    await endMissing(
+    endMissing(
       tx,
       at,
       of,

@@ -7,7 +7,7 @@ import type { Commit } from '../ledger.ts';
 import { ask } from '../partitions/statement.ts';
 import { standing } from '../../decisions/standing.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { storeRows } from '../store-rows.ts';
+import { readStored, storeRows } from '../store-rows.ts';
 import { textHash } from '../text.ts';
 import { noteFoundGone, suspectRows, vouchForRows } from './note-missing.ts';
 import type { RowAt } from './places.ts';
@@ -77,9 +77,10 @@ export async function judgeRows(
   // A record of another key would land in another row than the one that was asked for.
   const records = there.flatMap(({ record, keyText }) => (record?.keyText === keyText ? [record] : []));
   // Leaves the seen rows alone: no walk has met the records.
-  const [counts] = await storeRows(commit, [{ entity, records, isInsertOnly: false, home: null }], false);
+  const shown = [{ entity, records, isInsertOnly: false, home: null }];
+  const [counts] = await storeRows(commit, shown, await readStored(commit, shown, false));
   const total = { ...noCounts, fetched: records.length, ...counts };
-  await addCounts(tx, at, current.run, [{ entity, counts: total }]);
+  addCounts(tx, at, current.run, [{ entity, counts: total }]);
   return total;
 }
 
@@ -94,7 +95,7 @@ async function restBelow(
 ): Promise<void> {
   const keyHashes = records.map(({ keyText }) => textHash(keyText));
   const resting = await transitions.rest(tx, at, { connector, entity, keyHashes });
-  await transitions.dropInner(tx, at, { trees: resting.map(({ id }) => id) });
+  transitions.dropInner(tx, at, { trees: resting.map(({ id }) => id) });
 }
 
 /** Records that led to what this run was told not to exist. */

@@ -114,9 +114,9 @@ export async function vouchForRows(
 }
 
 /** The rows exist after all, or are tombstoned: whatever walks have missed them does not count any more. */
-export async function endMissing(tx: Tx, at: string, of: OfEntity, rows: readonly number[]): Promise<void> {
+export function endMissing(tx: Tx, at: string, of: OfEntity, rows: readonly number[]): void {
   if (rows.length === 0) return;
-  await tx.run(`DELETE FROM ${at}_sync_missing AS m WHERE ${ofRows}`, { ...of, rows });
+  tx.put(`DELETE FROM ${at}_sync_missing AS m WHERE ${ofRows}`, { ...of, rows });
 }
 
 /** Rows whose partition is pruned: nothing misses them any more. */

@@ -23,14 +23,14 @@ const place = `coalesce(place.gone = ${standing.live}, false) AS is_live, place.
     place.parent_key IS NOT NULL AS is_below_record, place.full_origin, place.absence`;
 
 /** The chain `origin` has met the rows there. */
-export async function meetElsewhere(
+export function meetElsewhere(
   tx: Tx,
   at: string,
   of: OfEntity & { readonly origin: number },
   met: readonly RowAt[],
-): Promise<void> {
+): void {
   if (met.length === 0) return;
-  await tx.run(
+  tx.put(
     `INSERT INTO ${at}_sync_also AS also (connector, entity, row, partition, origin)
      SELECT DISTINCT :connector::text, :entity::text, met.row, met.partition, :origin::bigint
      FROM unnest(:rows::bigint[], :partitions::bigint[]) AS met(row, partition) ORDER BY met.row, met.partition

@@ -57,7 +57,7 @@ async function writeFound(
   { homes, left, missed }: FoundRows,
 ): Promise<void> {
   const moved = [...homes].map(([row, home]) => ({ row, home }));
-  await current.tables.get(entity)?.table.setHomes(
+  current.tables.get(entity)?.table.setHomes(
     tx,
     moved.toSorted((one, other) => one.row - other.row),
   );

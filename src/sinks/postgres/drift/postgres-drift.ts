@@ -41,7 +41,7 @@ export function postgresDrift({ server, at }: Ledger, inLease: InLease): Drift {
           const columns = fitting.filter((column) => added.has(column) || !missing.includes(column));
           if (columns.length === 0) return [];
           await addEvolved(tx, at, connector, entity, columns);
-          await addColumns(tx, name, [...added]);
+          addColumns(tx, name, [...added]);
           await fillFromExtra(tx, name, columns, stamp);
           return columns;
         },

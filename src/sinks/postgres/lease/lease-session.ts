@@ -1,7 +1,7 @@
 import { keepalives } from '../connections.ts';
 import type { HeldConnector } from '../ledger.ts';
 import { failingOf } from '../postgres-error.ts';
-import { txOn, type Tx } from '../session.ts';
+import { settingSql, txOn, type Tx } from '../session.ts';
 import type { Server } from '../server.ts';
 
 /**
@@ -58,7 +58,7 @@ export async function openLeaseSession(server: Server, onLost: () => void): Prom
     // A pooler gives its clients numbers of its own.
     const pid = own !== undefined && 'processID' in client && client.processID === own.pid ? own.pid : null;
     // The lock of a host that is gone is free again as soon as that is noticed.
-    if (pid !== null) await client.query(keepalives('SET'));
+    if (pid !== null) await client.query(settingSql(keepalives, 'session'));
     return {
       rows,
       pid,

@@ -25,14 +25,11 @@ import { ask } from './statement.ts';
 import { transitions } from './transitions.ts';
 
 /** Notes how far walks have come. */
-export async function advanceWalks(
-  { ledger: { at }, tx }: Commit,
-  positions: ReadonlyMap<number, Position>,
-): Promise<void> {
+export function advanceWalks({ ledger: { at }, tx }: Commit, positions: ReadonlyMap<number, Position>): void {
   if (positions.size === 0) return;
   const ids = [...positions.keys()].toSorted((left, right) => left - right);
   const texts = ids.flatMap((id) => positions.get(id) ?? []).map(positionText);
-  await transitions.advance(tx, at, { ids, positions: texts });
+  transitions.advance(tx, at, { ids, positions: texts });
 }
 
 const maxPositionBytes = 64 * 1024;
@@ -65,7 +62,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const { at } = ledger;
   const { run, chainStartedAt } = current;
   const { now } = stamp;
-  await transitions.endListing(tx, at, {
+  transitions.endListing(tx, at, {
     ids: ended.map(({ partition }) => partition.id),
     proofs: ended.map(({ seal }) => proofText(seal)),
     absences: ended.map(({ seal }) => seal.absence),
@@ -73,7 +70,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
     lengths: ended.map(({ seal }) => seal.lastPage?.records ?? null),
   });
   const inner = ended.filter(({ partition }) => partition.tree !== null).map(({ partition }) => partition.id);
-  if (inner.length > 0) await transitions.sealInner(tx, at, { ids: inner, now, run });
+  if (inner.length > 0) transitions.sealInner(tx, at, { ids: inner, now, run });
   // What a tree's last listing says counts, of several that end in one transaction.
   const byTree = new Map(ended.map((one) => [one.partition.tree ?? one.partition.id, one]));
   const read = await readWholeTrees(tx, at, { ids: [...byTree.keys()] });
@@ -91,7 +88,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
   const each = <Name extends keyof Conclusion>(name: Name): readonly Conclusion[Name][] =>
     sealed.map(({ conclusion }) => conclusion[name]);
   const ids = sealed.map(({ id }) => id);
-  await transitions.seal(tx, at, {
+  transitions.seal(tx, at, {
     ids,
     run,
     now,
@@ -102,7 +99,7 @@ export async function sealWalks(commit: Commit, ended: readonly EndedListing[]):
     fullOrigins: each('fullOrigin'),
     sweepOrigins: each('sweepOrigin'),
   });
-  await transitions.dropInner(tx, at, { trees: ids });
+  transitions.dropInner(tx, at, { trees: ids });
 }
 
 function proofText({ proof, absence: _absence, watermark: _watermark, ...shown }: Seal): string {

@@ -37,6 +37,28 @@ export interface Begun {
   readonly mode: WalkMode;
 }
 
+/** Partitions that were found, with what is stored of them. */
+export interface FoundAndKnown {
+  readonly count: number;
+  readonly distinct: readonly Found[];
+  readonly known: ReadonlyMap<string, KnownRow>;
+}
+
+/** Reads what is known of found partitions. One that is given twice is found once. */
+export async function meetFound(
+  tx: Tx,
+  at: string,
+  founds: readonly FoundPartition[],
+  finding: Finding,
+): Promise<FoundAndKnown> {
+  const distinct = firstOfEach(founds);
+  const known =
+    founds.length === 0
+      ? new Map<string, KnownRow>()
+      : await knownPartitions(tx, at, finding, distinct.map(entityAndParams));
+  return { count: founds.length, distinct, known };
+}
+
 /**
  * Makes partitions due unless this chain already found them or nothing has changed in them; for each, whether it became due. One that is given
  * twice becomes due once.
@@ -44,14 +66,12 @@ export interface Begun {
 export async function findPartitions(
   tx: Tx,
   at: string,
-  founds: readonly FoundPartition[],
+  { count, distinct, known }: FoundAndKnown,
   finding: Finding,
 ): Promise<readonly boolean[]> {
-  const isDue = founds.map(() => false);
-  if (founds.length === 0) return isDue;
+  const isDue = Array.from({ length: count }, () => false);
+  if (count === 0) return isDue;
   const { connector, window, origin, now, reading } = finding;
-  const distinct = firstOfEach(founds);
-  const known = await knownPartitions(tx, at, finding, distinct.map(entityAndParams));
   const open = distinct.filter(({ name }) => known.get(name)?.origin !== origin);
   const bases = await findBases(tx, at, open, finding);
   const baseOf = ({ found }: Found): number | null =>
@@ -61,7 +81,7 @@ export async function findPartitions(
   const unknown = open.filter(({ name }) => !known.has(name));
   if (unknown.length > 0) {
     const ready = unknown.map(({ found }) => readyFlag(reading.get(found.entity)));
-    await transitions.find(tx, at, {
+    transitions.find(tx, at, {
       ...chain,
       ...foundSet(unknown, unknown.map(baseOf)),
       window,
@@ -77,10 +97,10 @@ export async function findPartitions(
   });
   if (met.length === 0) return isDue;
   const renewed = met.filter(({ isRenewed }) => isRenewed).map(({ stored }) => stored.id);
-  if (renewed.length > 0) await transitions.renew(tx, at, { ids: renewed });
+  if (renewed.length > 0) transitions.renew(tx, at, { ids: renewed });
   const metFounds = met.map(({ one }) => one);
   const ids = met.map(({ stored }) => stored.id);
-  await transitions.meet(tx, at, { ...chain, ...foundSet(metFounds, metFounds.map(baseOf)), ids });
+  transitions.meet(tx, at, { ...chain, ...foundSet(metFounds, metFounds.map(baseOf)), ids });
   const begun: Begun[] = [];
   for (const { one, stored, isRenewed } of met) {
     const { entity, marker } = one.found;
@@ -136,11 +156,14 @@ async function findBases(
   );
   if (wanted.length === 0) return new Map();
   const bases = firstOfEach(wanted);
-  const known = await knownPartitions(tx, at, { connector, window: '' }, bases.map(entityAndParams));
-  const ids = new Map([...known].map(([name, { id }]) => [name, id]));
-  const unknown = bases.filter(({ name }) => !known.has(name));
+  const ask = async (some: readonly Found[]): Promise<readonly (readonly [string, number])[]> =>
+    [...(await knownPartitions(tx, at, { connector, window: '' }, some.map(entityAndParams)))].map(
+      ([name, { id }]) => [name, id],
+    );
+  const ids = new Map(await ask(bases));
+  const unknown = bases.filter(({ name }) => !ids.has(name));
   if (unknown.length === 0) return ids;
-  const made = await transitions.find(tx, at, {
+  transitions.find(tx, at, {
     connector,
     origin: 0,
     now,
@@ -152,8 +175,7 @@ async function findBases(
     dueSince: null,
     ready: unknown.map(() => 0),
   });
-  for (const { id, entity, paramsHash } of made) ids.set(knownName(entity, paramsHash), id);
-  return ids;
+  return new Map([...ids, ...(await ask(unknown))]);
 }
 
 function firstOfEach(founds: readonly FoundPartition[]): readonly Found[] {

@@ -29,7 +29,7 @@ export async function moveOn(
   const ended: EndedListing[] = [];
   const learned: Learned[] = [];
   const write = async (): Promise<void> => {
-    await advanceWalks(commit, positions);
+    advanceWalks(commit, positions);
     await sealWalks(commit, ended);
     positions.clear();
     ended.length = 0;

@@ -1,6 +1,6 @@
 /**
  * The table of partitions, as file sinks have it (`src/sinks/ledger/partitions/partitions-sql.ts` says what the columns mean). Texts that may be long
- * are looked up by their hashes: `params_hash`, `parent_hash`.
+ * are looked up by their hashes: `params_hash`, `parent_hash`. A position is written with every commit: out of line, each time would cost its length again.
  */
 export const partitionsSql = `
 CREATE TABLE _sync_partitions (
@@ -47,6 +47,7 @@ CREATE TABLE _sync_partitions (
   failed_at TEXT,
   UNIQUE (connector, entity, params_hash, backfill)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+ALTER TABLE _sync_partitions ALTER COLUMN position SET STORAGE MAIN;
 CREATE INDEX _sync_partitions_ready ON _sync_partitions (connector, backfill, rank DESC, id) WHERE ready = 1;
 CREATE INDEX _sync_partitions_overdue ON _sync_partitions (connector, backfill, sealed_at NULLS FIRST, rank DESC, id) WHERE ready = 1;
 CREATE INDEX _sync_partitions_due ON _sync_partitions (connector, entity, id) WHERE due_since IS NOT NULL;

@@ -1,7 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
 import { inScope, type Scope } from './scope.ts';
-import { ask, write } from './statement.ts';
+import { ask, put, write } from './statement.ts';
 
 const foundColumns = `:entities::text[], :params::text[], :paramsHashes::bytea[], :bases::bigint[], :injects::text[], :ranks::integer[],
         :trees::bigint[], :treeDepths::integer[], :parentEntities::text[], :parentKeys::text[], :parentHashes::bytea[], :markers::text[]`;
@@ -11,10 +11,7 @@ const foundNames =
 /** From being found to being read. */
 export const walking = {
   /** In the order given, which is that of their ids. */
-  find: ask<
-    FoundSet & Finding & { window: string; dueSince: Instant | null; ready: readonly number[] },
-    { readonly id: number; readonly entity: string; readonly paramsHash: Buffer }
-  >(
+  find: put<FoundSet & Finding & { window: string; dueSince: Instant | null; ready: readonly number[] }>(
     (
       at,
     ) => `INSERT INTO ${at}_sync_partitions (connector, backfill, origin, due_since, ready, listed, mode, found_at, entity, params,
@@ -22,16 +19,15 @@ export const walking = {
       SELECT :connector::text, :window::text, :origin::bigint, :dueSince::text, found.ready, 0, 'full', :now::text, found.entity,
         found.params, found.params_hash, found.base, found.inject, found.rank, found.tree, found.tree_depth, found.parent_entity,
         found.parent_key, found.parent_hash, found.marker
-      FROM unnest(${foundColumns}, :ready::integer[]) WITH ORDINALITY AS found(${foundNames}, ready, n) ORDER BY found.n
-      RETURNING id, entity, params_hash`,
+      FROM unnest(${foundColumns}, :ready::integer[]) WITH ORDINALITY AS found(${foundNames}, ready, n) ORDER BY found.n`,
   ),
-  renew: write<Ids>(
+  renew: put<Ids>(
     (
       at,
     ) => `UPDATE ${at}_sync_partitions SET gone = ${standing.live}, position = NULL, watermark = NULL, marker = NULL, full_at = NULL
       WHERE id = ANY(:ids::bigint[])`,
   ),
-  meet: write<FoundSet & Finding & Ids>(
+  meet: put<FoundSet & Finding & Ids>(
     (
       at,
     ) => `UPDATE ${at}_sync_partitions AS one SET origin = :origin, inject = found.inject, rank = found.rank, tree = found.tree,
@@ -55,7 +51,7 @@ export const walking = {
       FROM unnest(:ids::bigint[], :modes::text[], :ready::integer[]) AS begun(id, mode, ready)
       WHERE one.id = begun.id AND one.connector = :connector RETURNING one.entity, one.midway`,
   ),
-  advance: write<Ids & { positions: readonly string[] }>(
+  advance: put<Ids & { positions: readonly string[] }>(
     (at) => `UPDATE ${at}_sync_partitions AS one SET position = walked.position
       FROM unnest(:ids::bigint[], :positions::text[]) AS walked(id, position) WHERE one.id = walked.id`,
   ),
@@ -95,7 +91,7 @@ export const walking = {
       WHERE one.connector = :connector AND one.backfill = :window AND one.ready = 1 AND one.entity = first.entity`,
   ),
   // What failed in an earlier run of the chain is forgotten here.
-  endListing: write<
+  endListing: put<
     Ids & {
       proofs: readonly string[];
       absences: readonly (string | null)[];
@@ -112,11 +108,11 @@ export const walking = {
         AS ended(id, proof, absence, size, records)
       WHERE one.id = ended.id`,
   ),
-  sealInner: write<Ids & { now: Instant; run: string }>(
+  sealInner: put<Ids & { now: Instant; run: string }>(
     (at) =>
       `UPDATE ${at}_sync_partitions SET due_since = NULL, sealed_at = :now, sealed_run = :run WHERE id = ANY(:ids::bigint[])`,
   ),
-  seal: write<Sealed>(
+  seal: put<Sealed>(
     (
       at,
     ) => `UPDATE ${at}_sync_partitions AS one SET due_since = NULL, listed = 0, sealed_at = :now, sealed_run = :run,
@@ -126,7 +122,7 @@ export const walking = {
         :sweepOrigins::bigint[]) AS sealed(id, scope, absence, watermark, full_at, full_origin, sweep_origin)
       WHERE one.id = sealed.id`,
   ),
-  dropInner: write<{ trees: readonly number[] }>(
+  dropInner: put<{ trees: readonly number[] }>(
     (at) => `DELETE FROM ${at}_sync_partitions WHERE tree = ANY(:trees::bigint[])`,
   ),
   unseal: write<Ids & { now: Instant; origin: number }>(

@@ -50,8 +50,8 @@ export async function ensureTables(
     if (missing.length > 0) {
       checkRoom(connector, table.entity, stored, missing, await usedColumns(tx, name));
     }
-    if (stored.length === 0) await createTable(tx, at, connector, table);
-    else await addColumns(tx, name, missing);
+    if (stored.length === 0) createTable(tx, at, connector, table);
+    else addColumns(tx, name, missing);
     await fillFromExtra(tx, name, filled, stamp);
     const place = { at, connector, table, stored };
     planned.set(table.entity, { table: openRecordTable(place), width: table.columns.length });
@@ -60,26 +60,24 @@ export async function ensureTables(
 }
 
 /** Only nullable ones: the table is not written anew. */
-export async function addColumns(tx: Tx, name: string, columns: readonly Column[]): Promise<void> {
+export function addColumns(tx: Tx, name: string, columns: readonly Column[]): void {
   if (columns.length === 0) return;
   const added = columns.map((column) => `ADD COLUMN ${quoted(column.name)} ${sqlType[column.type]}`);
   // It waits for whoever reads the table, and everybody else behind it: so not for long, but several times.
-  await tx.run(`SET LOCAL lock_timeout = '5s'`);
-  await tx.run(`ALTER TABLE ${name} ${added.join(', ')}`);
-  await tx.run(`SET LOCAL lock_timeout = '10s'`);
+  tx.put(`SET LOCAL lock_timeout = '5s'`);
+  tx.put(`ALTER TABLE ${name} ${added.join(', ')}`);
+  tx.put(`SET LOCAL lock_timeout = '10s'`);
 }
 
-async function createTable(tx: Tx, at: string, connector: ConnectorName, table: EntityTable): Promise<void> {
+function createTable(tx: Tx, at: string, connector: ConnectorName, table: EntityTable): void {
   const name = tableAt(at, connector, table.entity);
   const columns = table.columns.map(
     ({ name: column, type }) =>
       `${quoted(column)} ${sqlType[type]}${table.key.includes(column) ? ' NOT NULL' : ''}`,
   );
   const index = (suffix: string): string => quoted(`${tableName(connector, table.entity)}${suffix}`);
-  await tx.run(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
-  await tx.run(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
-  await tx.run(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
-  await tx.run(
-    `CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`,
-  );
+  tx.put(`CREATE TABLE ${name} (_row bigint PRIMARY KEY, ${[...columns, ownColumns].join(', ')})`);
+  tx.put(`CREATE UNIQUE INDEX ${index(indexSuffixes.key)} ON ${name} (_key)`);
+  tx.put(`CREATE INDEX ${index(indexSuffixes.seq)} ON ${name} (_seq)`);
+  tx.put(`CREATE INDEX ${index(indexSuffixes.home)} ON ${name} (_partition, _row) WHERE _deleted_at IS NULL`);
 }

@@ -8,18 +8,14 @@ import type { HomedRow, HomeFrom, KeyedRow, RecordTable, TablePlace } from './re
 import { canonicalKey, columnValue } from './types.ts';
 
 /** Homes and tombstones; rows by number, key and home. */
-export function markRows({
-  at,
-  connector,
-  table,
-}: TablePlace): Omit<RecordTable, 'find' | 'write' | 'takeRows'> {
+export function markRows({ at, connector, table }: TablePlace): Omit<RecordTable, 'find' | 'write'> {
   const name = tableAt(at, connector, table.entity);
   const keyed = `SELECT t._row, t._changed_at, t._deleted_at, t._partition, ${table.key.map((key) => `t.${quoted(key)}`).join(', ')}
     FROM ${name} AS t`;
   const mark = async (tx: Tx, rows: readonly number[], stamp: Stamp, set: string): Promise<void> => {
     if (rows.length === 0) return;
     const { now, run } = stamp;
-    await tx.run(
+    tx.put(
       `UPDATE ${name} AS t SET ${set}, _changed_at = :now::timestamptz, _run_id = :run, _seq = :first::bigint + v.n - 1
        FROM unnest(:rows::bigint[]) WITH ORDINALITY AS v(row, n) WHERE t._row = v.row`,
       { rows, now, run, first: await stamp.takeSeqs(rows.length) },
@@ -28,9 +24,9 @@ export function markRows({
   const rowNumbers = async (tx: Tx, sql: string, values: Parameters<Tx['arrays']>[1]): Promise<number[]> =>
     (await tx.arrays(sql, values)).map(([row]) => Number(row));
   return {
-    setHomes: async (tx, homes) => {
+    setHomes: (tx, homes) => {
       if (homes.length === 0) return;
-      await tx.run(
+      tx.put(
         `UPDATE ${name} AS t SET _partition = v.home FROM unnest(:rows::bigint[], :homes::bigint[]) AS v(row, home)
          WHERE t._row = v.row`,
         { rows: homes.map(({ row }) => row), homes: homes.map(({ home }) => home) },

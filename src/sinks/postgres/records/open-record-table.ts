@@ -16,7 +16,7 @@ export function openRecordTable(place: TablePlace): RecordTable {
 }
 
 /** What every record of a page costs: a look for its key, and a write where it is new or another. */
-function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write' | 'takeRows'> {
+function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   const { at, connector, table } = place;
   const name = tableAt(at, connector, table.entity);
   const found = `SELECT k.n, t._row, t._hash, t._volatile_hash, t._changed_at, t._deleted_at, t._partition
@@ -28,21 +28,12 @@ function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write' | '
       const rows = await tx.arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
       return new Map((rows as FoundRow[]).map(([n, ...row]) => [keyTexts[n - 1] ?? '', storedRow(row)]));
     },
-    takeRows: async (tx, count) => {
-      const taken = await tx.first<{ lastRow: number }>(
-        `UPDATE ${at}_sync_tables SET last_row = last_row + :count WHERE connector = :connector AND entity = :entity
-         RETURNING last_row`,
-        { count, connector, entity: table.entity },
-      );
-      if (taken === undefined) throw new TypeError(`No table was declared for ${connector}/${table.entity}`);
-      return taken.lastRow - count + 1;
-    },
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
       const all = [...newestOf(rows, await stamp.takeSeqs(rows.length))];
       const isNew = (one: NewestRow): boolean => one.home !== undefined;
-      await inserting(tx, all.filter(isNew), stamp);
-      await updating(
+      inserting(tx, all.filter(isNew), stamp);
+      updating(
         tx,
         all.filter((one) => !isNew(one)),
         stamp,
@@ -84,7 +75,7 @@ function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<Newes
   return newest.values();
 }
 
-type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => Promise<void>;
+type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
 
 /** Straight into the table: the keys are new, and nobody else may add any. */
 function insertOf({ at, connector, table }: TablePlace): Writing {
@@ -103,9 +94,9 @@ function insertOf({ at, connector, table }: TablePlace): Writing {
   const names = [...own.map(([name]) => name), ...table.columns.map(({ name }) => quoted(name))];
   const types = [...own.map(([, type]) => type), ...table.columns.map(({ type }) => binaryType[type])];
   const copy = `COPY ${tableAt(at, connector, table.entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
-  return async (tx, rows, { now, run }) => {
+  return (tx, rows, { now, run }) => {
     if (rows.length === 0) return;
-    await tx.copyIn(copy, encodeRows(types, cellsOf(rows, now, run)));
+    tx.put(copy, {}, encodeRows(types, cellsOf(rows, now, run)));
   };
 }
 
@@ -143,10 +134,10 @@ function updateOf({ at, connector, table, stored }: TablePlace): Writing {
     FROM unnest(${columns.map(({ type }, index) => `:c${index}::${type}[]`).join(', ')})
       AS v(${columns.map((_, index) => `c${index}`).join(', ')})
     WHERE t._row = v.c0`;
-  return async (tx, rows, { now, run }) => {
+  return (tx, rows, { now, run }) => {
     if (rows.length === 0) return;
     const arrays = columns.map(({ type, of }, index) => [`c${index}`, encodeArray(type, rows.map(of))]);
-    await tx.run(sql, { ...Object.fromEntries(arrays), now, run });
+    tx.put(sql, { ...Object.fromEntries(arrays), now, run });
   };
 }
 

@@ -20,15 +20,13 @@ export interface RecordTable {
   /** What is stored under these keys, tombstoned rows included, by key text. */
   find(tx: Tx, keyTexts: readonly string[]): Promise<ReadonlyMap<string, StoredRow>>;
   /**
-   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, and
-   * are taken by the caller (`takeRows`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
+   * Stores new rows and replaces (and revives) stored ones. Row numbers of new rows are the next ones of the table, in this order, which
+   * the caller counts (`noteStored`). `_seq` numbers are taken here, one for each row, in the order given; of a row that is given
    * several times the last one is stored, with its number.
    */
   write(tx: Tx, rows: readonly WrittenRow[], stamp: Stamp): Promise<void>;
-  /** The next `count` row numbers, which are never given twice; gives the first. */
-  takeRows(tx: Tx, count: number): Promise<number>;
   /** Notes other homes; the rows themselves keep their `_seq`. */
-  setHomes(tx: Tx, homes: readonly RowHome[]): Promise<void>;
+  setHomes(tx: Tx, homes: readonly RowHome[]): void;
   /** Up to `limit` rows without a tombstone that are at home in these partitions, in the order of the partitions, then by row number. */
   liveRows(tx: Tx, homes: readonly HomeFrom[], limit: number): Promise<readonly HomedRow[]>;
   /** How many rows without a tombstone each of the partitions has, counted up to `most`; those that have none are left out. */

@@ -7,7 +7,9 @@ import { encodeArray } from './encode-binary.ts';
  * transaction, so that it survives a kill with them. What is asked of must be loaded first, in the same transaction.
  */
 export interface SeenRows {
-  /** Reads the chunks of these rows that are not in memory, in one statement. */
+  /** Reads which chunks are stored, once: what is not is empty, and costs no statement when it is loaded. */
+  readonly begin: (tx: Tx) => Promise<void>;
+  /** Reads the chunks of these rows that are stored and not in memory, in one statement. */
   readonly load: (tx: Tx, entity: EntityName, rows: readonly number[]) => Promise<void>;
   /** Notes the row, and whether its home has shown it; true when the chain had met it before, wherever. */
   readonly mark: (entity: EntityName, row: number, isAtHome: boolean) => boolean;
@@ -15,8 +17,8 @@ export interface SeenRows {
   readonly has: (entity: EntityName, row: number) => boolean;
   /** Whether the chain has met the row in its home. */
   readonly hasAtHome: (entity: EntityName, row: number) => boolean;
-  /** Writes what changed, by chunk number, in one statement. Once per transaction. */
-  readonly save: (tx: Tx) => Promise<void>;
+  /** Puts what changed, by chunk number, in one statement. Once per transaction. */
+  readonly save: (tx: Tx) => void;
   /** Drops what is in memory: the transaction was rolled back. */
   readonly forget: () => void;
 }
@@ -40,11 +42,21 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
   let changed: Chunk[] = [];
   let count = 0;
   let lastTx: Tx | null = null;
+  /** As `keyOf` names them; null: not known. */
+  let stored: Set<string> | null = null;
 
-  const forget = (): void => {
+  const drop = (): void => {
     chunksByEntity.clear();
     changed = [];
     count = 0;
+  };
+  const begin = async (tx: Tx): Promise<void> => {
+    if (stored !== null) return;
+    const found = await tx.rows<Pick<Chunk, 'entity'> & { readonly chunk: number }>(
+      `SELECT entity, chunk FROM ${at}_sync_seen WHERE connector = :connector AND origin = :origin`,
+      { connector, origin },
+    );
+    stored = new Set(found.map(({ entity, chunk }) => keyOf(entity, chunk)));
   };
 
   const chunksOf = (entity: EntityName): Map<number, Chunk> => {
@@ -77,24 +89,30 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
     ((chunkOf(entity, row).bits[byteOf(row) + half] ?? 0) & bitOf(row)) !== 0;
 
   return {
+    begin,
     load: async (tx, entity, rows) => {
       // Only between transactions: what one has loaded, it asks for.
-      if (tx !== lastTx && count > keptChunks) forget();
+      if (tx !== lastTx && count > keptChunks) drop();
       lastTx = tx;
+      await begin(tx);
       const chunks = chunksOf(entity);
-      const wanted = [...new Set(rows.map(numberOf))].filter((number) => !chunks.has(number));
-      if (wanted.length === 0) return;
-      const found = await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
-        `SELECT chunk, bits FROM ${at}_sync_seen
+      const missing = [...new Set(rows.map(numberOf))].filter((number) => !chunks.has(number));
+      if (missing.length === 0) return;
+      const wanted = missing.filter((number) => stored?.has(keyOf(entity, number)) === true);
+      const found =
+        wanted.length === 0
+          ? []
+          : await tx.rows<{ readonly chunk: number; readonly bits: Buffer }>(
+              `SELECT chunk, bits FROM ${at}_sync_seen
          WHERE connector = :connector AND entity = :entity AND origin = :origin AND chunk = ANY(:wanted::bigint[])`,
-        { connector, entity, origin, wanted },
-      );
+              { connector, entity, origin, wanted },
+            );
       const bitsOf = new Map(found.map(({ chunk, bits }) => [chunk, bits]));
-      for (const number of wanted) {
+      for (const number of missing) {
         const bits = bitsOf.get(number) ?? Buffer.alloc(chunkBytes);
         chunks.set(number, { entity, number, bits, isChanged: false });
       }
-      count += wanted.length;
+      count += missing.length;
     },
     mark: (entity, row, isAtHome) => {
       const chunk = chunkOf(entity, row);
@@ -103,12 +121,12 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
     },
     has: (entity, row) => isSet(entity, row, 0),
     hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
-    save: async (tx) => {
+    save: (tx) => {
       if (changed.length === 0) return;
       const saved = changed.toSorted(
         (one, other) => compare(one.entity, other.entity) || one.number - other.number,
       );
-      await tx.run(
+      tx.put(
         `INSERT INTO ${at}_sync_seen (connector, entity, origin, chunk, bits)
          SELECT :connector::text, v.entity, :origin::bigint, v.chunk, v.bits
          FROM unnest(:entities::text[], :chunks::bigint[], :bits::bytea[]) AS v(entity, chunk, bits)
@@ -124,11 +142,21 @@ export function openSeenRows(at: string, connector: ConnectorName, origin: numbe
           ),
         },
       );
-      for (const chunk of changed) chunk.isChanged = false;
+      for (const chunk of changed) {
+        chunk.isChanged = false;
+        stored?.add(keyOf(chunk.entity, chunk.number));
+      }
       changed = [];
     },
-    forget,
+    forget: () => {
+      drop();
+      stored = null;
+    },
   };
+}
+
+function keyOf(entity: EntityName, chunk: number): string {
+  return `${chunk} ${entity}`;
 }
 
 function numberOf(row: number): number {

@@ -9,8 +9,8 @@ import { adopt } from '../lease/acquire.ts';
 import type { Leases } from '../lease/leases.ts';
 import type { Commit, Ledger } from '../ledger.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { storeRows } from '../store-rows.ts';
-import { noteStored } from '../tables.ts';
+import { readStored, storeRows } from '../store-rows.ts';
+import { noteStored, tableNumbers } from '../stored-rows.ts';
 import { textHash } from '../text.ts';
 import type { InLease } from '../transact.ts';
 import { reset } from './reset.ts';
@@ -48,7 +48,13 @@ async function undelete(commit: Commit, of: RunId, limit: number): Promise<Undel
     left -= tombstoned.length;
   }
   const revived = rows.map(({ entity, rows: count }) => ({ entity, inserted: 0, revived: count }));
-  await noteStored(tx, ledger.at, connector, revived, { origin: current.origin, now: stamp.now });
+  const numbers = await tableNumbers(
+    tx,
+    ledger.at,
+    connector,
+    revived.map(({ entity }) => entity),
+  );
+  noteStored(tx, ledger.at, connector, revived, { origin: current.origin, now: stamp.now, numbers });
   return { rows, isDone: left > 0 };
 }
 
@@ -66,11 +72,12 @@ async function storeOne(commit: Commit, entity: EntityName, record: PreparedReco
   const { ledger, current, tx } = commit;
   const { keyText } = record;
   const before = (await current.tables.get(entity)?.table.find(tx, [keyText]))?.get(keyText);
-  const [stored] = await storeRows(commit, [{ entity, records: [record], isInsertOnly: false, home: null }]);
+  const shown = [{ entity, records: [record], isInsertOnly: false, home: null }];
+  const [stored] = await storeRows(commit, shown, await readStored(commit, shown));
   const counts = { ...noCounts, fetched: 1, ...stored };
   checkCounts(entity, counts);
-  await addCounts(tx, ledger.at, current.run, [{ entity, counts }]);
-  await current.seen.save(tx);
+  addCounts(tx, ledger.at, current.run, [{ entity, counts }]);
+  current.seen.save(tx);
   if (before !== undefined && before.deletedAt !== null) await giveBackBelow(commit, entity, [keyText]);
   return counts;
 }

@@ -8,7 +8,7 @@ import {
 } from '../../decisions/resume-run.ts';
 import type { RunPlan, StartedRun } from '../../sink.ts';
 import type { CurrentRun, HeldConnector, Ledger } from '../ledger.ts';
-import { findPartitions } from '../partitions/find-partitions.ts';
+import { findPartitions, meetFound } from '../partitions/find-partitions.ts';
 import { countReady, isLeft } from '../partitions/read-partitions.ts';
 import type { Scope } from '../partitions/scope.ts';
 import { transitions } from '../partitions/transitions.ts';
@@ -65,7 +65,7 @@ async function begin(starting: Starting): Promise<{ current: CurrentRun; started
     if (isPutBack) await transitions.putFirstBack(tx, at, { connector, window: plan.window });
   }
   const finding = { connector, window: plan.window, origin, now: stamp.now, reading };
-  await findPartitions(tx, at, plan.roots, finding);
+  await findPartitions(tx, at, await meetFound(tx, at, plan.roots, finding), finding);
   return {
     // What was put back stands last by its depth alone.
     current: { ...begun, isStalestFirst: plan.isBudgeted && !isPutBack },

@@ -1,0 +1,175 @@
+import type { Duplex } from 'node:stream';
+import pg from 'pg';
+import { readText } from './text.ts';
+
+export type Value =
+  string | number | bigint | boolean | null | Buffer | readonly (string | number | Buffer | null)[];
+
+/** A statement, and what to do with its answer. */
+export interface Statement {
+  readonly text: string;
+  readonly values: readonly Value[];
+  /** What a `COPY ... FROM STDIN` reads. */
+  readonly chunks: Iterable<Buffer>;
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface Answer {
+  readonly columns: readonly string[];
+  /** In the order of the columns. */
+  readonly rows: readonly (readonly unknown[])[];
+  /** How many rows were written or read. */
+  readonly count: number;
+}
+
+/** The messages of `pg`'s connection that a packet is made of. */
+interface Wire {
+  readonly stream: Duplex;
+  parse(message: { text: string; name: string }): void;
+  bind(message: { values: readonly (string | Buffer | null)[] }): void;
+  describe(message: { type: 'P'; name: string }): void;
+  execute(message: { portal: string; rows: number }): void;
+  sendCopyFail(why: string): void;
+  sync(): void;
+}
+
+const copyDone = Buffer.from([0x63, 0, 0, 0, 4]);
+
+/**
+ * Sends statements in one go and waits once for all of their answers: a round trip, whatever their number. They run in their order; behind one that
+ * fails none runs, and its error is that of all. A packet is what `pg` calls a query.
+ */
+export function packetOf(statements: readonly Statement[], heard: () => void): pg.Submittable {
+  const answers: Answer[] = [];
+  let rows: unknown[][] = [];
+  let fields: readonly Field[] = [];
+  let isOver = false;
+  /** Of this process, while it wrote the packet. */
+  let ownError: unknown = null;
+
+  const fail = (error: unknown): void => {
+    if (isOver) return;
+    isOver = true;
+    for (const { reject } of statements) reject(ownError ?? error);
+  };
+  const send = async (wire: Wire): Promise<void> => {
+    const { stream } = wire;
+    stream.cork();
+    try {
+      for (const { text, values, chunks } of statements) {
+        wire.parse({ text, name: '' });
+        wire.bind({ values: values.map(boundValue) });
+        wire.describe({ type: 'P', name: '' });
+        wire.execute({ portal: '', rows: 0 });
+        if (chunks === noChunks) continue;
+        // The server begins while the rest is still being encoded.
+        stream.uncork();
+        try {
+          await sendChunks(stream, chunks, () => isOver);
+        } finally {
+          stream.cork();
+        }
+        stream.write(copyDone);
+      }
+    } catch (error) {
+      ownError = error;
+      wire.sendCopyFail('the client has failed');
+    }
+    wire.sync();
+    stream.uncork();
+  };
+  return {
+    submit: (connection) => void send(connection as unknown as Wire),
+    handleRowDescription: (message: { readonly fields: readonly Field[] }) => {
+      ({ fields } = message);
+    },
+    handleDataRow: (message: { readonly fields: readonly (string | null)[] }) => {
+      rows.push(message.fields.map((text, index) => readCell(text, fields[index])));
+    },
+    handleCommandComplete: ({ text }: { readonly text: string }) => {
+      heard();
+      const columns = fields.map(({ name }) => name);
+      answers.push({ columns, rows, count: Number(/\d+$/.exec(text)?.[0] ?? 0) });
+      rows = [];
+      fields = [];
+    },
+    handleCopyInResponse: () => undefined,
+    handleError: fail,
+    handleReadyForQuery: () => {
+      if (ownError !== null || answers.length < statements.length) {
+        fail(new TypeError(`${answers.length} of ${statements.length} statements were answered`));
+        return;
+      }
+      isOver = true;
+      for (const [index, { resolve }] of statements.entries()) {
+        const answer = answers[index];
+        if (answer !== undefined) resolve(answer);
+      }
+    },
+  } as pg.Submittable;
+}
+
+/** For a statement that reads nothing of the client. */
+export const noChunks: Iterable<Buffer> = [];
+
+async function sendChunks(stream: Duplex, chunks: Iterable<Buffer>, isOver: () => boolean): Promise<void> {
+  for (const chunk of chunks) {
+    // The server skips what follows its error up to the end of the packet.
+    if (isOver() || stream.destroyed) return;
+    const header = Buffer.from([0x64, 0, 0, 0, 0]);
+    header.writeUInt32BE(chunk.length + 4, 1);
+    stream.write(header);
+    if (!stream.write(chunk)) await drained(stream);
+  }
+}
+
+async function drained(stream: Duplex): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const done = (): void => {
+      stream.off('drain', done).off('close', done);
+      resolve();
+    };
+    stream.on('drain', done).on('close', done);
+  });
+}
+
+function boundValue(value: Value): string | Buffer | null {
+  if (value === null || typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  return typeof value === 'object' ? `{${value.map(element).join(',')}}` : String(value);
+}
+
+/** Of an array as the server reads it from a text. */
+function element(value: string | number | Buffer | null): string {
+  if (value === null) return 'NULL';
+  const text = Buffer.isBuffer(value) ? `\\x${value.toString('hex')}` : String(value);
+  return typeof value === 'number' ? text : `"${text.replaceAll(/["\\]/g, '\\$&')}"`;
+}
+
+interface Field {
+  readonly name: string;
+  readonly dataTypeID: number;
+}
+
+function readCell(text: string | null, field: Field | undefined): unknown {
+  if (text === null || field === undefined) return null;
+  const read = ownReaders.get(field.dataTypeID) ?? pg.types.getTypeParser(field.dataTypeID, 'text');
+  return read(text);
+}
+
+const { builtins } = pg.types;
+/** Answers come as text; `json` stays text, and times are instants. */
+const ownReaders: ReadonlyMap<number, (text: string) => unknown> = new Map<number, (text: string) => unknown>(
+  [
+    [builtins.INT8, readInteger],
+    [builtins.TEXT, readText],
+    [builtins.VARCHAR, readText],
+    [builtins.JSON, (text) => text],
+    [builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
+  ],
+);
+
+function readInteger(text: string): number | bigint {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : BigInt(text);
+}
