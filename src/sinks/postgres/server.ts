@@ -3,7 +3,7 @@ import { systemClock } from '../../core/clock.ts';
 import { keepalives, openConnections, type ConnectionsOptions } from './connections.ts';
 import { placeOf } from './place.ts';
 import { failingOf, lostConnection, toSinkError } from './postgres-error.ts';
-import { settingSql, txOn, type Session, type Tx } from './session.ts';
+import { settingSql, txOn, type Tx } from './session.ts';
 import { withoutTimeout } from './without-timeout.ts';
 
 /** A PostgreSQL server that may have several hosts, one of which is no standby. */
@@ -98,20 +98,6 @@ export function openServer(options: ServerOptions): Server {
     await looking;
   };
 
-  const long = async <Result>(
-    session: Session,
-    client: pg.ClientBase,
-    heard: () => void,
-    work: () => Promise<Result>,
-  ): Promise<Result> => {
-    await session.sent();
-    return await withoutTimeout({ client, heard, connect, signal }, async () => {
-      const result = await work();
-      await session.sent();
-      return result;
-    });
-  };
-
   const attempt = async <Result>(
     work: (tx: WriteTx) => Promise<Result>,
     isLooking: boolean,
@@ -125,6 +111,7 @@ export function openServer(options: ServerOptions): Server {
       let proof: Proof | null = null;
       const session = txOn(client, heard);
       const rollBack = async (error: unknown): Promise<void> => {
+        session.close();
         if (failingOf(error) !== 'connection') await client.query('ROLLBACK');
       };
       const inTx = async (): Promise<Result> =>
@@ -133,7 +120,9 @@ export function openServer(options: ServerOptions): Server {
       try {
         session.put('BEGIN');
         session.put(beginning);
-        result = isLong ? await long(session, client, heard, inTx) : await inTx();
+        result = isLong
+          ? await withoutTimeout({ client, session, heard, connect, signal }, inTx)
+          : await inTx();
       } catch (error) {
         await rollBack(error);
         throw error;
@@ -141,6 +130,7 @@ export function openServer(options: ServerOptions): Server {
       try {
         session.put('COMMIT');
         await session.sent();
+        session.close();
         return { kind: 'committed', result };
       } catch (error) {
         await rollBack(error);
@@ -211,6 +201,7 @@ export function openServer(options: ServerOptions): Server {
         try {
           return await work(session);
         } finally {
+          session.close();
           await client.query('ROLLBACK').catch(() => undefined);
         }
       });

@@ -27,6 +27,8 @@ export interface Tx {
 export interface Session extends Tx {
   /** Sends what was put, and waits until it is done. */
   sent(): Promise<void>;
+  /** The transaction is over: what was not sent is refused, and so is what is asked for from now on. Steps side by side do not all end when one fails. */
+  close(): void;
 }
 
 /** The server's settings, as `SET` has them. */
@@ -45,6 +47,7 @@ export function settingSql(settings: Settings, until: 'transaction' | 'session')
 export function txOn(client: pg.ClientBase, heard: () => void = () => undefined): Session {
   let waiting: Statement[] = [];
   let isDue = false;
+  let isClosed = false;
   const send = (): void => {
     const statements = waiting;
     waiting = [];
@@ -63,6 +66,7 @@ export function txOn(client: pg.ClientBase, heard: () => void = () => undefined)
   };
   const ask = async (sql: string, values: Values = {}): Promise<Answer> => {
     const { text, bound } = bindNames(sql, values);
+    if (isClosed) throw closedError();
     return await new Promise((resolve, reject) => {
       waiting.push({ text, values: bound, chunks: noChunks, resolve, reject });
       sendSoon();
@@ -81,6 +85,12 @@ export function txOn(client: pg.ClientBase, heard: () => void = () => undefined)
     arrays: async (sql, values) => (await ask(sql, values)).rows,
     run: async (sql, values) => (await ask(sql, values)).count,
     put,
+    close: () => {
+      isClosed = true;
+      const refused = waiting;
+      waiting = [];
+      for (const { reject } of refused) reject(closedError());
+    },
     sent: async () => {
       const last = waiting.pop();
       if (last === undefined) return;
@@ -100,6 +110,10 @@ export function txOn(client: pg.ClientBase, heard: () => void = () => undefined)
       });
     },
   };
+}
+
+function closedError(): Error {
+  return new TypeError('A statement was given after its transaction had ended');
 }
 
 /** `::type` is a cast, not a name. */

@@ -2,10 +2,13 @@ import type pg from 'pg';
 import { slept, systemClock } from '../../core/clock.ts';
 import type { Connections } from './connections.ts';
 import { codeOf } from './postgres-error.ts';
+import type { Session } from './session.ts';
 
 interface LongTransaction {
   /** In a transaction. */
   readonly client: pg.ClientBase;
+  /** On it. */
+  readonly session: Session;
   /** As `Connections.withClient` gives it. */
   readonly heard: () => void;
   readonly connect: Connections['connect'];
@@ -23,10 +26,11 @@ const cancelled = '57014';
  * signal's reason is thrown. Where it is aborted already, `work` keeps the timeout: the end of an interrupted run is stored all the same.
  */
 export async function withoutTimeout<Result>(
-  { client, heard, connect, signal }: LongTransaction,
+  { client, session, heard, connect, signal }: LongTransaction,
   work: () => Promise<Result>,
 ): Promise<Result> {
   if (signal?.aborted === true) return await work();
+  await session.sent();
   const { rows } = await client.query<{ pid: number }>(
     `SELECT set_config('statement_timeout', '0', true), pg_backend_pid() AS pid`,
   );
@@ -41,7 +45,9 @@ export async function withoutTimeout<Result>(
   // Nothing is heard of a statement while it runs. That its connection is gone shows by the keepalives.
   const waiting = setInterval(heard, heardMs).unref();
   try {
-    return await work();
+    const result = await work();
+    await session.sent();
+    return result;
   } catch (error) {
     throw isCancelled && codeOf(error) === cancelled ? signal?.reason : error;
   } finally {

@@ -10,8 +10,8 @@ import { sharedPostgres } from '../../support/postgres.ts';
 
 /* Statements of a large ledger, here slowed down by triggers, against a timeout that is as much shorter. */
 
-const usual = "statement_timeout = '120s'";
-const shorter = "statement_timeout = '0.4s'";
+const usual = "'statement_timeout', '120s'";
+const shorter = "'statement_timeout', '0.4s'";
 const slowSeconds = 0.6;
 
 interface World {
