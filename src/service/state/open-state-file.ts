@@ -1,8 +1,9 @@
 import { chmodSync, existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { type Clock, instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { storageFailure } from '../../sinks/ledger/sink-error.ts';
 import { type Lock, takeLock } from '../../sinks/ledger/lock.ts';
 import { openSqlite } from '../../sinks/ledger/open-sqlite.ts';
 import { createPrivateDirectory, createPrivateFile } from '../../sinks/ledger/private-file.ts';
@@ -139,15 +140,14 @@ function incompatible(file: string, found: string, advice: string): SyncError {
   });
 }
 
-const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT']);
-
 /**
  * Says what a failure of SQLite or of the file system means for the service's data in `file`. `SyncError`s and programming
  * errors are given back as they came.
  */
 export function toStateError(error: unknown, file: string): unknown {
-  const code = storageCode(error);
-  if (code === null || !(error instanceof Error)) return error;
+  const failure = storageFailure(error);
+  if (failure === null) return error;
+  const { code, reason, isFull } = failure;
   const context = { file, cause: code };
   if (code === 'SQLITE_NOTADB') {
     return new SyncError(
@@ -155,23 +155,14 @@ export function toStateError(error: unknown, file: string): unknown {
       { code: 'SINK_INCOMPATIBLE', recovery: 'stop', context, cause: error },
     );
   }
-  if (fullCodes.has(code)) {
+  if (isFull) {
     return new SyncError(
       `No space is left for the service's data in ${file}; nothing of the last change was stored. Free space and try again.`,
       { code: 'SINK_FULL', recovery: 'retry', context, cause: error },
     );
   }
-  // A system call's message begins with its code, SQLite's does not hold it.
-  const reason = error.message.startsWith(`${code}: `) ? error.message : `${code}: ${error.message}`;
   return new SyncError(
     `The service's data in ${file} could not be read or written (${reason}). Check the file, its folder and the disk.`,
     { code: 'SINK_FAILED', recovery: 'stop', context, cause: error },
   );
-}
-
-/** The code of a SQLite or system call error; null for everything else. */
-function storageCode(error: unknown): string | null {
-  if (error instanceof Database.SqliteError) return error.code;
-  const isSystemCall = error instanceof Error && 'syscall' in error && 'code' in error;
-  return isSystemCall && typeof error.code === 'string' ? error.code : null;
 }

@@ -6,16 +6,17 @@ const fullCodes: ReadonlySet<string> = new Set(['SQLITE_FULL', 'ENOSPC', 'EDQUOT
 
 /** What a failure of SQLite or the file system means for the sink at `file`. A full disk and a lock pass (`retry`); a person must mend the rest. Other errors come back as they are. */
 export function toSinkError(error: unknown, file: string): unknown {
-  const code = storageCode(error);
-  if (code === null || !(error instanceof Error)) return error;
-  if (fullCodes.has(code)) {
+  const failure = storageFailure(error);
+  if (failure === null) return error;
+  const { code } = failure;
+  if (failure.isFull) {
     return new SyncError(
       `No space is left for the sink at ${file}; nothing of the last commit was stored. Free space and sync again.`,
       { code: 'SINK_FULL', recovery: 'retry', context: { file, cause: code }, cause: error },
     );
   }
   if (isBusy(error)) return lockedError(file, 0, error);
-  return new SyncError(`The sink at ${file} ${failureText(code, error)}`, {
+  return new SyncError(`The sink at ${file} ${failureText(failure)}`, {
     code: 'SINK_FAILED',
     recovery: 'stop',
     context: { file, cause: code },
@@ -24,8 +25,7 @@ export function toSinkError(error: unknown, file: string): unknown {
 }
 
 /** The system's message names the path: often it is a file beside the sink's. */
-function failureText(code: string, error: Error): string {
-  const reason = reasonOf(code, error);
+function failureText({ code, reason }: StorageFailure): string {
   if (code === 'EROFS' || code.startsWith('SQLITE_READONLY')) {
     return (
       `is read-only (${reason}); a sync must be able to write it. Mount the disk for writing, ` +
@@ -41,16 +41,21 @@ function failureText(code: string, error: Error): string {
   return `could not be read or written (${reason}). Check the file, its folder and the disk.`;
 }
 
-/** The code once: a system call's message begins with it, SQLite's does not hold it. */
-function reasonOf(code: string, { message }: Error): string {
-  return message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
+interface StorageFailure {
+  /** Of SQLite, or of the system call. */
+  readonly code: string;
+  readonly isFull: boolean;
+  /** The message, with the code once: a system call's message begins with it, SQLite's does not hold it. */
+  readonly reason: string;
 }
 
-/** The code of a SQLite or system call error; null for everything else. */
-function storageCode(error: unknown): string | null {
-  if (error instanceof Database.SqliteError) return error.code;
-  const isSystemCall = error instanceof Error && 'syscall' in error && 'code' in error;
-  return isSystemCall && typeof error.code === 'string' ? error.code : null;
+/** What failed in SQLite or the file system; null for every other error. */
+export function storageFailure(error: unknown): StorageFailure | null {
+  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return null;
+  if (!(error instanceof Database.SqliteError) && !('syscall' in error)) return null;
+  const { code, message } = error;
+  const reason = message.startsWith(`${code}: `) ? message : `${code}: ${message}`;
+  return { code, isFull: fullCodes.has(code), reason };
 }
 
 /** How a sink waits while another program holds the write lock of its file. */
