@@ -59,6 +59,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'sinks/acquire-errors.ts',
     'sinks/closed-files.ts',
     'sinks/compare-keys.ts',
+    'sinks/copies.ts',
     'sinks/drift.ts',
     'sinks/files',
     'sinks/lease.ts',

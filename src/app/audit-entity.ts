@@ -9,7 +9,7 @@ import type { EntityTable } from '../core/records.ts';
 import type { ConnectorSettings, SinkSettings } from '../settings/settings.ts';
 import { compareKeys, type KeyDifferences } from '../sinks/compare-keys.ts';
 import type { RunReport } from '../sinks/run-report.ts';
-import { accessSink } from '../sinks/registry.ts';
+import { accessSink, storedStatus } from '../sinks/registry.ts';
 
 interface AuditRequest {
   readonly connector: ConnectorSettings;
@@ -61,6 +61,7 @@ export async function compareAside<T>(
 ): Promise<T> {
   // First, so that no call is spent where there is nothing to compare with.
   await (await accessSink(connector.sink).openKeys())[Symbol.asyncDispose]();
+  await storedStatus(connector);
   using folder = await privateFolder();
   const path = join(folder.path, 'read.db');
   const sink: SinkSettings = {

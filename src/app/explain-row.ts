@@ -3,7 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import { compileChangeSpan } from '../engine/prepare/change-span.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { LedgerReader, PartitionHistory, RowHistory, RunSummary } from '../sinks/ledger-reader.ts';
-import { openExistingRecords } from '../sinks/registry.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 import { storedFields } from './stored-fields.ts';
 
 /** Why the newest sync met the record, or did not. */
@@ -43,6 +43,7 @@ export async function explainRow(
   await using reader = await openExistingRecords(connector.sink);
   if (reader === null) return null;
   const { history } = reader;
+  await checkCopied(history, connector.name);
   const row = await history.explain(connector.name, table, keyText);
   if (row === null) return null;
   const fields = await storedFields(reader, connector.name, table.entity, keyText);

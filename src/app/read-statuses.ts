@@ -1,5 +1,6 @@
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { DamagedFile } from '../sinks/closed-files.ts';
+import type { UnfinishedCopy } from '../sinks/copies.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorStatus, FailedFile, PartitionFailure, QuarantineRow } from '../sinks/ledger-reader.ts';
@@ -11,8 +12,10 @@ export interface StoredConnector {
   readonly connector: ConnectorSettings;
   /** Where the sink's `_sync_*` tables are. */
   readonly ledgerPlace: string;
-  /** Null: nothing was ever synced. */
+  /** Null: nothing was ever synced, or only a part of the connector is there. */
   readonly status: ConnectorStatus | null;
+  /** The copy that would have to be completed first. */
+  readonly unfinishedCopy: UnfinishedCopy | null;
   readonly paused: Pause | null;
   readonly failures: readonly PartitionFailure[];
   readonly fileFailures: readonly FailedFile[];
@@ -44,6 +47,7 @@ export async function readStatuses(
         connector,
         ledgerPlace: access.ledgerPlace,
         status: statusByName.get(name) ?? null,
+        unfinishedCopy: (await history?.unfinishedCopy(name)) ?? null,
         paused: overviewOf(overviews, connector)?.paused ?? null,
         failures: (await history?.failures(name, failureLimit)) ?? [],
         fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],

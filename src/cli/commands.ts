@@ -99,6 +99,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/reset.ts')).addReset,
   },
   {
+    name: 'copy',
+    description: 'Move connectors from one sink into another, with their whole state; reads nothing again.',
+    load: async () => (await import('./commands/copy.ts')).addCopy,
+  },
+  {
     name: 'undelete',
     description: 'Take back the deletes of one run.',
     load: async () => (await import('./commands/undelete.ts')).addUndelete,

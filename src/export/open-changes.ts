@@ -4,7 +4,7 @@ import type { EntityTable } from '../core/records.ts';
 import type { EntityTarget } from '../settings/entity-target.ts';
 import type { EntityFreshness } from '../sinks/ledger-reader.ts';
 import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
-import { openExistingRecords } from '../sinks/registry.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
 
 export interface Written {
   readonly upserts: number;
@@ -46,6 +46,7 @@ export async function openChanges(target: EntityTarget, sinceSeq: number): Promi
   const { name } = connector;
   const reader = await openExistingRecords(connector.sink);
   try {
+    if (reader !== null) await checkCopied(reader.history, name);
     const stored = (await reader?.table(name, declared.entity)) ?? null;
     return {
       newestSeq: (await reader?.newestSeq(name)) ?? 0,

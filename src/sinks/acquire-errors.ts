@@ -1,5 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
+import type { UnfinishedCopy } from './copies.ts';
 import type { Holder, Lease } from './lease.ts';
 
 /** Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced itself yet. */
@@ -127,6 +128,24 @@ export interface IdentityDifference {
   readonly what: 'base URL' | 'connector id' | 'definition';
   readonly stored: string;
   readonly given: string;
+}
+
+/** Only a part of the connector is in the sink so far. */
+export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCopy): SyncError {
+  return new SyncError(
+    `Sink ${to} holds only a part of connector "${connector}": its copy from sink ${from}, begun at ${since}, is not complete. ` +
+      `To complete it: connector-sync copy --from ${from} --to ${to} ${connector}. To remove what it has stored: connector-sync copy --to ${to} --discard ${connector}.`,
+    { code: 'COPY_UNFINISHED', recovery: 'stop', context: { connector, from, to } },
+  );
+}
+
+/** A copy would mix two states of a connector. */
+export function alreadyHeldError(connector: ConnectorName, to: string): SyncError {
+  return new SyncError(
+    `Sink ${to} holds connector "${connector}" already, and a copy never overwrites one. Copy into another sink, or drop what ${to} holds: ` +
+      `set "sink: ${to}" for ${connector} in the config, then connector-sync reset ${connector} --data --yes.`,
+    { code: 'USAGE', recovery: 'stop', context: { connector, to } },
+  );
 }
 
 /** Nothing was synced into the sink yet, or another process is making it just now. */

@@ -11,6 +11,7 @@ export function sqliteAccess(file: string): SinkAccess {
     file,
     kind: 'sqlite',
     place: file,
+    noCopies: null,
     open: async (how) => {
       const { openSqliteSink } = await import('./sqlite/sqlite-sink.ts');
       return await openSqliteSink({ ...how, file });
@@ -33,6 +34,8 @@ export function jsonlAccess(directory: string): SinkAccess {
     file,
     kind: 'jsonl',
     place: directory,
+    noCopies:
+      'A JSONL sink keeps each change as a line of its own, which is only ever added to; it has no rows that could be moved as they are. Sync the connector into the other sink from the start, or copy between sinks of the types sqlite and postgres.',
     open: async (how) => {
       const { openJsonlSink } = await import('./jsonl/jsonl-sink.ts');
       return await openJsonlSink({ ...how, directory, file });
@@ -56,7 +59,10 @@ export function jsonlAccess(directory: string): SinkAccess {
 /** A worker keeps a ledger open for each sink: with SQLite's own 16 MiB, a hundred of them would take a gigabyte. */
 const cacheKiB = 2048;
 
-type OwnAccess = Pick<SinkAccess, 'place' | 'open' | 'openRecords' | 'openKeys' | 'openClosedFiles'>;
+type OwnAccess = Pick<
+  SinkAccess,
+  'place' | 'noCopies' | 'open' | 'openRecords' | 'openKeys' | 'openClosedFiles'
+>;
 
 /** What all file sinks have in common: the ledger, and where the files are. */
 function fileAccess({ file, kind, ...own }: Pick<DatabaseOptions, 'file' | 'kind'> & OwnAccess): SinkAccess {

@@ -1,5 +1,5 @@
 import type { ConnectorName } from '../core/names.ts';
-import { NoSinkYetError } from './acquire-errors.ts';
+import { NoSinkYetError, unfinishedCopyError } from './acquire-errors.ts';
 import { jsonlAccess, sqliteAccess } from './file-access.ts';
 import type { ConnectorStatus, LedgerReader } from './ledger-reader.ts';
 import { postgresAccess } from './postgres/postgres-access.ts';
@@ -61,7 +61,13 @@ export async function statusOf(
   return status;
 }
 
-/** What a sink says of one connector now; null where it holds nothing of it. */
+/** Throws COPY_UNFINISHED where only a part of the connector is in the sink so far. */
+export async function checkCopied(history: LedgerReader, connector: ConnectorName): Promise<void> {
+  const unfinished = await history.unfinishedCopy(connector);
+  if (unfinished !== null) throw unfinishedCopyError(unfinished);
+}
+
+/** What a sink says of one connector now; null where it holds nothing of it. Throws COPY_UNFINISHED where it holds only a part. */
 export async function storedStatus({
   name,
   sink,
@@ -70,5 +76,7 @@ export async function storedStatus({
   readonly sink: SinkPlace;
 }): Promise<ConnectorStatus | null> {
   await using history = await openExistingHistory(sink);
-  return history === null ? null : await statusOf(history, name);
+  if (history === null) return null;
+  await checkCopied(history, name);
+  return await statusOf(history, name);
 }

@@ -15,6 +15,8 @@ export interface SinkAccess {
   readonly ledgerPlace: string;
   /** False where nothing was ever opened for writing. Rejects where that cannot be known, and where something else is there. */
   isThere(): Promise<boolean>;
+  /** Why no connector can be copied from such a sink or into one (`Copies`); null: it can. */
+  readonly noCopies: string | null;
   /** As `openSink` of the registry. */
   open(how: OpenHow): Promise<Sink>;
   openHistory(): Promise<OpenHistory>;

@@ -1,6 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, FieldDrift, PageCounts, PreparedRecord, Quarantined } from '../core/records.ts';
+import type { Copies } from './copies.ts';
 import type { Deletes } from './deletes.ts';
 import type { Drift } from './drift.ts';
 import type { Files } from './files.ts';
@@ -60,6 +61,7 @@ export interface Sink extends AsyncDisposable {
   readonly repair: Repair;
   readonly drift: Drift;
   readonly files: Files;
+  readonly copies: Copies;
   /** Read only; usable without a lease and while another process writes. */
   readonly history: LedgerReader;
 }

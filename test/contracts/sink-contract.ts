@@ -3,6 +3,7 @@ import { becomingDue } from './sink/becoming-due.ts';
 import { classifying } from './sink/classifying.ts';
 import { committing } from './sink/committing.ts';
 import { continuing } from './sink/continuing.ts';
+import { copying } from './sink/copying.ts';
 import { deleting } from './sink/deleting.ts';
 import { drifting } from './sink/drifting.ts';
 import { finishing } from './sink/finishing.ts';
@@ -44,5 +45,6 @@ export function describeSink(name: string, kind: SinkKind): void {
     describe('files', () => files(kind));
     describe('finishing', () => finishing(kind));
     describe('operating', () => operating(kind));
+    describe('copying', () => copying(kind));
   });
 }

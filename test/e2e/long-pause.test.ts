@@ -218,6 +218,7 @@ describe('a service that asks for a long pause', () => {
           repair: sink.repair,
           drift: sink.drift,
           files: sink.files,
+          copies: sink.copies,
           finish: (lease, id, ended) => sink.finish(lease, id, ended),
           pause: (connector, why) => sink.pause(connector, why),
           resume: (connector) => sink.resume(connector),

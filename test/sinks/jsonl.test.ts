@@ -67,7 +67,7 @@ const kind = fileSinkKind({
 });
 
 describeFileSink('JSONL', kind);
-describe.each([1, 2, 3, 4] as const)('a JSONL sink of version %i', (version) => migrating(kind, version));
+describe.each([1, 2, 3, 4, 5] as const)('a JSONL sink of version %i', (version) => migrating(kind, version));
 
 describe('JSONL files', () => {
   const bench = useBench(kind);

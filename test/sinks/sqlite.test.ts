@@ -63,7 +63,7 @@ const kind = fileSinkKind({
 });
 
 describeFileSink('SQLite', kind);
-describe.each([1, 2, 3, 4] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
+describe.each([1, 2, 3, 4, 5] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
 
 describe('SQLite tables', () => {
   const bench = useBench(kind);

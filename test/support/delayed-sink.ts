@@ -23,7 +23,9 @@ export function delayedAccess(access: SinkAccess, turns: () => Promise<void>): S
 }
 
 /** Methods that give batches; all others give a promise. */
-const givesBatches: ReadonlySet<unknown> = new Set(['changes', 'keys']);
+const givesBatches: ReadonlySet<unknown> = new Set(['changes', 'keys', 'records', 'facts']);
+/** Of what is opened, parts without calls. */
+const isData: ReadonlySet<PropertyKey> = new Set(['connector', 'progress']);
 /** What an answer has calls of its own. */
 const opens = /^(open|acquire)/;
 /** Wrapped object -> what it stands for: a lease is known by its identity. */
@@ -34,7 +36,9 @@ function delayed<Target extends object>(target: Target, turns: () => Promise<voi
   const wrapped = new Proxy(target, {
     get(of, name) {
       const value: unknown = Reflect.get(of, name, of);
-      if (typeof value !== 'function') return isPart(value) ? partOf(name, value) : value;
+      if (typeof value !== 'function') {
+        return isPart(value) && !isData.has(name) ? partOf(name, value) : value;
+      }
       const call = (given: readonly unknown[]): unknown => Reflect.apply(value, of, given.map(unwrapped));
       return givesBatches.has(name)
         ? (...given: readonly unknown[]) => delayedBatches(() => call(given), turns)

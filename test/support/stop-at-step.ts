@@ -61,6 +61,7 @@ export function stopAtStep(stopAt: number): {
       repair: sink.repair,
       drift: sink.drift,
       files: sink.files,
+      copies: sink.copies,
       finish: (lease, run, report) => around('finish', () => sink.finish(lease, run, report)),
       [Symbol.asyncDispose]: () => sink[Symbol.asyncDispose](),
     }),

@@ -68,6 +68,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   CONNECTOR_AMBIGUOUS: exitCodes.usage,
   // The config names a place that belongs to something else.
   SINK_INCOMPATIBLE: exitCodes.usage,
+  // The copy has to be completed or removed first.
+  COPY_UNFINISHED: exitCodes.usage,
   // The query, as a person or a program wrote it.
   SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,

@@ -11,8 +11,16 @@ import { wrapped, leftColumns, rightColumns } from './text-table.ts';
 
 /** What is known of one connector, for a person. */
 export function statusText(shown: StoredConnector, program: string, width: number | null): readonly string[] {
-  const { connector, status, failures } = shown;
+  const { connector, status, failures, unfinishedCopy } = shown;
   const sink = `sink ${connector.sink.name}`;
+  if (unfinishedCopy !== null) {
+    const { from, to, since } = unfinishedCopy;
+    return [
+      `${connector.name}: not usable yet (${sink}): its copy from sink ${from}, begun at ${since}, is not complete`,
+      `  to complete it: ${program} copy --from ${from} --to ${to} ${connector.name}`,
+      `  to remove it: ${program} copy --to ${to} --discard ${connector.name}`,
+    ];
+  }
   if (status === null) {
     const nothing = `${connector.name}: not synced yet (${sink}); run "${program} sync ${connector.name}"`;
     return [nothing, ...pauseText(shown)];

@@ -111,6 +111,8 @@ function openJsonlStore(db: Database.Database, options: JsonlStoreOptions): Reco
       files.doom({ connector, entity });
       dropped = connector;
     },
+    // A deleted record's fields are in older lines alone, and every line is a change of its own: neither can be moved as it is.
+    copies: null,
     release: (connector) => {
       for (const file of openFiles.get(connector)?.values() ?? []) file.close();
       openFiles.delete(connector);

@@ -5,11 +5,13 @@ import {
   identityDifferences,
   IdentityChangedError,
   sharedTablesError,
+  unfinishedCopyError,
 } from '../acquire-errors.ts';
 import { checkAdoption } from '../decisions/repair-scope.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import type { ConnectorIdentity } from '../lease.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
+import { readUnfinishedCopy } from './copies/unfinished-copy.ts';
 import { takeLock, type Lock } from './lock.ts';
 import { toSinkError } from './sink-error.ts';
 import { inTransaction } from './transact.ts';
@@ -46,15 +48,22 @@ export function readAllAgain({ db, transitions }: Ledger, connector: ConnectorNa
 }
 
 function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
-  const rival = ledger.connectors.rival(given.connector);
-  if (rival !== undefined) throw sharedTablesError(given.connector, rival);
+  checkWhole(ledger, given.connector);
   const stored = ledger.connectors.identity.get(given.connector);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
 }
 
+/** Throws where another connector's tables have the same names, and where only a part of this one is here. */
+export function checkWhole(ledger: Ledger, connector: ConnectorName): void {
+  const rival = ledger.connectors.rival(connector);
+  if (rival !== undefined) throw sharedTablesError(connector, rival);
+  const unfinished = readUnfinishedCopy(ledger.db, connector);
+  if (unfinished !== null) throw unfinishedCopyError(unfinished);
+}
+
 /** The kernel's lock of one connector in this sink. Throws `ConnectorBusyError`, which names the holder. */
-function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
+export function lockConnector(ledger: Ledger, connector: ConnectorName): Lock {
   let lock: Lock | null;
   try {
     lock = takeLock(`${ledger.file}.${connector}.lock`);
@@ -84,6 +93,7 @@ export async function adopt(ledger: Ledger, identity: AdoptedIdentity, now: Inst
   const { connector, baseUrl, connectorId } = identity;
   await withLock(ledger, connector, async () => {
     await inTransaction(ledger, noRun, () => {
+      checkWhole(ledger, connector);
       checkAdoption(identity, ledger.connectors.identity.get(connector)?.definition);
       ledger.runs.interruptRunning.run(connector);
       ledger.runs.forbidContinuing.run(connector);

@@ -7,6 +7,7 @@ import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
 import { acquireConnector } from './acquire.ts';
 import { commitPages, setWalkAside } from './commit.ts';
+import { ledgerCopies } from './copies/ledger-copies.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { finishRun } from './finish.ts';
@@ -86,6 +87,7 @@ function fileSink(id: string, ledger: Ledger): Sink {
     repair: ledgerRepair(ledger, inLease),
     drift: ledgerDrift(ledger, inLease),
     files: ledgerFiles(ledger, inLease),
+    copies: ledgerCopies(ledger),
     isInPlace: async () => {
       try {
         ledger.checkPlace();

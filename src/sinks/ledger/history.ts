@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { LedgerReader, PartitionFailure, QuarantineRow } from '../ledger-reader.ts';
+import { readUnfinishedCopy } from './copies/unfinished-copy.ts';
 import { readFileFailures } from './downloads/note-downloads.ts';
 import { readDrift } from './drift/note-drift.ts';
 import { parseFailure, parseParams } from '../stored-json.ts';
@@ -43,6 +44,7 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
     fileFailures: (connector, limit) => once(() => readFileFailures(db, connector, limit)),
     freshness: (connector) => once(() => readFreshness(db, connector)),
     finishedWindows: (connector, backfill) => once(() => readFinishedWindows(db, connector, backfill)),
+    unfinishedCopy: (connector) => once(() => readUnfinishedCopy(db, connector)),
     missing: (connector, limit) => once(() => readMissing(db, connector, limit)),
     explain: (connector, table, keyText) => once(() => readRowHistory(db, connector, table, keyText)),
     drift: (connector) => once(() => readDrift(db, connector)),

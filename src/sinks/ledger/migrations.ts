@@ -2,6 +2,7 @@ import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 import { tableName } from '../decisions/stored-table.ts';
+import { copiesSql } from './copies/copies-sql.ts';
 import { deletesSql, downloadsSql, hoursSql } from './schema.ts';
 
 /** When the newest `ok` chain began, as version 1 can tell: it did not say which entities a `degraded` run read whole. */
@@ -18,6 +19,7 @@ export const migrations: readonly ((db: Database.Database) => void)[] = [
   toVersion3,
   toVersion4,
   toVersion5,
+  toVersion6,
 ];
 
 function toVersion2(db: Database.Database): void {
@@ -81,6 +83,10 @@ ${hoursSql}
   // Version 3 is made with today's table of missing rows.
   const columns = db.prepare<[], string>("SELECT name FROM pragma_table_info('_sync_missing')").pluck().all();
   if (!columns.includes('gone_run')) db.exec('ALTER TABLE _sync_missing ADD COLUMN gone_run TEXT');
+}
+
+function toVersion6(db: Database.Database): void {
+  db.exec(copiesSql);
 }
 
 interface SeenChunk {

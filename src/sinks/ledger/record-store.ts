@@ -1,6 +1,7 @@
 import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../core/names.ts';
 import type { Column, EntityTable, PreparedRecord } from '../../core/records.ts';
+import type { CopiedRecord, CopiedTable } from '../copies.ts';
 import type { StoredRow } from '../decisions/meet-record.ts';
 
 /**
@@ -34,8 +35,22 @@ export interface RecordStore {
   evolve(place: TablePlace): RecordTable;
   /** Removes an entity's records and all that the store keeps of them. Called inside a transaction, without a run. */
   drop(connector: ConnectorName, entity: EntityName): void;
+  /** Null: a copy can neither come from here nor go here. */
+  readonly copies: RecordCopies | null;
   /** The lease is over: closes what the connector holds open. Idempotent. */
   release(connector: ConnectorName): void;
+}
+
+/** Whole rows, as a copy into another sink or from one has them. `write` and `make` are called inside the ledger's transaction. */
+export interface RecordCopies {
+  /** Up to `limit` rows behind row `after`, by row number. */
+  read(connector: ConnectorName, table: CopiedTable, after: number, limit: number): readonly CopiedRecord[];
+  /** Makes the empty table of an entity that has none. */
+  make(connector: ConnectorName, table: CopiedTable): void;
+  /** Stores rows as they are, with their numbers. */
+  write(connector: ConnectorName, table: CopiedTable, rows: readonly CopiedRecord[]): void;
+  /** The highest row number ever given. */
+  lastRow(connector: ConnectorName, entity: EntityName): number;
 }
 
 interface Recovered {

@@ -77,12 +77,18 @@ export function prepareConnectors(db: Database.Database) {
   );
   const one = (what: string): string => `SELECT ${what} FROM _sync_connectors WHERE connector = ?`;
   const epoch = db.prepare<[string], number>(one('epoch')).pluck();
-  const holder = db.prepare<[string], string>(one('holder')).pluck();
+  // Of a copy that goes on there is nothing else yet.
+  const holder = db
+    .prepare<[string, string], string>(
+      `${one('holder')} UNION ALL SELECT holder FROM _sync_copies WHERE connector = ? AND finished_at IS NULL`,
+    )
+    .pluck();
   const rival = db
     .prepare<[string, string], string>(
       "SELECT connector FROM _sync_connectors WHERE connector <> ? AND replace(connector, '-', '_') = replace(?, '-', '_')",
     )
     .pluck();
+  const holdOnly = db.prepare<[string, string]>('UPDATE _sync_connectors SET holder = ? WHERE connector = ?');
   const hold = db
     .prepare<[Omit<ConnectorIdentity, 'holder'> & { readonly holder: string }], number>(
       `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
@@ -97,9 +103,12 @@ export function prepareConnectors(db: Database.Database) {
     /** 0 for an unknown connector. */
     epoch: (connector: ConnectorName): number => epoch.get(connector) ?? 0,
     holder: (connector: ConnectorName): Holder | null => {
-      const text = holder.get(connector);
+      const text = holder.get(connector, connector);
       return text === undefined ? null : parseHolder(text);
     },
+    /** For the message that the next one gets; the epoch stays. */
+    noteHolder: (connector: ConnectorName, given: Holder): void =>
+      void holdOnly.run(writeJson(given), connector),
     /** Another connector whose table names would be the same (`a-b` and `a_b`). */
     rival: (connector: ConnectorName): string | undefined => rival.get(connector, connector),
     /** Writes the new holder and definition hash and raises the epoch; gives the new one. */

@@ -1,10 +1,11 @@
+import { copiesSql } from './copies/copies-sql.ts';
 import { partitionsSql } from './partitions/partitions-sql.ts';
 
 /** Marks a SQLite file as ours ("CSY1"); any other value in a file that has tables is a foreign database. */
 export const applicationId = 0x43_53_59_31;
 
 /** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 5;
+export const schemaVersion = 6;
 
 /**
  * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
@@ -205,6 +206,7 @@ CREATE TABLE _sync_seen (
 
 ${deletesSql}
 ${hoursSql}
+${copiesSql}
 CREATE TABLE _sync_quarantine (
   id INTEGER PRIMARY KEY,
   connector TEXT NOT NULL,

@@ -8,6 +8,7 @@ export function postgresAccess(at: PostgresPlace): SinkAccess {
   return {
     place,
     ledgerPlace: place,
+    noCopies: null,
     isThere: async () => {
       const { isSinkThere } = await import('./open-ledger.ts');
       return await isSinkThere(at);

@@ -2,6 +2,7 @@ import { releasedError } from '../acquire-errors.ts';
 import type { Lease } from '../lease.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
+import { postgresCopies } from './copies/postgres-copies.ts';
 import { postgresDeletes } from './deletes/postgres-deletes.ts';
 import { postgresFiles } from './downloads/postgres-files.ts';
 import { ledgerReader } from './history/history.ts';
@@ -46,6 +47,7 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
     repair: postgresRepair(ledger, leases, inLease),
     drift: postgresDrift(ledger, inLease),
     files: postgresFiles(ledger, inLease),
+    copies: postgresCopies(ledger, leases),
     isInPlace: async () => {
       try {
         return (await server.read(async (tx) => await findSink(tx, schema, server.place)))?.sinkId === sinkId;

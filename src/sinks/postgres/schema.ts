@@ -176,6 +176,22 @@ CREATE TABLE _sync_hours (
   PRIMARY KEY (connector, entity, hour)
 );
 
+CREATE TABLE _sync_copies (
+  connector TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  source TEXT NOT NULL,
+  source_name TEXT NOT NULL,
+  target_name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  entities TEXT NOT NULL,
+  shift BIGINT NOT NULL,
+  entity TEXT,
+  row BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  since TEXT NOT NULL,
+  finished_at TEXT
+);
+
 CREATE TABLE _sync_quarantine (
   id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   connector TEXT NOT NULL,

@@ -1,5 +1,5 @@
 import type Database from 'better-sqlite3';
-import type { Column, FieldType } from '../../core/records.ts';
+import type { Column, EntityTable, FieldType } from '../../core/records.ts';
 import type { TablePlace, WriteStamp } from '../ledger/record-store.ts';
 import { tableName, columnsMissingIn } from '../decisions/stored-table.ts';
 import { quoted } from './quoted.ts';
@@ -19,7 +19,7 @@ const ownColumns = `
 /** Creates the entity's table, or adds the columns it lacks and moves into them what `_extra` holds for them. */
 export function ensureTable(db: Database.Database, place: TablePlace): void {
   const name = tableName(place.connector, place.table.entity);
-  if (place.stored.length === 0) createTable(db, name, place);
+  if (place.stored.length === 0) createTable(db, name, place.table);
   else widenTable(db, place, place.table.columns);
 }
 
@@ -36,7 +36,11 @@ export function homeIndexName(table: string): string {
   return `${table}__partition`;
 }
 
-function createTable(db: Database.Database, name: string, { table }: TablePlace): void {
+export function createTable(
+  db: Database.Database,
+  name: string,
+  table: Pick<EntityTable, 'columns' | 'key'>,
+): void {
   const key = new Set(table.key);
   const columns = table.columns.map(
     (column) => `${quoted(column.name)} ${sqlType[column.type]}${key.has(column.name) ? ' NOT NULL' : ''}`,

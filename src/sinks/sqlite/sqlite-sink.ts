@@ -4,6 +4,7 @@ import type { RecordStore } from '../ledger/record-store.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
+import { sqliteCopies } from './copy-rows.ts';
 import { ensureTable, widenTable, wouldFit } from './ensure-table.ts';
 import { quoted } from './quoted.ts';
 import { openSqliteTable } from './sqlite-table.ts';
@@ -36,6 +37,7 @@ function openSqliteStore(db: Database.Database): RecordStore {
     drop: (connector, entity) => {
       db.exec(`DROP TABLE IF EXISTS ${quoted(tableName(connector, entity))}`);
     },
+    copies: sqliteCopies(db),
     release: () => undefined,
   };
 }

@@ -38,7 +38,7 @@ import {
  */
 export class History {
   readonly #random: Random;
-  readonly #sides: SideBySide;
+  #sides: SideBySide;
   readonly #world: World = newWorld();
   #runs = 0;
   #finished: RunId[] = [];
@@ -55,6 +55,16 @@ export class History {
   /** What was done, for a failure's message. */
   get steps(): readonly string[] {
     return this.#sides.steps;
+  }
+
+  /** Gives the connector back, in the middle of whatever a run has left. */
+  async release(): Promise<void> {
+    await this.#sides.release();
+  }
+
+  /** From now on on these sinks, which hold the same. */
+  async goOnWith(benches: readonly Bench[]): Promise<void> {
+    this.#sides = await SideBySide.open(benches, this.#sides.steps);
   }
 
   async run(): Promise<void> {

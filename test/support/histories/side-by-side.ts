@@ -13,19 +13,21 @@ interface Side {
 
 /** Several sinks that are told the same. The first one's answers count; those of the others must be the same. */
 export class SideBySide {
-  readonly steps: string[] = [];
+  readonly steps: string[];
   readonly #sides: readonly Side[];
 
-  private constructor(sides: readonly Side[]) {
+  private constructor(sides: readonly Side[], steps: readonly string[]) {
     this.#sides = sides;
+    this.steps = [...steps];
   }
 
-  static async open(benches: readonly Bench[]): Promise<SideBySide> {
+  /** `steps`: what was done before. */
+  static async open(benches: readonly Bench[], steps: readonly string[] = []): Promise<SideBySide> {
     const open = async (bench: Bench): Promise<Side> => {
       const sink = await bench.open();
       return { bench, sink, lease: await sink.acquire(identity()) };
     };
-    return new SideBySide(await Promise.all(benches.map(open)));
+    return new SideBySide(await Promise.all(benches.map(open)), steps);
   }
 
   get first(): Side {

@@ -1,4 +1,4 @@
-import type { Bench, LedgerRow } from '../../contracts/sink/fixture.ts';
+import { news, type Bench, type LedgerRow } from '../../contracts/sink/fixture.ts';
 import { tables } from './world.ts';
 
 const partitionColumns = `entity, params, backfill, base, inject, rank, tree, tree_depth, parent_entity, parent_key, origin, found_at, due_since,
@@ -26,9 +26,11 @@ const ledgerTables: Readonly<Record<string, string>> = {
 /** They hold numbers of runs, which a sink may give again after a reset of the connector, or not. */
 const runNumbers = ['number', 'origin', 'full_origin', 'sweep_origin', 'taken_over', 'first_origin'];
 
-/** All that a sink stores, with partitions and runs by name, in an order of its own. */
+const ofNews = `WHERE connector = '${news}'`;
+
+/** All that a sink stores of the connector of histories, with partitions and runs by name, in an order of its own. */
 export async function storedState(bench: Bench): Promise<Readonly<Record<string, readonly unknown[]>>> {
-  const partitions = await bench.ledger(`SELECT id, ${partitionColumns} FROM _sync_partitions`);
+  const partitions = await bench.ledger(`SELECT id, ${partitionColumns} FROM _sync_partitions ${ofNews}`);
   const names = new Map(
     partitions.map(({ id, entity, params, backfill }) => [id, JSON.stringify([entity, params, backfill])]),
   );
@@ -36,7 +38,7 @@ export async function storedState(bench: Bench): Promise<Readonly<Record<string,
   const runs = new Map<unknown, unknown>([
     [0, 0],
     [null, null],
-    ...(await bench.ledger('SELECT number, run FROM _sync_runs')).map(
+    ...(await bench.ledger(`SELECT number, run FROM _sync_runs ${ofNews}`)).map(
       ({ number, run }) => [number, run] as const,
     ),
   ]);
@@ -57,7 +59,9 @@ export async function storedState(bench: Bench): Promise<Readonly<Record<string,
     ),
   };
   for (const [table, columns] of Object.entries(ledgerTables)) {
-    const rows = await bench.ledger(`SELECT ${columns} FROM ${table}`);
+    const rows = await bench.ledger(
+      `SELECT ${columns} FROM ${table} ${table === '_sync_counts' ? `WHERE run IN (SELECT run FROM _sync_runs ${ofNews})` : ofNews}`,
+    );
     state[table] = ordered(
       rows
         .map(byRun)

@@ -1,4 +1,5 @@
 import type { Instant } from '../../../core/clock.ts';
+import { factColumns, type FactValue } from '../../copies/facts.ts';
 import { inScope, type BoundScope } from './read-partitions.ts';
 import { standing } from '../../decisions/standing.ts';
 import { anyDue, anyKnown, anyLive, transition } from './states.ts';
@@ -7,6 +8,8 @@ const ofEntities = 'connector = :connector AND entity IN (SELECT value FROM json
 const aged = `SELECT id FROM _sync_partitions INDEXED BY _sync_partitions_aged
         WHERE connector = :connector AND entity = :entity AND due_since IS NULL
           AND backfill = '' AND parent_key IS NOT NULL AND tree IS NULL AND gone = ${standing.live}`;
+
+const copiedColumns = factColumns('partitions').flatMap(({ name, isDerived }) => (isDerived ? [] : [name]));
 
 /** What a new chain of runs, the age of partitions, a person and a damaged file do to them. */
 export const keeping = {
@@ -106,11 +109,19 @@ export const keeping = {
       WHERE ${ofEntities} AND gone = ${standing.live}`,
   }),
   dropConnector: transition<{ readonly connector: string }>({
-    what: 'a reset of a whole connector with its data',
+    what: 'a reset of a whole connector with its data, or a copy that begins again',
     from: anyKnown,
     to: ['unknown'],
-    by: ['repair/ledger-repair'],
+    by: ['copies/copy-in', 'repair/ledger-repair'],
     sql: 'DELETE FROM _sync_partitions WHERE connector = :connector',
+  }),
+  copyIn: transition<Readonly<Record<string, FactValue>>>({
+    what: 'a copy from another sink: as it is there',
+    from: ['unknown'],
+    to: anyKnown,
+    by: ['copies/write-facts'],
+    sql: `INSERT INTO _sync_partitions (connector, ${copiedColumns.join(', ')})
+      VALUES (:connector, ${copiedColumns.map((name) => `:${name}`).join(', ')})`,
   }),
   // A walk from a position or a watermark on would not meet the rows that are lost.
   distrust: transition<{ readonly connector: string }>({

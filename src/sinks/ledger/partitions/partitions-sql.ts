@@ -1,3 +1,5 @@
+import type Database from 'better-sqlite3';
+
 /**
  * What a partition is known by: `backfill`, the window of the backfill that it belongs to ('' for a living one); `base`, the living
  * partition whose rows a backfill's stores; `tree`, the partition whose tree this listing lies in; `parent_*`, the record that led to it.
@@ -65,3 +67,17 @@ CREATE INDEX _sync_partitions_sweep ON _sync_partitions (connector, sweep_origin
 CREATE INDEX _sync_partitions_window ON _sync_partitions (connector, backfill) WHERE backfill <> '';
 CREATE INDEX _sync_partitions_gone ON _sync_partitions (connector, gone) WHERE gone = 1;
 `;
+
+/** No partition has, or ever had, a higher id. */
+export function highestId(db: Database.Database): number {
+  const sql = "SELECT seq FROM sqlite_sequence WHERE name = '_sync_partitions'";
+  return db.prepare<[], number>(sql).pluck().get() ?? 0;
+}
+
+/** The next `count` ids are given to no partition that is found; gives the id before them. Inside a transaction. */
+export function reserveIds(db: Database.Database, count: number): number {
+  const last = highestId(db);
+  db.exec("DELETE FROM sqlite_sequence WHERE name = '_sync_partitions'");
+  db.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('_sync_partitions', ?)").run(last + count);
+  return last;
+}

@@ -6,7 +6,7 @@ import { deleteRow } from '../deletes/delete-rows.ts';
 import type { Commit, Ledger } from '../ledger.ts';
 import { storeRows } from '../store-rows.ts';
 import { type InLease, inTransaction } from '../transact.ts';
-import { adopt, noRun, readAllAgain, withLock } from '../acquire.ts';
+import { adopt, checkWhole, noRun, readAllAgain, withLock } from '../acquire.ts';
 import { checkReset, resetEntities } from '../../decisions/repair-scope.ts';
 
 export function ledgerRepair(ledger: Ledger, inLease: InLease): Repair {
@@ -86,6 +86,7 @@ export async function reset(
       ? () => ({ hasLostRows: false })
       : await ledger.store.findDamage(connector, resetEntities(what), ledger.signal);
     return await inTransaction(ledger, noRun, () => {
+      checkWhole(ledger, connector);
       const all = knownEntities(ledger, connector);
       const isKnown = ledger.connectors.identity.get(connector) !== undefined;
       checkReset(connector, what, what.entity !== null || isKnown ? all : null);
@@ -159,7 +160,7 @@ function dropConnector(ledger: Ledger, connector: ConnectorName): void {
     'DELETE FROM _sync_counts WHERE run IN (SELECT run FROM _sync_runs WHERE connector = ?)',
   ).run(connector);
   transitions.dropConnector.run({ connector });
-  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors'];
+  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors', '_sync_copies'];
   deleteOf(ledger, [...tablesOfRecords, ...others], { connector });
 }
 

@@ -2,6 +2,7 @@ import type { LedgerReader } from '../../ledger-reader.ts';
 import type { OpenHistory } from '../../sink-access.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
 import type { Tx } from '../session.ts';
+import { readUnfinishedCopy } from '../lease/acquire.ts';
 import { readConnectors } from './read-connectors.ts';
 import { readDrift } from './read-drift.ts';
 import { readOverview } from './read-overview.ts';
@@ -47,6 +48,7 @@ export function ledgerReader(
     fileFailures: (connector, limit) => read((tx) => readFileFailures(tx, at, connector, limit)),
     freshness: (connector) => read((tx) => readFreshness(tx, at, connector)),
     finishedWindows: (connector, backfill) => read((tx) => readFinishedWindows(tx, at, connector, backfill)),
+    unfinishedCopy: (connector) => read((tx) => readUnfinishedCopy(tx, at, connector)),
     missing: (connector, limit) => read((tx) => readMissing(tx, at, connector, limit)),
     explain: (connector, table, keyText) => read((tx) => readRowHistory(tx, at, connector, table, keyText)),
     drift: (connector) => read((tx) => readDrift(tx, at, connector)),

@@ -1,7 +1,13 @@
 import { hostname } from 'node:os';
 import { instant, type Clock, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
-import { identityDifferences, IdentityChangedError, sharedTablesError } from '../../acquire-errors.ts';
+import {
+  identityDifferences,
+  IdentityChangedError,
+  sharedTablesError,
+  unfinishedCopyError,
+} from '../../acquire-errors.ts';
+import type { UnfinishedCopy } from '../../copies.ts';
 import { checkAdoption } from '../../decisions/repair-scope.ts';
 import type { ConnectorIdentity } from '../../lease.ts';
 import type { AdoptedIdentity } from '../../repair.ts';
@@ -13,7 +19,7 @@ import { holdConnector, rivalOf, storedIdentity } from './connectors.ts';
 import type { Leases } from './leases.ts';
 
 /** No record is written outside a run, so no run stands beside one. */
-const noRun = '' as RunId;
+export const noRun = '' as RunId;
 
 /**
  * Takes the connector's lease and marks the runs of a killed holder `interrupted`: what it had not committed is gone with it.
@@ -35,11 +41,32 @@ export async function acquireConnector(
 
 async function checkIdentity(tx: Tx, at: string, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
-  const rival = await rivalOf(tx, at, connector);
-  if (rival !== undefined) throw sharedTablesError(connector, rival);
+  await checkWhole(tx, at, connector);
   const stored = await storedIdentity(tx, at, connector);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(connector, differences);
+}
+
+/** Throws where another connector's tables have the same names, and where only a part of this one is here. */
+export async function checkWhole(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
+  const rival = await rivalOf(tx, at, connector);
+  if (rival !== undefined) throw sharedTablesError(connector, rival);
+  const unfinished = await readUnfinishedCopy(tx, at, connector);
+  if (unfinished !== null) throw unfinishedCopyError(unfinished);
+}
+
+/** The copy that would have to be completed before the connector may be used; null where there is none. */
+export async function readUnfinishedCopy(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+): Promise<UnfinishedCopy | null> {
+  const found = await tx.first<UnfinishedCopy>(
+    `SELECT connector, source_name AS "from", target_name AS "to", since FROM ${at}_sync_copies
+     WHERE connector = :connector AND finished_at IS NULL`,
+    { connector },
+  );
+  return found ?? null;
 }
 
 /** One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay as they are. */
@@ -49,7 +76,9 @@ export async function holdingMeanwhile<Result>(
   connector: ConnectorName,
   work: (tx: Tx) => Promise<Result>,
 ): Promise<Result> {
-  const taken = await leases.take(connector, repairer(connector, ledger.clock), async () => undefined);
+  const taken = await leases.take(connector, repairer(connector, ledger.clock), async (tx) => {
+    await checkWhole(tx, ledger.at, connector);
+  });
   try {
     const held: HeldConnector = { ...taken, definitionHash: '', run: null };
     return await taken.inTurn(

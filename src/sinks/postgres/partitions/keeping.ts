@@ -1,5 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import { standing } from '../../decisions/standing.ts';
+import { insertFacts } from '../copies/insert-facts.ts';
+import { textHash } from '../text.ts';
 import { inScope, type Scope } from './scope.ts';
 import { write } from './statement.ts';
 import type { Ids } from './walking.ts';
@@ -75,6 +77,11 @@ export const keeping = {
   dropConnector: write<{ connector: string }>(
     (at) => `DELETE FROM ${at}_sync_partitions WHERE connector = :connector`,
   ),
+  /** With the ids given. */
+  copyIn: insertFacts('partitions', [
+    { name: 'params_hash', of: ({ params }) => textHash(String(params)) },
+    { name: 'parent_hash', of: ({ parent_key: key }) => (typeof key === 'string' ? textHash(key) : null) },
+  ]),
 } as const;
 
 type OfEntities = { readonly connector: string; readonly entities: readonly string[] };

@@ -69,7 +69,7 @@ export function addColumns(tx: Tx, name: string, columns: readonly Column[]): vo
   tx.put(`SET LOCAL lock_timeout = '10s'`);
 }
 
-function createTable(tx: Tx, at: string, connector: ConnectorName, table: EntityTable): void {
+export function createTable(tx: Tx, at: string, connector: ConnectorName, table: EntityTable): void {
   const name = tableAt(at, connector, table.entity);
   const columns = table.columns.map(
     ({ name: column, type }) =>

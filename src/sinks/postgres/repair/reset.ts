@@ -115,7 +115,7 @@ async function dropConnector(resetting: Resetting): Promise<void> {
     { connector },
   );
   await transitions.dropConnector(tx, at, { connector });
-  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors'];
+  const others = ['_sync_missing', '_sync_seen', '_sync_runs', '_sync_connectors', '_sync_copies'];
   await deleteOf(resetting, [...tablesOfRecords, ...others]);
 }
 

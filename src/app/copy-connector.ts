@@ -1,0 +1,154 @@
+import { hostname } from 'node:os';
+import { instant, type Clock } from '../core/clock.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import { usage } from '../core/usage-error.ts';
+import type { SinkSettings } from '../settings/settings.ts';
+import { storedTo, type CopySource, type CopyTarget } from '../sinks/copies.ts';
+import type { Holder } from '../sinks/lease.ts';
+import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
+import type { Sink } from '../sinks/sink.ts';
+
+export interface CopyRequest {
+  readonly connector: ConnectorName;
+  readonly from: SinkSettings;
+  readonly to: SinkSettings;
+  readonly clock: Clock;
+  readonly onProgress: (progress: CopyProgress) => void;
+  readonly signal: AbortSignal;
+}
+
+/** After each batch. */
+export interface CopyProgress {
+  /** The entity whose records are copied; null: the sync state. */
+  readonly entity: EntityName | null;
+  /** Rows that are stored in the target, deleted ones included; of those before this process too. */
+  readonly rows: number;
+  /** Rows that there are. */
+  readonly allRows: number;
+}
+
+export interface CopyEnd {
+  readonly connector: ConnectorName;
+  /** `done`: an earlier copy was complete, and nothing has changed in the source since. */
+  readonly state: CopyTarget['state'];
+  readonly rows: number;
+  readonly deleted: number;
+  readonly entities: number;
+  /** Ids of the sinks: `export` gives them. */
+  readonly fromSink: string;
+  readonly toSink: string;
+  /** The highest change number of the source; later changes get higher ones in the target. */
+  readonly newestSeq: number;
+  /** In the folder for downloads; nothing is copied there. */
+  readonly files: number;
+  readonly isPaused: boolean;
+}
+
+/**
+ * Copies a connector with all that its sink knows of it into another sink, or goes on with the copy that was begun. Reads nothing from the API. Holds the connector in
+ * both sinks. Rejects with what `Copies` throws, and with the signal's reason once that is aborted.
+ */
+export async function copyConnector(request: CopyRequest): Promise<CopyEnd> {
+  const { from, to, clock, signal } = request;
+  if (from.name === to.name) throw usage(`--from and --to both name sink ${from.name}. Name two sinks.`);
+  for (const sink of [from, to]) {
+    const { noCopies } = accessSink(sink);
+    if (noCopies !== null) throw usage(`Sink ${sink.name}: ${noCopies}`);
+  }
+  if (!(await accessSink(from).isThere())) {
+    throw usage(`Sink ${from.name} is empty: nothing was synced into it yet, so there is nothing to copy.`);
+  }
+  await using source = await openSink(from, { clock, signal });
+  await using target = await openSink(to, { clock, signal });
+  if (source.id === target.id) {
+    throw usage(`Sinks ${from.name} and ${to.name} are one and the same place. Name two sinks.`);
+  }
+  return await copyBetween(source, target, request);
+}
+
+/** Between sinks that are open. */
+export async function copyBetween(
+  source: Sink,
+  target: Sink,
+  request: Omit<CopyRequest, 'from' | 'to'> & Readonly<Record<'from' | 'to', Pick<SinkSettings, 'name'>>>,
+): Promise<CopyEnd> {
+  const { connector, from, to } = request;
+  const holder = copyHolder(request);
+  await using reading = await source.copies.openSource(connector, holder);
+  const names = { from: from.name, to: to.name };
+  await using writing = await target.copies.openTarget(reading.connector, { ...names, holder });
+  if (writing.state !== 'done') await copyAll(reading, writing, request);
+  const { tables, sinkId, newestSeq, pause } = reading.connector;
+  const status = await target.history.connectors([connector]);
+  const entities = status[0]?.entities ?? [];
+  return {
+    connector,
+    state: writing.state,
+    rows: tables.reduce((sum, { rows }) => sum + rows, 0),
+    deleted: tables.reduce((sum, { deleted }) => sum + deleted, 0),
+    entities: tables.length,
+    fromSink: sinkId,
+    toSink: target.id,
+    newestSeq,
+    files: entities.reduce((sum, { files }) => sum + (files?.stored ?? 0), 0),
+    isPaused: pause !== null,
+  };
+}
+
+async function copyAll(
+  reading: CopySource,
+  writing: CopyTarget,
+  { onProgress, signal }: Pick<CopyRequest, 'onProgress' | 'signal'>,
+): Promise<void> {
+  const { tables } = reading.connector;
+  const allRows = tables.reduce((sum, { rows }) => sum + rows, 0);
+  let stored = 0;
+  for (const table of tables) {
+    const { entity, rows, lastRow } = table;
+    const after = storedTo(tables, writing.progress, entity);
+    // Row numbers have few gaps: near enough for a person who waits.
+    const before = stored;
+    stored += after === null ? rows : Math.min(rows, after);
+    onProgress({ entity, rows: stored, allRows });
+    if (after === null || after >= lastRow) {
+      stored = before + rows;
+      continue;
+    }
+    for await (const batch of reading.records(table, after)) {
+      signal.throwIfAborted();
+      await writing.storeRecords(table, batch);
+      stored += batch.length;
+      onProgress({ entity, rows: stored, allRows });
+    }
+  }
+  for await (const batch of reading.facts()) {
+    signal.throwIfAborted();
+    await writing.storeFacts(batch);
+    onProgress({ entity: null, rows: allRows, allRows });
+  }
+  signal.throwIfAborted();
+  await writing.finish();
+}
+
+/** Connectors that a sink holds whole; none where there is no sink. */
+export async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<ConnectorName>> {
+  await using history = await openExistingHistory(sink);
+  const held = (await history?.overview()) ?? [];
+  return new Set(held.flatMap(({ connector, identity }) => (identity === null ? [] : [connector])));
+}
+
+/** Removes what an unfinished copy has left in the sink; false where there is none. */
+export async function discardCopy({
+  connector,
+  to,
+  clock,
+}: Pick<CopyRequest, 'connector' | 'to' | 'clock'>): Promise<boolean> {
+  if (!(await accessSink(to).isThere())) return false;
+  await using sink = await openSink(to, { clock });
+  return await sink.copies.discard(connector, copyHolder({ connector, clock }));
+}
+
+function copyHolder({ connector, clock }: Pick<CopyRequest, 'connector' | 'clock'>): Holder {
+  const command = `connector-sync copy ${connector}`;
+  return { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
+}

@@ -1,0 +1,169 @@
+import type { Command } from 'commander';
+import {
+  copyConnector,
+  discardCopy,
+  heldConnectors,
+  type CopyEnd,
+  type CopyRequest,
+} from '../../app/copy-connector.ts';
+import { usage } from '../../core/usage-error.ts';
+import { chosenConnectors } from '../../settings/chosen-connectors.ts';
+import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
+import { counted } from '../../telemetry/progress-text.ts';
+import type { CommandContext, Enter } from '../command-context.ts';
+import { loadConfig } from '../load-config.ts';
+import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
+import { errorDocument } from '../output/report-error.ts';
+import { copyEndText } from './copy/copy-end-text.ts';
+import { showCopying } from './copy/show-copying.ts';
+
+interface CopyFlags {
+  readonly from?: string;
+  readonly to?: string;
+  readonly discard?: boolean;
+}
+
+export function addCopy(command: Command, enter: Enter): void {
+  command
+    .argument(
+      '[connector...]',
+      'names from the config, * stands for any text (default: all whose sink is --from)',
+    )
+    .option('--from <sink>', 'the sink of the config that holds them now')
+    .option('--to <sink>', 'the sink of the config that they go into')
+    .option('--discard', 'remove what an unfinished copy has stored in --to, and copy nothing')
+    .addHelpText(
+      'after',
+      `
+Copies the records, deleted ones included, and all that is known of them: progress, runs, missing rows, change numbers.
+Nothing is read from the API, and nothing in the sink --from changes. Afterwards, set "sink:" of the connector in the
+config: the next sync goes on from there. Interrupted or killed, run the same command again: it resumes.
+Until it is complete, what is in --to cannot be synced or exported.
+
+Exit codes: 0 copied, or copied before; 2 refused, 5 a run has the connector; 130 interrupted.
+
+Examples:
+  $ connector-sync copy --from warehouse --to pg newsletter
+  $ connector-sync copy --from warehouse --to pg            every connector whose sink is warehouse
+  $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy`,
+    )
+    .action((names: readonly string[], flags: CopyFlags) =>
+      enter((context) => runCopy(context, names, flags)),
+    );
+}
+
+async function runCopy(
+  context: CommandContext,
+  names: readonly string[],
+  flags: CopyFlags,
+): Promise<ExitCode> {
+  const settings = loadConfig(context);
+  const to = sinkNamed(settings, '--to', flags.to);
+  if (flags.discard === true) return await discardAll(context, settings, to, names);
+  const from = sinkNamed(settings, '--from', flags.from);
+  const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
+  return await forEach(context, connectors, async (connector) => {
+    const end = await copyShown(context, { connector: connector.name, from, to });
+    tellEnd(context, connector, end, { from, to });
+  });
+}
+
+async function copyShown(
+  { terminal, clock, signal }: CommandContext,
+  request: Pick<CopyRequest, 'connector' | 'from' | 'to'>,
+): Promise<CopyEnd> {
+  using progress = showCopying(request.connector, terminal, clock);
+  return await copyConnector({ ...request, clock, signal, onProgress: progress.onProgress });
+}
+
+function tellEnd(
+  { terminal, program }: CommandContext,
+  connector: ConnectorSettings,
+  end: CopyEnd,
+  { from, to }: { readonly from: SinkSettings; readonly to: SinkSettings },
+): void {
+  const { connector: _name, ...facts } = end;
+  terminal.printJson({
+    kind: 'copy',
+    connector: connector.name,
+    from: from.name,
+    to: to.name,
+    ...facts,
+    keepsChangeNumbers: true,
+    sinkInConfig: connector.sink.name,
+    downloads: connector.downloads?.directory ?? null,
+  });
+  for (const line of copyEndText({ connector, end, from, to, program })) terminal.print(line);
+}
+
+async function discardAll(
+  context: CommandContext,
+  settings: LocalSettings,
+  to: SinkSettings,
+  names: readonly string[],
+): Promise<ExitCode> {
+  if (names.length === 0) {
+    throw usage('--discard: name the connectors whose unfinished copies are to be removed.');
+  }
+  const { terminal, clock } = context;
+  return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {
+    const isDiscarded = await discardCopy({ connector: name, to, clock });
+    terminal.printJson({ kind: 'copy-discarded', connector: name, to: to.name, isDiscarded });
+    terminal.print(
+      isDiscarded
+        ? `${name}: the unfinished copy was removed from ${to.name}.`
+        : `${name}: ${to.name} has no unfinished copy of it; nothing was changed.`,
+    );
+  });
+}
+
+/** One after the other; one that fails does not keep the others from theirs. */
+async function forEach(
+  { terminal, signal }: CommandContext,
+  connectors: readonly ConnectorSettings[],
+  work: (connector: ConnectorSettings) => Promise<void>,
+): Promise<ExitCode> {
+  const codes: ExitCode[] = [];
+  for (const connector of connectors) {
+    try {
+      await work(connector);
+    } catch (error) {
+      const { name } = connector;
+      if (signal.aborted) {
+        terminal.note(`${name}: interrupted; what is copied stays. Run the same command again to resume.`);
+        return gravestExitCode([...codes, exitCodes.interrupted]);
+      }
+      const document = errorDocument(error);
+      terminal.printJson({ kind: 'copy-error', connector: name, error: document });
+      if (!terminal.isJson) {
+        terminal.note(`${name}: ${document.message}`);
+      }
+      codes.push(exitCodeOfError(error));
+    }
+  }
+  if (connectors.length > 1 && codes.length > 0) {
+    terminal.note(`${counted(codes.length, 'connector')} of ${connectors.length} failed.`);
+  }
+  return gravestExitCode(codes);
+}
+
+function sinkNamed({ sinks, file }: LocalSettings, flag: string, name: string | undefined): SinkSettings {
+  const all = [...sinks.keys()].join(', ');
+  if (name === undefined) throw usage(`${flag}: expected the name of a sink; ${file} has ${all}.`);
+  const sink = sinks.get(name);
+  if (sink === undefined) throw usage(`${flag}: the config has no sink "${name}"; it has ${all}.`);
+  return sink;
+}
+
+/** Those that the config stores in the sink, as far as they are there. */
+async function heldOf(settings: LocalSettings, from: SinkSettings): Promise<readonly ConnectorSettings[]> {
+  const own = [...settings.connectors.values()].filter(({ sink }) => sink.name === from.name);
+  const held = own.length === 0 ? new Set() : await heldConnectors(from);
+  const connectors = own.filter(({ name }) => held.has(name));
+  if (connectors.length > 0) return connectors;
+  throw usage(
+    own.length === 0
+      ? `No connector of the config has "sink: ${from.name}"; name the connectors to copy.`
+      : `Sink ${from.name} holds none of the config's connectors yet; there is nothing to copy.`,
+  );
+}

@@ -1,0 +1,61 @@
+import type { CopyEnd } from '../../../app/copy-connector.ts';
+import type { ConnectorSettings, SinkSettings } from '../../../settings/settings.ts';
+import { count, counted } from '../../../telemetry/progress-text.ts';
+
+interface EndedCopy {
+  readonly connector: ConnectorSettings;
+  readonly end: CopyEnd;
+  readonly from: SinkSettings;
+  readonly to: SinkSettings;
+  readonly program: string;
+}
+
+/** What a copy has done, and what a person does next. */
+export function copyEndText({ connector, end, from, to, program }: EndedCopy): readonly string[] {
+  const { name } = connector;
+  const isUsed = connector.sink.name === to.name;
+  return [
+    headline(end, from, to),
+    `  Change numbers (_seq) are the same in ${to.name}, up to ${end.newestSeq}: consumers continue with the number they have.`,
+    `  Only "sink" in the last line of export is another: ${end.toSink}`,
+    ...filesText(connector, end, to),
+    ...(end.isPaused
+      ? [`  It is paused in ${to.name} too. To resume: ${program} schedule resume ${name}`]
+      : []),
+    ...(isUsed
+      ? [`  Next: ${program} sync ${name}`]
+      : [
+          `  Next: set "sink: ${to.name}" for ${name} in the config, and restart its workers.`,
+          `  Until then syncs still write to ${from.name}; ${to.name} does not get what they store.`,
+        ]),
+    `  ${from.name} still holds ${name}, unchanged.`,
+  ];
+}
+
+function headline(
+  { connector, state, rows, deleted, entities }: CopyEnd,
+  from: SinkSettings,
+  to: SinkSettings,
+): string {
+  const what = `${counted(rows, 'row')} of ${counted(entities, 'table')}${deleted === 0 ? '' : `, ${count(deleted)} of them deleted`}`;
+  if (state === 'done') {
+    return `${connector}: was copied from ${from.name} to ${to.name} before, and ${from.name} has not changed since (${what})`;
+  }
+  return `${connector}: copied from ${from.name} to ${to.name}${state === 'resumed' ? ' (resumed)' : ''}: ${what}, and the sync state`;
+}
+
+/** Files lie in a folder of the config, whatever the sink is. */
+function filesText(
+  { downloads }: ConnectorSettings,
+  { files }: CopyEnd,
+  to: SinkSettings,
+): readonly string[] {
+  if (downloads === null && files === 0) return [];
+  const where = downloads === null ? 'the folder for downloads' : downloads.directory;
+  const shared =
+    to.type === 'postgres' ? ['  Every machine that syncs it must see that folder (downloads.shared).'] : [];
+  return [
+    `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`,
+    ...shared,
+  ];
+}

@@ -1,0 +1,138 @@
+import type { Instant } from '../core/clock.ts';
+import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
+import type { Column, ColumnValue } from '../core/records.ts';
+import type { FactName, Facts } from './copies/facts.ts';
+import type { Holder, Pause } from './lease.ts';
+
+/** Raised with every change of what a copy hands over: a copy that another version of the program began starts again. */
+export const copyVersion = 1;
+
+/**
+ * Moves a connector with all that a sink knows of it into another sink, without its service. A source gives records, then facts of the ledger, in
+ * batches; a target stores each batch in one transaction with how far it is. What it has is used for nothing else before `finish`.
+ */
+export interface Copies {
+  /**
+   * Holds the connector, so that nothing about it changes, until the source is disposed. Writes nothing but who holds it. Throws `ConnectorBusyError`;
+   * USAGE where nothing of it is stored; SINK_INCOMPATIBLE where this kind of sink cannot give it.
+   */
+  openSource(connector: ConnectorName, holder: Holder): Promise<CopySource>;
+  /**
+   * Holds the connector, and begins a copy or resumes the unfinished one of the same state of the same source; one of another state begins
+   * again. Throws `ConnectorBusyError`; USAGE where the sink holds the connector already; SINK_INCOMPATIBLE where it cannot take it.
+   */
+  openTarget(copied: CopiedConnector, how: CopyInto): Promise<CopyTarget>;
+  /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
+  discard(connector: ConnectorName, holder: Holder): Promise<boolean>;
+}
+
+/** Names of the sinks in the config, for people. */
+export interface CopyWay {
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface CopyInto extends CopyWay {
+  readonly holder: Holder;
+}
+
+export interface CopySource extends AsyncDisposable {
+  readonly connector: CopiedConnector;
+  /** The rows of a table behind row number `after`, by row number. Throws FENCED where another process has taken the connector. */
+  records(table: CopiedTable, after: number): AsyncIterable<readonly CopiedRecord[]>;
+  /** What the ledger knows, in the order of `factNames`. Throws as `records`. */
+  facts(): AsyncIterable<FactBatch>;
+}
+
+export interface CopyTarget extends AsyncDisposable {
+  /** Where an unfinished copy stands; `begun` where nothing was there, `done` where this state of this source is already copied. */
+  readonly state: 'begun' | 'resumed' | 'done';
+  /** How far the copy was when it was opened. */
+  readonly progress: CopyProgress;
+  storeRecords(table: CopiedTable, rows: readonly CopiedRecord[]): Promise<void>;
+  /** The first batch of facts comes after the last record, and replaces those of an attempt that was broken off. */
+  storeFacts(batch: FactBatch): Promise<void>;
+  /** In one transaction: from now on the connector is as in the source. */
+  finish(): Promise<void>;
+}
+
+export interface CopiedConnector {
+  readonly connector: ConnectorName;
+  /** Id of the sink it comes from. */
+  readonly sinkId: string;
+  /** Another text as soon as any record or table may be another than before. */
+  readonly state: string;
+  readonly baseUrl: string;
+  readonly connectorId: string;
+  readonly definition: string;
+  readonly definitionHash: string;
+  /** Every change number that a reader can have seen is at most this one. */
+  readonly newestSeq: number;
+  /** No partition has, or ever had, a higher id. */
+  readonly highestPartition: number;
+  readonly pause: Pause | null;
+  readonly tables: readonly CopiedTable[];
+}
+
+/** An entity's table: `_sync_tables` by name and meaning. */
+export interface CopiedTable {
+  readonly entity: EntityName;
+  readonly key: readonly string[];
+  /** Every column that it has had so far: those of the records. */
+  readonly stored: readonly Column[];
+  readonly declared: readonly Column[];
+  readonly evolved: readonly Column[];
+  readonly rows: number;
+  readonly deleted: number;
+  readonly lastRow: number;
+  readonly asOf: string | null;
+  readonly takenOver: number | null;
+  readonly adoptedAt: string | null;
+  readonly firstOrigin: number | null;
+}
+
+/** One row of a table, tombstones included. */
+export interface CopiedRecord {
+  readonly row: number;
+  readonly firstSeenAt: Instant;
+  readonly changedAt: Instant;
+  readonly run: RunId;
+  readonly seq: number;
+  readonly hash: string;
+  readonly volatileHash: string | null;
+  readonly deletedAt: Instant | null;
+  /** Id of the partition in the source. */
+  readonly home: number | null;
+  readonly extra: string | null;
+  /** In the order of `CopiedTable.stored`; booleans are 0 and 1, integers may be bigint. */
+  readonly values: readonly ColumnValue[];
+}
+
+export type FactBatch = {
+  readonly [Name in FactName]: { readonly of: Name; readonly rows: readonly Facts[Name][] };
+}[FactName];
+
+/** How far a copy is, as its target notes it. */
+export interface CopyProgress {
+  /** The entity whose records are being stored; null before the first. */
+  readonly entity: EntityName | null;
+  readonly row: number;
+}
+
+/** The row number up to which the records of an entity are stored; null: all of them. */
+export function storedTo(
+  tables: readonly CopiedTable[],
+  { entity, row }: CopyProgress,
+  asked: EntityName,
+): number | null {
+  const at = tables.findIndex((table) => table.entity === entity);
+  const index = tables.findIndex((table) => table.entity === asked);
+  if (index === at && at >= 0) return row;
+  return index < at ? null : 0;
+}
+
+/** A copy that has begun and is not finished: what is stored of the connector is used for nothing else. */
+export interface UnfinishedCopy extends CopyWay {
+  readonly connector: ConnectorName;
+  readonly since: Instant;
+}

@@ -1,0 +1,141 @@
+import { join } from 'node:path';
+import { copyBetween, type CopyEnd } from '../../../src/app/copy-connector.ts';
+import type { ConnectorName } from '../../../src/core/names.ts';
+import type { Copies } from '../../../src/sinks/copies.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
+import {
+  entityReport,
+  identity,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  page,
+  partition,
+  report,
+  sealed,
+  type Bench,
+} from '../../contracts/sink/fixture.ts';
+import { hostileText } from './hostile-texts.ts';
+
+export const sqliteKind = fileSinkKind({
+  options: (folder) => ({
+    type: 'sqlite',
+    name: 'warehouse',
+    path: join(folder, 'warehouse.db'),
+    durability: 'normal',
+  }),
+  ledgerFile: (folder) => join(folder, 'warehouse.db'),
+});
+
+/** From one open sink into another. */
+export async function copyNews(from: Sink, to: Sink, { clock }: Pick<Bench, 'clock'>): Promise<CopyEnd> {
+  return await copyBetween(from, to, {
+    connector: news,
+    from: { name: 'warehouse' },
+    to: { name: 'pg' },
+    clock,
+    onProgress: () => undefined,
+    signal: new AbortController().signal,
+  });
+}
+
+/** Runs and partitions of another connector, whose numbers are taken then. */
+export async function beginAnother(bench: Bench): Promise<void> {
+  const sink = await bench.open();
+  for (const number of [1, 2, 3]) {
+    await using lease = await sink.acquire(identity({ connector: 'another' as ConnectorName }));
+    const roots = [partition(members, { list_id: String(number) })];
+    await sink.startRun(lease, bench.plan(`another-${number}`, { roots, choices: String(number) }));
+  }
+}
+
+/** A run that ended, with several batches of rows, and one that was killed after its first page. */
+export async function fillWithNews(bench: Bench, rows: number, random: () => number): Promise<void> {
+  const sink = await bench.open();
+  const started = await bench.begin(sink, 'r1');
+  const { id } = await onlyPartition(sink, started.lease);
+  const records = Array.from({ length: rows }, (_, index) =>
+    member(`${index} ${hostileText(random)}`, hostileText(random, 30), {
+      extra: index % 3 === 0 ? JSON.stringify({ wide: hostileText(random), odd: '\ud800' }) : null,
+    }),
+  );
+  const refused = {
+    entity: members,
+    reason: 'key-missing' as const,
+    detail: 'no \0 id',
+    record: JSON.stringify({ odd: '\0\uE000' }),
+  };
+  const drift = [{ entity: members, field: 'o"d\0d', kind: 'undeclared' as const, type: 'string' as const }];
+  await sink.commit(started.lease, [
+    page(started, id, records, { refused: [refused], fetched: rows + 1, drift, seal: sealed }),
+  ]);
+  const counted = entityReport(members, { fetched: rows + 1, quarantined: 1, inserted: rows });
+  await sink.finish(started.lease, started.run, report(started, { entities: [counted] }));
+  await started.lease[Symbol.asyncDispose]();
+  bench.clock.advance(1_000);
+  const killed = await bench.begin(sink, 'r2', { isFull: true });
+  const again = await onlyPartition(sink, killed.lease);
+  await sink.commit(killed.lease, [page(killed, again.id, records.slice(0, 5))]);
+  await killed.lease[Symbol.asyncDispose]();
+  await sink.pause(news, { since: '2026-03-01T11:00:00.000Z', reason: 'moving \0 house' });
+}
+
+/** The same sink, whose copies end with `stop` in front of call number `at` of a target, or behind it. */
+export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
+  let calls = 0;
+  const around = async <Result>(call: () => Promise<Result>): Promise<Result> => {
+    calls += 1;
+    if (calls === at) throw stop;
+    const result = await call();
+    calls += 1;
+    if (calls === at) throw stop;
+    return result;
+  };
+  const copies: Copies = {
+    openSource: async (connector, holder) => await sink.copies.openSource(connector, holder),
+    openTarget: async (copied, how) => {
+      const target = await sink.copies.openTarget(copied, how);
+      return {
+        state: target.state,
+        progress: target.progress,
+        [Symbol.asyncDispose]: async () => await target[Symbol.asyncDispose](),
+        storeRecords: async (table, rows) =>
+          await around(async () => {
+            await target.storeRecords(table, rows);
+          }),
+        storeFacts: async (batch) =>
+          await around(async () => {
+            await target.storeFacts(batch);
+          }),
+        finish: async () =>
+          await around(async () => {
+            await target.finish();
+          }),
+      };
+    },
+    discard: async (connector, holder) => await sink.copies.discard(connector, holder),
+  };
+  return { ...sink, copies };
+}
+
+/** Every cell of the rows as SQLite would spell it: equal to the bit. */
+export async function spelledRows(bench: Bench): Promise<readonly unknown[]> {
+  const columns = [
+    '_row',
+    '_extra',
+    '_first_seen_at',
+    '_changed_at',
+    '_run_id',
+    '_seq',
+    '_hash',
+    '_volatile_hash',
+  ];
+  const cells = [...columns, '_deleted_at', ...membersTable.columns.map(({ name }) => name)];
+  return await bench.ledger(
+    `SELECT ${cells.map((cell) => `typeof("${cell}") || quote("${cell}") || hex("${cell}") AS "${cell}"`).join(', ')}
+     FROM news__members ORDER BY _row`,
+  );
+}
