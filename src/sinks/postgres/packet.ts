@@ -63,13 +63,7 @@ export function packetOf(statements: readonly Statement[], heard: () => void): p
         wire.describe({ type: 'P', name: '' });
         wire.execute({ portal: '', rows: 0 });
         if (chunks === noChunks) continue;
-        // The server begins while the rest is still being encoded.
-        stream.uncork();
-        try {
-          await sendChunks(stream, chunks, () => isOver);
-        } finally {
-          stream.cork();
-        }
+        await sendChunks(stream, chunks, () => isOver);
         stream.write(copyDone);
       }
     } catch (error) {
@@ -113,14 +107,22 @@ export function packetOf(statements: readonly Statement[], heard: () => void): p
 /** For a statement that reads nothing of the client. */
 export const noChunks: Iterable<Buffer> = [];
 
+/** Of more than one chunk, the server begins with the first ones while the rest is still being encoded. */
 async function sendChunks(stream: Duplex, chunks: Iterable<Buffer>, isOver: () => boolean): Promise<void> {
-  for (const chunk of chunks) {
-    // The server skips what follows its error up to the end of the packet.
-    if (isOver() || stream.destroyed) return;
-    const header = Buffer.from([0x64, 0, 0, 0, 0]);
-    header.writeUInt32BE(chunk.length + 4, 1);
-    stream.write(header);
-    if (!stream.write(chunk)) await drained(stream);
+  let sent = 0;
+  try {
+    for (const chunk of chunks) {
+      // The server skips what follows its error up to the end of the packet.
+      if (isOver() || stream.destroyed) return;
+      if (sent === 1) stream.uncork();
+      sent += 1;
+      const header = Buffer.from([0x64, 0, 0, 0, 0]);
+      header.writeUInt32BE(chunk.length + 4, 1);
+      stream.write(header);
+      if (!stream.write(chunk) && sent > 1) await drained(stream);
+    }
+  } finally {
+    if (sent > 1) stream.cork();
   }
 }
 
