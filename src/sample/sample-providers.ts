@@ -25,8 +25,9 @@ export interface SampleProvidersOptions {
 const keptAccounts = 64;
 
 /**
- * The sample third parties. They take any credentials, also none, but those whose first text begins with `revoked`: every
- * call with such is answered 401, as by a third party that has withdrawn a key.
+ * The sample third parties. They take any credentials, also none, but those with a secret that begins with `revoked`: every
+ * call with such is answered 401, as by a third party that has withdrawn a key. A connector that belongs to a real account is refused: its
+ * records and sample records must not get under one connector.
  */
 export function sampleProviders(options: SampleProvidersOptions): Providers {
   const key = randomBytes(32);
@@ -49,14 +50,16 @@ export function sampleProviders(options: SampleProvidersOptions): Providers {
 
   return {
     open(connector) {
-      if (isRevoked(connector.credentials())) return refusing(refusedCredentials);
+      if (isReal(connector)) return refusing(() => onlySamples(connector.definition));
+      if (isRevoked(connector)) return refusing(refusedCredentials);
       const account = accountOf(connector);
       if (account === null) return refusing(() => noSampleData(connector.definition));
       return sampleProvider(account, { connectorId: connector.connectorId, key });
     },
     async check(connector, signal) {
       signal.throwIfAborted();
-      if (isRevoked(connector.credentials())) return { kind: 'sample', why: refusedCredentials().message };
+      if (isReal(connector)) return { kind: 'sample', why: onlySamples(connector.definition).message };
+      if (isRevoked(connector)) return { kind: 'sample', why: refusedCredentials().message };
       if (accountOf(connector) === null) {
         return { kind: 'sample', why: noSampleData(connector.definition).message };
       }
@@ -82,17 +85,36 @@ function madeAccount(
   }
 }
 
-/** Credentials of no third party: none, or their first text begins with `sample` or `revoked`. */
-export function isSampleCredentials(credentials: JsonObject | null): boolean {
-  return credentials === null || /^(?:sample|revoked)/.test(firstText(credentials));
+/** Credentials of no third party: none where some are expected, or one of their secrets begins with `sample` or `revoked`. */
+export function isSampleCredentials(definition: Definition, credentials: JsonObject | null): boolean {
+  if (credentials === null) return definition.credentials.length > 0;
+  return secretsOf(definition, credentials).some((text) => /^(?:sample|revoked)/.test(text));
 }
 
-function isRevoked(credentials: JsonObject | null): boolean {
-  return firstText(credentials ?? {}).startsWith('revoked');
+function isRevoked({ definition, credentials }: ProvidedConnector): boolean {
+  return secretsOf(definition, credentials() ?? {}).some((text) => text.startsWith('revoked'));
 }
 
-function firstText(credentials: JsonObject): string {
-  return Object.values(credentials).find((value) => typeof value === 'string') ?? '';
+/** The other fields are names, addresses and ids, which may begin with any word. */
+function secretsOf({ credentials: shapes }: Definition, credentials: JsonObject): readonly string[] {
+  const isSecret = (field: string): boolean =>
+    shapes.some(({ fields }) => fields.get(field)?.isSecret === true);
+  return Object.entries(credentials)
+    .filter(([field]) => isSecret(field))
+    .map(([, value]) => value)
+    .filter((value) => typeof value === 'string');
+}
+
+function isReal({ account }: ProvidedConnector): boolean {
+  return typeof account === 'string';
+}
+
+function onlySamples({ title }: Definition): ApiError {
+  return new ApiError(
+    400,
+    `This connector belongs to a real account of ${title}, and this server was started with sample accounts only: start it without --samples.`,
+    { errorCode: 'samples_only' },
+  );
 }
 
 function refusing(error: () => ApiError): Provider {
@@ -108,8 +130,9 @@ function refusedCredentials(): ApiError {
   });
 }
 
-function noSampleData({ title }: Definition): ApiError {
-  return new ApiError(400, `This server has no sample data for connectors of the type '${title}'.`, {
+function noSampleData({ title, upstream }: Definition): ApiError {
+  const advice = upstream === null ? '' : ' Create a connector with credentials of the third party instead.';
+  return new ApiError(400, `This server has no sample data for connectors of the type '${title}'.${advice}`, {
     errorCode: 'no_sample_data',
   });
 }

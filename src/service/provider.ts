@@ -70,7 +70,8 @@ export interface ProvidedConnector {
 
 /**
  * Makes providers, and keeps what they share: connections, sessions, budgets. It belongs to the service it is given to, which disposes of
- * it when it ends, after the last call has been answered or aborted, and also when it cannot start. Disposing resolves within seconds.
+ * it when it ends, after the last call has been answered or aborted and before its state is closed, and also when it cannot start. Disposing waits
+ * only for what would be lost otherwise, such as renewed tokens on their way.
  */
 export interface Providers extends AsyncDisposable {
   /** Asks nobody and holds nothing open: one is made for each call. */

@@ -100,7 +100,12 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const data = options.data ?? null;
   const { definitions, providers } = options;
   // What is opened is closed in the opposite order, also when a later step of the start fails.
-  const opened: (() => Promise<void>)[] = [async () => await providers[Symbol.asyncDispose]()];
+  let stateToClose: ServiceState | null = null;
+  const opened: (() => Promise<void>)[] = [
+    async () => stateToClose?.[Symbol.dispose](),
+    // Before the state: what a third party has renewed until now is still stored.
+    async () => await providers[Symbol.asyncDispose](),
+  ];
   try {
     const key = options.key ?? loadServiceKey(data, undefined);
     const state = openServiceState({
@@ -112,7 +117,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       maxTokens: limits.maxTokens,
       tokensPerSecond: limits.tokensPerSecond,
     });
-    opened.push(async () => state[Symbol.dispose]());
+    stateToClose = state;
     const organizationId = seedState(state, options);
     const stores = openContextStores({
       folder: data,

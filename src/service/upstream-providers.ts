@@ -22,20 +22,19 @@ export interface UpstreamProvidersOptions {
 export function upstreamProviders({ allowHosts, clock }: UpstreamProvidersOptions): Providers {
   const transport = openUpstreamTransport({ allowHosts });
   const gate = openCallGate(clock === undefined ? {} : { clock });
-  /** Renewed tokens that are not stored yet: a new refresh token that nothing stores is lost. */
+  /** Calls that have not ended, with the renewals of tokens that they began: a new refresh token that nothing stores is lost. */
   const unfinished = new Set<Promise<void>>();
 
-  const call = async <Answer>(
+  const call = <Answer>(
     connector: ProvidedConnector,
     ask: (account: UpstreamAccount) => Promise<Answer>,
   ): Promise<Answer> => {
     const account = openAccount(connector);
-    try {
-      return await ask(account);
-    } finally {
-      const closed = account.close().finally(() => unfinished.delete(closed));
-      unfinished.add(closed);
-    }
+    const answer = ask(account);
+    const settled = async (): Promise<void> => await account.close();
+    const ended = answer.then(settled, settled).finally(() => unfinished.delete(ended));
+    unfinished.add(ended);
+    return answer;
   };
   const openAccount = ({
     connectorId,
@@ -171,6 +170,10 @@ const unusable: ReadonlySet<FailureReason> = new Set([
 ]);
 
 function refusal({ reason, text }: UpstreamFailure): ApiError {
+  if (reason === 'address') {
+    const advice = 'To allow it, start this server with --allow-upstream-host and its name.';
+    return new ApiError(502, `${text}. ${advice}`, { errorCode: 'upstream_unusable' });
+  }
   return unusable.has(reason)
     ? new ApiError(502, text, { errorCode: 'upstream_unusable' })
     : new ApiError(400, text, { errorCode: 'upstream_refused' });

@@ -95,7 +95,7 @@ describe('the sample third parties', () => {
     };
     expect(await providers.check(connector, never)).toEqual({
       kind: 'sample',
-      why: "This server has no sample data for connectors of the type 'My own'.",
+      why: "This server has no sample data for connectors of the type 'My own'. Create a connector with credentials of the third party instead.",
     });
     await expect(listOf(providers.open(connector), notes, 'users', {})).rejects.toMatchObject({
       status: 400,

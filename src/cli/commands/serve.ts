@@ -55,8 +55,8 @@ data folder generates new ones and prints them once. "connector-sync application
 Credentials of connectors are encrypted with the key in $CONNECTOR_SYNC_SERVICE_KEY (32 bytes, base64 or hex), else with
 service.key in the data folder, which the first start creates.
 
-A connector with real credentials is answered by the third party itself. One without credentials, or whose first one begins with
-"sample", has a sample account.
+A connector with real credentials is answered by the third party itself. The connectors that are there from the start have sample
+accounts, and so has one that is created with a secret that begins with "sample".
 
 Requests are logged on stderr, one JSON line each, with LOG_LEVEL=info.
 

@@ -132,6 +132,7 @@ function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): 
       forbidden[access],
       isPublic ? undefined : 'X-Organization-Id names another organization.',
     ],
+    402: [refusals[402]],
     404: [refusals[404]],
     409: [refusals[409]],
     413: [request.body === null ? undefined : 'The body is larger than the service takes.'],
@@ -143,6 +144,8 @@ function refusalsOf({ access, request, refusals }: Endpoint, schemas: Schemas): 
     ],
     429: [refusals[429], 'Too many requests; Retry-After says how many seconds to wait.'],
     500: ['The service failed.'],
+    502: [refusals[502]],
+    504: [refusals[504]],
   };
   const schema = schemas.of(apiError, 'output');
   return Object.fromEntries(

@@ -8,7 +8,7 @@ import type { StoredConnector, Workspace } from '../state/service-state.ts';
 import { connectorDetail, toDetail } from './connector-answers.ts';
 import { checkRequestedEntities, readStoredConfig, toStoredConfig } from './connector-config.ts';
 import { endpoint } from './endpoint.ts';
-import { ensureWorkspace } from './find-workspace.ts';
+import { ensureWorkspace, workspaceByName } from './find-workspace.ts';
 import {
   checkCredentials,
   connectorChange,
@@ -27,8 +27,9 @@ export const createConnector = endpoint({
   description:
     'Binds credentials to a connector type. The third party is asked whether it takes them, and to which account they belong; the ' +
     'connector keeps to that account. They are kept encrypted and are in no answer.\n\n' +
-    'Without credentials, or with those whose first text begins with `sample`, the connector has a sample account and asks no ' +
-    'third party; so has every connector of a server that was started with --samples.\n\n' +
+    'With a secret that begins with `sample`, such as `{"api_key": "sample"}`, the connector has a sample account and asks no ' +
+    'third party; so has every connector of a type that no third party is declared for, or that was created on a server started with ' +
+    '--samples.\n\n' +
     'An application token makes the workspace where there is none of its name; to a scoped token every other workspace is ' +
     'unknown. The indexed store begins to fill at once.',
   access: 'workspace',
@@ -38,6 +39,8 @@ export const createConnector = endpoint({
     404: 'There is no such connector type; for a scoped token also: it is another workspace.',
     409: 'The organization has as many connectors or workspaces as it may have.',
     422: 'The fields are not as expected, or the third party does not take the credentials.',
+    502: 'The third party cannot be asked: nothing was changed.',
+    504: 'The third party did not answer in time: nothing was changed.',
   },
   example: {
     body: {
@@ -50,6 +53,8 @@ export const createConnector = endpoint({
   async handle({ body }, { principal, signal }, { state, definitions, connectors }) {
     const definition = definitionFor(definitions, body);
     const credentials = body.credentials ?? null;
+    // A third party is not asked on behalf of a token that may not create this.
+    if (principal.kind === 'scoped') workspaceByName(state, principal, body.workspace_name);
     // Before anything is made: a check may take a while, and may say no.
     const account = accountOf(await connectors.checkNew({ definition }, credentials, signal));
     const workspace = ensureWorkspace(state, principal, body.workspace_name);
@@ -88,6 +93,8 @@ export const updateConnector = endpoint({
     404: 'There is no such connector.',
     409: 'The credentials belong to another account.',
     422: 'The fields are not as expected, or the third party does not take the credentials.',
+    502: 'The third party cannot be asked: nothing was changed.',
+    504: 'The third party did not answer in time: nothing was changed.',
   },
   example: { path: { id: 'sample-newsletter' }, body: { name: 'Newsletter' } },
   async handle({ path, body }, { principal, signal }, { state, connectors }) {

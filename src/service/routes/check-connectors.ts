@@ -32,7 +32,11 @@ export const checkNewConnector = endpoint({
   access: 'workspace',
   request: { body: newConnector },
   success: { status: 200, description: 'What the third party said.', body: outcome },
-  refusals: { 404: 'There is no such connector type; for a scoped token also: it is another workspace.' },
+  refusals: {
+    404: 'There is no such connector type; for a scoped token also: it is another workspace.',
+    502: 'The third party cannot be asked.',
+    504: 'The third party did not answer in time.',
+  },
   example: {
     body: { workspace_name: 'default', connector_type: 'email-marketing', credentials: { api_key: '…' } },
   },
@@ -55,7 +59,11 @@ export const checkConnector = endpoint({
   access: 'workspace',
   request: { path: connectorPath, body: connectorChange.optional() },
   success: { status: 200, description: 'What the third party said.', body: outcome },
-  refusals: { 404: 'There is no such connector.' },
+  refusals: {
+    404: 'There is no such connector.',
+    502: 'The third party cannot be asked.',
+    504: 'The third party did not answer in time.',
+  },
   example: { path: { id: 'sample-newsletter' }, body: {} },
   async handle({ path, body }, { principal, signal }, { connectors, clock }) {
     const connector = connectors.byId(principal, path.id);

@@ -59,10 +59,19 @@ export const execute = endpoint({
   refusals: {
     400:
       'The entity, the action or a parameter is not what the connector type offers; the indexed store is not ready ' +
-      '(`context_store_not_ready`); the search cannot be asked (`search_invalid`) or takes too long (`search_too_slow`).',
-    401: 'The third party does not take the credentials of the connector (`third_party_unauthorized`).',
-    403: 'The workspace of the connector is inactive (`workspace_inactive`).',
-    404: 'There is no such connector, or no such record.',
+      '(`context_store_not_ready`); the search cannot be asked (`search_invalid`) or takes too long (`search_too_slow`); the third party ' +
+      'refuses the request (`upstream_refused`) or its page token (`upstream_stale_token`).',
+    401: 'The third party does not take the credentials of the connector (`upstream_unauthorized`; of a sample account `third_party_unauthorized`).',
+    402: 'The plan of the account at the third party allows no more calls (`upstream_quota`).',
+    403:
+      'The workspace of the connector is inactive (`workspace_inactive`); the credentials may not read this at the third party ' +
+      '(`upstream_forbidden`).',
+    404: 'There is no such connector, no such record, or nothing to list at the third party (`upstream_not_found`).',
+    429: 'The third party wants fewer calls (`upstream_throttled`).',
+    502:
+      'The third party failed (`upstream_unavailable`), its answer is too large (`upstream_too_large`), or it cannot be reached or ' +
+      'understood, which another attempt would not change (`upstream_unusable`).',
+    504: 'The third party did not answer in time (`upstream_timeout`, `third_party_timeout`); a smaller page may take less.',
   },
   example: {
     path: { id: 'sample-newsletter' },

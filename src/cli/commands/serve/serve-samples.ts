@@ -38,7 +38,8 @@ export async function serveSamples({
 function samplesOrUpstream(samples: Providers, upstream: Providers): Providers {
   const of = ({ account, definition, credentials }: ProvidedConnector): Providers => {
     if (typeof account === 'string') return upstream;
-    const isSample = account === null || definition.upstream === null || isSampleCredentials(credentials());
+    const isSample =
+      account === null || definition.upstream === null || isSampleCredentials(definition, credentials());
     return isSample ? samples : upstream;
   };
   return {

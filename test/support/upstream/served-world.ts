@@ -1,0 +1,85 @@
+import { onTestFinished } from 'vitest';
+import { serveSamples, type SampleServiceOptions } from '../../../src/cli/commands/serve/serve-samples.ts';
+import type { JsonObject } from '../../../src/core/json.ts';
+import type { Service } from '../../../src/service/start-service.ts';
+import { apiClient, type ApiClient, textIn, tokenFor } from '../service/api-client.ts';
+import { type Answer, credentials as application, object } from '../service/served-api.ts';
+import type { FakeServer } from './fake-server.ts';
+import type { UpstreamWorld } from './upstream-world.ts';
+
+/** `serve` in front of made-up third parties, and a client of it. */
+export interface ServedWorld {
+  readonly service: Service;
+  readonly client: ApiClient;
+  readonly token: string;
+  readonly failures: readonly unknown[];
+  /** The answer to the creation of a connector. */
+  create(world: UpstreamWorld<FakeServer>, credentials: JsonObject): Promise<Answer>;
+  /** The id of a connector that is created with these credentials; the first ones of the world unless others are given. */
+  connect(world: UpstreamWorld<FakeServer>, credentials?: JsonObject): Promise<string>;
+  execute(id: string, body: JsonObject): Promise<Answer>;
+}
+
+export const connectorsPath = '/api/v1/integrations/connectors';
+
+export async function serveWorlds(
+  worlds: readonly UpstreamWorld<FakeServer>[],
+  options: Partial<SampleServiceOptions> = {},
+): Promise<ServedWorld> {
+  const failures: unknown[] = [];
+  const service = await serveSamples({
+    port: 0,
+    ...application,
+    definitions: new Map(worlds.map(({ definition }) => [definition.name, definition])),
+    accounts: [],
+    otherwise: { size: 'tiny', seed: 1, revision: 0 },
+    upstream: { allowHosts: worlds.flatMap(({ allowHosts }) => allowHosts) },
+    isIndexed: false,
+    onFailure: (error) => failures.push(error),
+    ...options,
+  });
+  onTestFinished(() => service.close());
+  const token = await tokenFor(service.url, application);
+  const client = apiClient(service.url, token);
+  const create: ServedWorld['create'] = (world, credentials) =>
+    client.post(connectorsPath, {
+      workspace_name: 'default',
+      connector_type: world.definition.name,
+      credentials,
+    });
+  return {
+    service,
+    client,
+    token,
+    failures,
+    create,
+    async connect(world, credentials = firstCredentials(world)) {
+      const { status, body } = await create(world, credentials);
+      if (status !== 200) throw new Error(`expected a connector, got ${status} ${JSON.stringify(body)}`);
+      return textIn(body, 'id');
+    },
+    execute: (id, body) => client.post(`${connectorsPath}/${id}/execute`, body),
+  };
+}
+
+export function firstCredentials(world: UpstreamWorld<FakeServer>): JsonObject {
+  return object([...world.credentials.values()][0]);
+}
+
+/** Opened for one test. */
+export async function opened<World extends AsyncDisposable>(opening: Promise<World>): Promise<World> {
+  const world = await opening;
+  onTestFinished(() => world[Symbol.asyncDispose]());
+  return world;
+}
+
+/** What a client decides by. */
+export function refusalOf({ status, headers, body }: Answer) {
+  const [first] = Array.isArray(body['errors']) ? body['errors'] : [];
+  return {
+    status,
+    code: first === undefined ? null : object(first)['error_code'],
+    text: textIn(body, 'message'),
+    retryAfter: headers.get('retry-after'),
+  };
+}
