@@ -58,7 +58,7 @@ export async function openApp({ config, env = process.env }: OpenOptions): Promi
  * fetched is stored, with the outcome `interrupted`; the next sync resumes it.
  */
 export async function sync(app: App, options: SyncOptions = {}): Promise<readonly SyncResult[]> {
-  const settings = withParts(settingsIn(app), 'api', 'redis');
+  const settings = withParts(settingsIn(app), 'access', 'redis');
   const connectors = chosenConnectors(settings, options.connectors ?? []);
   const signal = options.signal ?? new AbortController().signal;
   const results: SyncResult[] = [];

@@ -13,7 +13,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
   http: ['core'],
   settings: ['core', 'definitions'],
   pagination: ['core', 'definitions', 'sinks/partition.ts'],
-  source: ['core', 'http', 'definitions', 'pagination'],
+  source: ['core', 'http', 'definitions', 'pagination', 'upstream'],
   // The third parties behind connectors: one answer or one failure for each call.
   upstream: ['core', 'http', 'definitions'],
   sinks: ['core', 'definitions'],
@@ -107,6 +107,7 @@ const allowed: Readonly<Record<string, readonly string[]>> = {
     'sinks/record-reader.ts',
     'sinks/run-report.ts',
     'sinks/sqlite/query-sqlite-sink.ts',
+    'source/connector-origin.ts',
     'source/source.ts',
     'source/api/catalog-calls.ts',
     'source/api/open-administration.ts',

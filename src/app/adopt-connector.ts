@@ -34,9 +34,7 @@ export async function changedIdentity(
     throw usage(`Sink ${sink.name} has no data of ${name}: there is nothing to adopt. Run sync.`);
   }
   await using source = await app.openSource(connector, signal);
-  await source.connect(signal);
-  const { baseUrl } = app.settings.api;
-  const identity = { connector: name, baseUrl, connectorId: source.connectorId, definition: definition.name };
+  const identity = { connector: name, ...(await source.origin(signal)), definition: definition.name };
   const differences = identityDifferences(stored, identity);
   if (differences.some(({ what }) => what === 'definition')) {
     throw new IdentityChangedError(name, differences);

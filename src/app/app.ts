@@ -1,6 +1,5 @@
 import type { Clock } from '../core/clock.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { ConnectorId } from '../core/names.ts';
 import type { SharedBudget } from '../core/shared-budget.ts';
 import type { CallEstimate } from '../engine/estimate-calls.ts';
 import type { RunOptions } from '../engine/run-options.ts';
@@ -9,10 +8,12 @@ import type { ConnectorStatus } from '../sinks/ledger-reader.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { HolderWork } from '../sinks/lease.ts';
 import type { ApiClient } from '../source/api/open-api-client.ts';
-import type { ApiSource, ApiSourceOptions } from '../source/api/open-api-source.ts';
+import type { ApiSourceOptions } from '../source/api/open-api-source.ts';
+import type { ConnectorOrigin } from '../source/connector-origin.ts';
+import type { FileSource, Source } from '../source/source.ts';
 
 export interface AppOptions {
-  readonly settings: SettingsWith<'api'>;
+  readonly settings: SettingsWith<'access'>;
   readonly clock: Clock;
   /** Shown to a command that finds a connector busy: which one holds it. No arguments, they may name anything. */
   readonly command: string;
@@ -28,7 +29,7 @@ export interface AppOptions {
   /** The sink that a run must find at its place; null: whichever is there, and a new one where there is none. */
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
-  readonly openBudget?: (connector: ConnectorSettings, id: ConnectorId) => SharedBudget | null;
+  readonly openBudget?: (connector: ConnectorSettings, account: ConnectorOrigin) => SharedBudget | null;
   /** Called at the end of every run, after its report is stored; not for what is read aside. Must not throw; a run does not wait for it. */
   readonly onRunEnd?: OnRunEnd;
 }
@@ -62,16 +63,23 @@ export interface SyncRequest {
   readonly signal: AbortSignal;
 }
 
-/** The rooms wired together for one process that reads from the API. Connects to nothing before it is asked to. */
+/** A connector's records and files, read through the API or from the service itself. */
+export interface ConnectorSource extends Source, FileSource {
+  /** What a sink remembers of it. Connects first, unless that was done. Rejects as `connect` does. */
+  origin(signal: AbortSignal): Promise<ConnectorOrigin>;
+}
+
+/** The rooms wired together for one process that reads connectors. Connects to nothing before it is asked to. */
 export interface App extends AsyncDisposable {
-  readonly settings: SettingsWith<'api'>;
+  readonly settings: SettingsWith<'access'>;
+  /** Each of its calls rejects with USAGE where the config has no API. */
   readonly client: ApiClient;
   /** `client`: one that answers for the app's own. */
   openSource(
     connector: ConnectorSettings,
     signal: AbortSignal,
     more?: Pick<ApiSourceOptions, 'onEvent' | 'maxCalls'> & { readonly client?: ApiClient },
-  ): Promise<ApiSource>;
+  ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
   /** The same into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd` does not hear of it. */

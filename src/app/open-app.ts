@@ -13,7 +13,7 @@ export async function openApp(options: AppOptions): Promise<App> {
 }
 
 interface SharingAppOptions extends Omit<AppOptions, 'settings' | 'openBudget'> {
-  readonly settings: SettingsWith<'api' | 'redis'>;
+  readonly settings: SettingsWith<'access' | 'redis'>;
   readonly clock: Clock;
   /** Told once where Redis cannot be reached: this process then keeps its own pace. */
   readonly note: (line: string) => void;

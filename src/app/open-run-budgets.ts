@@ -10,7 +10,7 @@ interface RunBudgets extends AsyncDisposable {
 }
 
 interface RunBudgetsOptions {
-  readonly settings: SettingsWith<'api' | 'redis'>;
+  readonly settings: SettingsWith<'access' | 'redis'>;
   readonly clock: Clock;
   /** Hears each failure of Redis; calls go on without it meanwhile. There may be many. */
   readonly onError: (error: Error) => void;
@@ -29,9 +29,9 @@ export async function openRunBudgets({
   const { openSharedBudgets } = await import('../jobs/budget/open-shared-budgets.ts');
   const budgets = await openSharedBudgets({ redis: settings.redis, onError, clock });
   return {
-    openBudget: ({ requestsPerSecond, concurrency }, id) =>
+    openBudget: ({ requestsPerSecond, concurrency }, { baseUrl, connectorId }) =>
       budgets.open({
-        account: `${settings.api.baseUrl}\n${id}`,
+        account: `${baseUrl}\n${connectorId}`,
         requestsPerSecond,
         concurrency,
         maxWaitMs: maxThrottleWaitMs,
@@ -45,7 +45,7 @@ export async function openRunBudgets({
  * away is told once, and this process keeps its own pace.
  */
 export async function openConfiguredBudgets(
-  settings: SettingsWith<'api' | 'redis'>,
+  settings: SettingsWith<'access' | 'redis'>,
   { note, clock }: { readonly note: (line: string) => void; readonly clock: Clock },
 ): Promise<RunBudgets | null> {
   if (!settings.redis.isConfigured) return null;

@@ -52,7 +52,7 @@ export async function refetchRecord(
   await using sink = await openSink(connector.sink, options);
   const schema = await knownSchema(connector.definition, connector.entities, sink.drift, connector.name);
   const evolved = schema.definition.entities.get(entity.name) ?? entity;
-  const origin = { baseUrl: app.settings.api.baseUrl, connectorId: source.connectorId };
+  const origin = await source.origin(signal);
   let refetched: Refetched = { kind: 'missing', run: null };
   const repair = (): Promise<RunReport | null> =>
     runRepair(

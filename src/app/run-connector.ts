@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { instant, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
-import type { ConnectorId, RunId } from '../core/names.ts';
+import type { RunId } from '../core/names.ts';
 import { estimateCalls } from '../engine/estimate-calls.ts';
 import type { FileOptions } from '../engine/files/file-tally.ts';
 import { selectEntities } from '../engine/chosen-entities.ts';
@@ -14,7 +14,8 @@ import { statusOf } from '../sinks/registry.ts';
 import type { RunReport } from '../sinks/run-report.ts';
 import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
-import type { ApiSource } from '../source/api/open-api-source.ts';
+import type { ConnectorOrigin } from '../source/connector-origin.ts';
+import type { FileSource } from '../source/source.ts';
 import type { App, AppOptions, AskedRun, SyncRequest } from './app.ts';
 
 /** What a run takes from its app. */
@@ -59,10 +60,7 @@ export async function readConnector(
     onStatus(status, estimateCalls({ definition, entities, status, isFull: run.isFull ?? false }));
   }
   await using cancel = watchCancel(sink.history);
-  const origin = {
-    baseUrl: parts.identityBaseUrl ?? settings.api.baseUrl,
-    connectorId: source.connectorId,
-  };
+  const origin = await source.origin(signal);
   return await syncConnector({
     identity: connectorIdentity(connector, origin, parts),
     definition,
@@ -84,7 +82,7 @@ export async function readConnector(
 /** As whom a process takes a connector; `command` is what the second one to want it is told. */
 export function connectorIdentity(
   { name, definition }: ConnectorSettings,
-  origin: { readonly baseUrl: string; readonly connectorId: ConnectorId },
+  origin: ConnectorOrigin,
   { clock, command, work }: Pick<AppOptions, 'clock' | 'command' | 'work'>,
 ): ConnectorIdentity {
   const holder = { pid: process.pid, host: hostname(), command, since: instant(clock.now()) };
@@ -99,7 +97,7 @@ export function connectorIdentity(
 
 function filesOf(
   { name, downloads }: ConnectorSettings,
-  source: ApiSource,
+  source: FileSource,
   clock: Clock,
 ): FileOptions | null {
   if (downloads === null) return null;

@@ -8,7 +8,7 @@ import type { WorkerEvent } from '../jobs/worker-context.ts';
 import type { ListenAddress } from '../monitor/listen-address.ts';
 import type { Monitor } from '../monitor/start-monitor.ts';
 import { openRunBudgets } from './open-run-budgets.ts';
-import type { Settings, ConnectorSettings } from '../settings/settings.ts';
+import type { SettingsWith, ConnectorSettings } from '../settings/settings.ts';
 import type { Log } from '../telemetry/log.ts';
 import { openMetrics, type Metrics } from '../telemetry/metrics.ts';
 import { openServedLedgers, type ServedLedgers } from './open-served-ledgers.ts';
@@ -30,7 +30,7 @@ interface ScheduledRunsOptions extends Pick<
   WorkerOptions,
   'concurrency' | 'maxRuns' | 'graceMs' | 'timings'
 > {
-  readonly settings: Settings;
+  readonly settings: SettingsWith<'access' | 'redis' | 'http'>;
   readonly log: Log;
   readonly clock: Clock;
   /** Stands in the ledger as who holds a connector. */

@@ -1,39 +1,65 @@
-import type { App, AppOptions } from './app.ts';
+import type { App, AppOptions, ConnectorSource } from './app.ts';
 import type { OnRunEvent } from '../core/events.ts';
-import type { SharedBudget } from '../core/shared-budget.ts';
-import type { ConnectorSettings, LocalSettings } from '../settings/settings.ts';
+import { usage } from '../core/usage-error.ts';
+import type { ConnectorSettings, DirectAddress, LocalSettings } from '../settings/settings.ts';
 import { shareSinks } from '../sinks/share-sinks.ts';
+import { defaultApiLimits } from '../source/api/api-limits.ts';
 import { openApiClient, type ApiClient } from '../source/api/open-api-client.ts';
-import { openApiSource, type ApiSource } from '../source/api/open-api-source.ts';
+import { openApiSource } from '../source/api/open-api-source.ts';
 import { otherTypeError, resolveConnector } from '../source/api/resolve-connector.ts';
+import { accountOrigin } from '../source/connector-origin.ts';
+import { openDirectClient } from '../source/direct/open-direct-client.ts';
+import { openDirectSource } from '../source/direct/open-direct-source.ts';
 import { sayUnreachable } from '../telemetry/unreachable.ts';
 import { readConnector, tellEnd, type RunParts } from './run-connector.ts';
 
 /** The app itself; `openApp` loads it. */
 export function wireApp(options: AppOptions): App {
   const { settings, clock } = options;
+  const api = settings.access;
   const listeners = new Set<OnRunEvent>();
   // All runs wait for the same token, and for the catalog before they begin: each is told of failed attempts.
   const onEvent: OnRunEvent = (event) => {
     if (event.kind !== 'call-retried' && event.kind !== 'throttled') return;
     for (const listen of listeners) listen(event);
   };
-  const { maxThrottleWaitMs } = options;
-  const limits = maxThrottleWaitMs === undefined ? {} : { maxThrottleWaitMs };
-  const client = namingOrigin(
-    openApiClient({ api: settings.api, clock, onEvent, limits }),
-    settings.api.baseUrl,
-  );
+  const { maxThrottleWaitMs = defaultApiLimits.maxThrottleWaitMs } = options;
+  const limits = { maxThrottleWaitMs };
+  const client =
+    api === null
+      ? absentClient(options)
+      : namingOrigin(openApiClient({ api, clock, onEvent, limits }), api.baseUrl);
+  const direct = openDirectClient({ allowHosts: settings.allowUpstreamHosts, clock, maxThrottleWaitMs });
+
+  const openDirect = (
+    connector: ConnectorSettings,
+    { credentials }: DirectAddress,
+    more: SourceExtras,
+  ): ConnectorSource => {
+    const { name, definition, concurrency, requestsPerSecond } = connector;
+    return openDirectSource(direct.account({ name, definition, credentials }), {
+      definition,
+      concurrency,
+      requestsPerSecond,
+      openBudget: (origin) => options.openBudget?.(connector, origin) ?? null,
+      ...more,
+      limits,
+      clock,
+    });
+  };
+
   const openSource: App['openSource'] = async (
     connector,
     signal,
     { client: asked = client, ...more } = {},
   ) => {
     const { definition, address, concurrency, requestsPerSecond } = connector;
+    if (address.kind === 'direct') return openDirect(connector, address, more);
     const checked = checkingType(asked, connector, settings);
     // Before the source, because the budget belongs to the account and not to the way in which a config names it.
     const id = await resolveConnector(checked, definition, address, signal);
-    const budget = options.openBudget?.(connector, id) ?? null;
+    const baseUrl = api?.baseUrl ?? '';
+    const budget = options.openBudget?.(connector, { baseUrl, connectorId: id }) ?? null;
     const source = await openApiSource(checked, {
       definition,
       address: { kind: 'id', id },
@@ -43,7 +69,26 @@ export function wireApp(options: AppOptions): App {
       ...more,
       signal,
     });
-    return budget === null ? source : closingBudget(source, budget);
+    let hasConnected = false;
+    const connect = async (within: AbortSignal): Promise<void> => {
+      if (!hasConnected) await source.connect(within);
+      hasConnected = true;
+    };
+    return {
+      ...source,
+      connect,
+      async origin(within) {
+        await connect(within);
+        const account = source.account();
+        return account === null
+          ? { baseUrl: options.identityBaseUrl ?? baseUrl, connectorId: id }
+          : accountOrigin(definition, account);
+      },
+      async [Symbol.asyncDispose]() {
+        await source[Symbol.asyncDispose]();
+        await budget?.[Symbol.asyncDispose]();
+      },
+    };
   };
   const parts: RunParts = { ...options, openSource, openSink: shareSinks(clock, settings.sinks.size) };
   const read: App['readAside'] = async (connector, request) => {
@@ -57,22 +102,36 @@ export function wireApp(options: AppOptions): App {
     sync: (connector, request) =>
       tellEnd(options, connector, request.run ?? {}, () => read(connector, request)),
     readAside: read,
-    [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),
+    async [Symbol.asyncDispose]() {
+      await direct[Symbol.asyncDispose]();
+      await client[Symbol.asyncDispose]();
+    },
   };
 }
+
+type SourceExtras = Omit<NonNullable<Parameters<App['openSource']>[2]>, 'client'>;
 
 function listenWith(listeners: Set<OnRunEvent>, onEvent: OnRunEvent): Disposable {
   listeners.add(onEvent);
   return { [Symbol.dispose]: () => void listeners.delete(onEvent) };
 }
 
-function closingBudget(source: ApiSource, budget: SharedBudget): ApiSource {
+/** For a config without an API: commands that need one are refused earlier, by `withParts`. */
+function absentClient({ clock }: Pick<AppOptions, 'clock'>): ApiClient {
+  const refuse = async (): Promise<never> => {
+    throw usage('This needs a Connector Execution API, and the config names none: add api.');
+  };
   return {
-    ...source,
-    [Symbol.asyncDispose]: async () => {
-      await source[Symbol.asyncDispose]();
-      await budget[Symbol.asyncDispose]();
+    definitions: refuse,
+    findConnectors: refuse,
+    connector: refuse,
+    call: refuse,
+    openBudget: () => {
+      throw usage('This needs a Connector Execution API, and the config names none: add api.');
     },
+    serverTime: () => null,
+    clock,
+    [Symbol.asyncDispose]: () => Promise.resolve(),
   };
 }
 

@@ -56,7 +56,10 @@ export async function findInWorkspaces(
           .filter(({ address, definition }) =>
             address.kind === 'id'
               ? address.id === id
-              : address.workspace === workspace && isOfType(definition.id, type) && !several.has(type),
+              : address.kind === 'workspace' &&
+                address.workspace === workspace &&
+                isOfType(definition.id, type) &&
+                !several.has(type),
           )
           .map((connector) => connector.name),
       });

@@ -10,8 +10,9 @@ const printable = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,4096}$/u;
 const workspaceName = /^[^\p{Cc}\p{Zl}\p{Zp}]{1,256}$/u;
 const headerId = /^[A-Za-z0-9_-]{1,128}$/;
 
-/** Where the API is and who we are there; of no use after a problem. Values are never quoted: they may be secret. */
-export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings {
+/** Where the API is and who we are there; null: the config names none. Of no use after a problem. Values are never quoted: they may be secret. */
+export function buildApi(file: SettingsFile['api'], note: Note): ApiSettings | null {
+  if (file === undefined) return null;
   const baseUrl = checkBaseUrl(file.baseUrl);
   if (!baseUrl.ok) note(['api', 'baseUrl'], baseUrl.why);
   for (const name of ['clientId', 'clientSecret'] as const) {

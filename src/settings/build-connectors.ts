@@ -1,6 +1,7 @@
 import { isConnectorId, isConnectorName, type ConnectorName } from '../core/names.ts';
 import type { FoundDefinitions } from '../definitions/load-definitions.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
+import { buildDirect } from './build-direct.ts';
 import { buildDownloads } from './build-downloads.ts';
 import { buildDuration, durationExamples, formatDuration, parseDuration } from './parse-unit.ts';
 import { buildEntities } from './build-entities.ts';
@@ -51,7 +52,7 @@ function buildConnector(
   const at = ['connectors', name];
   const isNamed = isConnectorName(name);
   if (!isNamed) note(at, `expected ${namePattern('_ or -')}`);
-  const address = buildAddress(file, at, note);
+  const throughApi = file.credentials === undefined ? buildAddress(file, at, note) : null;
   const written = file.schedule;
   const schedule =
     written === undefined
@@ -69,6 +70,10 @@ function buildConnector(
     }
     return null;
   }
+  const address =
+    file.credentials === undefined
+      ? throughApi
+      : buildDirect(file, file.credentials, definition, { at, note });
   const freshWithinMs = buildDuration(file.freshWithin, null, [...at, 'freshWithin'], note);
   const { onSchemaChange, include, exclude, entities: named } = file;
   const alike = [definition.name, freshWithinMs, onSchemaChange, include ?? null, exclude, named];
@@ -120,6 +125,7 @@ function openParts<Part>(): BuildPart<Part> {
   };
 }
 
+/** Through the API; null after a problem. */
 function buildAddress(
   file: ConnectorFile,
   at: readonly string[],
@@ -131,7 +137,10 @@ function buildAddress(
   }
   if (file.workspace !== undefined) return { kind: 'workspace', workspace: file.workspace };
   if (file.id === undefined) {
-    note(at, 'expected id (the connector in the API) or workspace (to find it by definition)');
+    note(
+      at,
+      'expected id (the connector in the API) or workspace (to find it by definition), or credentials (to read the service itself)',
+    );
     return null;
   }
   if (!isConnectorId(file.id)) {

@@ -1,5 +1,6 @@
 import { formatDuration } from './parse-unit.ts';
 import type {
+  ApiSettings,
   ConnectorSettings,
   EntitySettings,
   LocalSettings,
@@ -15,22 +16,8 @@ export function describeSettings(settings: LocalSettings): object {
   const shown = (path: string, text: string): string => (missing.has(path) ? '[missing]' : text);
   return {
     file: settings.file,
-    api: {
-      baseUrl: shown('api.baseUrl', api.baseUrl),
-      clientId: shown('api.clientId', api.clientId),
-      clientSecret: shown('api.clientSecret', api.clientSecret.toString()),
-      ...(api.organizationId === null
-        ? {}
-        : { organizationId: shown('api.organizationId', api.organizationId) }),
-      ...(api.scopedToWorkspace === null
-        ? {}
-        : { scopedToWorkspace: shown('api.scopedToWorkspace', api.scopedToWorkspace) }),
-      lookups: {
-        requestsPerSecond: api.lookups.requestsPerSecond,
-        concurrency: api.lookups.concurrency,
-        cacheFor: formatDuration(api.lookups.cacheForMs),
-      },
-    },
+    ...(api === null ? {} : { api: describeApi(api, shown) }),
+    ...(settings.allowUpstreamHosts.length === 0 ? {} : { allowUpstreamHosts: settings.allowUpstreamHosts }),
     definitions: [...settings.definitions.keys()],
     sinks: Object.fromEntries([...settings.sinks].map(([name, sink]) => [name, describeSink(sink)])),
     redis: {
@@ -45,6 +32,24 @@ export function describeSettings(settings: LocalSettings): object {
       [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
     ),
     guards: { ...settings.guards },
+  };
+}
+
+function describeApi(api: ApiSettings, shown: (path: string, text: string) => string): object {
+  const { organizationId, scopedToWorkspace, lookups } = api;
+  return {
+    baseUrl: shown('api.baseUrl', api.baseUrl),
+    clientId: shown('api.clientId', api.clientId),
+    clientSecret: shown('api.clientSecret', api.clientSecret.toString()),
+    ...(organizationId === null ? {} : { organizationId: shown('api.organizationId', organizationId) }),
+    ...(scopedToWorkspace === null
+      ? {}
+      : { scopedToWorkspace: shown('api.scopedToWorkspace', scopedToWorkspace) }),
+    lookups: {
+      requestsPerSecond: lookups.requestsPerSecond,
+      concurrency: lookups.concurrency,
+      cacheFor: formatDuration(lookups.cacheForMs),
+    },
   };
 }
 
@@ -75,7 +80,7 @@ function describeConnector(connector: ConnectorSettings): object {
   const { address } = connector;
   return {
     definition: connector.definition.name,
-    ...(address.kind === 'id' ? { id: address.id } : { workspace: address.workspace }),
+    ...describeAddress(address),
     sink: connector.sink.name,
     ...(connector.schedule === null ? {} : { schedule: describeSchedule(connector.schedule) }),
     ...describeFreshness(connector.freshWithinMs),
@@ -86,6 +91,22 @@ function describeConnector(connector: ConnectorSettings): object {
     ),
     ...(connector.downloads === null ? {} : { downloads: { ...connector.downloads } }),
   };
+}
+
+/** Of credentials only which there are. */
+function describeAddress(address: ConnectorSettings['address']): object {
+  switch (address.kind) {
+    case 'id':
+      return { id: address.id };
+    case 'workspace':
+      return { workspace: address.workspace };
+    case 'direct':
+      return {
+        credentials: Object.fromEntries(
+          [...address.credentials].map(([name, value]) => [name, String(value)]),
+        ),
+      };
+  }
 }
 
 function describeSchedule(schedule: Schedule): object {

@@ -139,14 +139,13 @@ function readNamed(
   return { files, problems };
 }
 
-/** What an entry says itself replaces a default whole. An id and a workspace are two ways to say one thing. */
+const addresses = ['id', 'workspace', 'credentials'];
+
+/** What an entry says itself replaces a default whole. An id, a workspace and credentials are ways to say one thing. */
 function withDefaults(entry: Members, defaults: Members): Members {
   const merged: Record<PropertyKey, unknown> = { ...defaults, ...entry };
-  for (const [own, other] of [
-    ['id', 'workspace'],
-    ['workspace', 'id'],
-  ] as const) {
-    if (Object.hasOwn(entry, own) && !Object.hasOwn(entry, other)) delete merged[other];
+  if (addresses.some((name) => Object.hasOwn(entry, name))) {
+    for (const name of addresses) if (!Object.hasOwn(entry, name)) delete merged[name];
   }
   return merged;
 }

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { ProblemsError, type Problem } from '../core/problems.ts';
+import { usage } from '../core/usage-error.ts';
 import type { Note } from '../definitions/check-names.ts';
 import { deepFreeze } from '../definitions/deep-freeze.ts';
 import {
@@ -8,8 +9,10 @@ import {
   type FoundDefinitions,
 } from '../definitions/load-definitions.ts';
 import { brokenPlaces, noteAround } from '../definitions/note-around.ts';
+import type { YamlPath } from '../definitions/read-yaml.ts';
 import { parseShape } from '../definitions/schema-problems.ts';
 import { buildApi, buildHttp, buildRedis } from './build-api.ts';
+import { buildAllowedHosts } from './build-direct.ts';
 import { buildConnectors } from './build-connectors.ts';
 import { buildSinks } from './build-sinks.ts';
 import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
@@ -25,7 +28,7 @@ interface LoadSettingsOptions {
   readonly builtInDefinitions?: string;
 }
 
-const partNames = ['api', 'redis', 'http'] as const satisfies readonly PartName[];
+const partNames = ['api', 'access', 'redis', 'http'] as const satisfies readonly PartName[];
 
 /** The settings with all their parts. Throws as `readSettings` and `withParts` do. */
 export function loadSettings(options: LoadSettingsOptions): Settings {
@@ -37,11 +40,22 @@ export function withParts<Name extends PartName>(
   settings: LocalSettings,
   ...names: readonly Name[]
 ): SettingsWith<NoInfer<Name>> {
-  const lacking = settings.missing.filter(({ path: at }) => names.some((name) => at.startsWith(`${name}.`)));
+  const lacking = settings.missing.filter(({ path: at }) => names.some((name) => isOf(name, at)));
   if (lacking.length > 0) throw new ProblemsError('CONFIG_INVALID', lacking);
-  const parts = Object.fromEntries(names.map((name) => [name, settings.parts[name]]));
+  const { api, ...others } = settings.parts;
+  if (api === null && names.some((name) => name === 'api')) throw usage(needsApi);
+  const all = { ...others, api, access: api };
+  const parts = Object.fromEntries(names.map((name) => [name, all[name]]));
   // `as`: the entries are those of the names.
   return Object.freeze({ ...settings, ...parts }) as LocalSettings as SettingsWith<Name>;
+}
+
+const needsApi =
+  'This needs a Connector Execution API, and the config has none: its connectors read their services directly. Add api, or use a command that reads a connector, such as sync.';
+
+function isOf(name: PartName, at: string): boolean {
+  if (name !== 'access') return at.startsWith(`${name}.`);
+  return ['api.', 'connectors.', 'defaults.'].some((start) => at.startsWith(start));
 }
 
 /**
@@ -57,7 +71,7 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const missing: Problem[] = [];
   for (const file of config.files) {
     for (const { at, message, isMissing } of file.unresolved) {
-      const isOfPart = file === main && partNames.some((name) => name === at[0]);
+      const isOfPart = (file === main && partNames.some((name) => name === at[0])) || isCredential(at);
       (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
     }
   }
@@ -85,6 +99,13 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   return deepFreeze({ ...settings, missing });
 }
 
+/** Of a connector, or of the defaults. */
+function isCredential(at: YamlPath): boolean {
+  return (
+    (at[0] === 'connectors' && at[2] === 'credentials') || (at[0] === 'defaults' && at[1] === 'credentials')
+  );
+}
+
 interface Read {
   readonly file: string;
   readonly config: WrittenConfig;
@@ -96,6 +117,11 @@ function buildSettings(
   { file, config, found }: Read,
   note: Note,
 ): Omit<LocalSettings, 'missing'> {
+  const direct = Object.values(data.connectors).filter(({ credentials }) => credentials !== undefined).length;
+  if (data.api === undefined && direct < Object.keys(data.connectors).length) {
+    const why = direct === 0 ? '' : '; connectors without credentials are read through it';
+    note(['api'], `is missing; expected an object${why}`);
+  }
   const parts = {
     api: buildApi(data.api, note),
     redis: buildRedis(data.redis, note),
@@ -104,7 +130,8 @@ function buildSettings(
   const sinks = buildSinks(data.sinks, path.dirname(file), note);
   const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
   const { guards } = data;
-  return { file, parts, sinks, connectors, guards, definitions: found.definitions };
+  const allowUpstreamHosts = buildAllowedHosts(data.allowUpstreamHosts, note);
+  return { file, parts, sinks, connectors, allowUpstreamHosts, guards, definitions: found.definitions };
 }
 
 function placeOfProblem({ file, path: at }: Problem): string {

@@ -103,6 +103,10 @@ const connector = strictObject({
   definition: z.string(),
   id: z.string().optional(),
   workspace: z.string().min(1).optional(),
+  credentials: z.record(z.string(), z.string()).optional().meta({
+    description:
+      'Reads the service itself with these, without the API. Fields of the connector type, all secret: best as ${VARIABLE} or ${file:path}',
+  }),
   sink: z.string(),
   schedule: schedule.optional(),
   freshWithin: duration.optional(),
@@ -133,7 +137,11 @@ export const connectorsFile = strictObject({
 
 /** The format of the config file: shapes only; `loadSettings` holds the parts against each other. Connectors are those of all files. */
 export const settingsFile = strictObject({
-  api,
+  api: api.optional().meta({ description: 'Not needed where every connector has credentials of its own' }),
+  allowUpstreamHosts: z.array(z.string().min(1)).default([]).meta({
+    description:
+      'Names of hosts that connectors with credentials may reach at private addresses, over plain http and on any port as well',
+  }),
   definitions: z.array(z.string().min(1)).default([]),
   sinks: z.record(z.string(), sink),
   redis: strictObject({

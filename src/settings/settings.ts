@@ -15,7 +15,10 @@ export type SettingsWith<Name extends PartName> = LocalSettings & Pick<SettingsP
  * part. So commands that look at what is stored work where no credentials are.
  */
 interface SettingsParts {
+  /** For what only an API can do. */
   readonly api: ApiSettings;
+  /** What connectors are read with: their credentials, and the API unless all of them have some (then null). */
+  readonly access: ApiSettings | null;
   readonly redis: RedisSettings;
   readonly http: HttpSettings;
 }
@@ -27,11 +30,13 @@ export interface LocalSettings {
   /** Absolute path of the file it came from; relative paths inside are relative to its folder. */
   readonly file: string;
   /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
-  readonly parts: SettingsParts;
-  /** What keeps a part from being whole; the path of each begins with the name of its part. */
+  readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
+  /** What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a connector. */
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
+  /** Lower case. Hosts that direct connectors may reach at any address. */
+  readonly allowUpstreamHosts: readonly string[];
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
   /** Every definition that is known, by name: the built-in ones and the user's. */
   readonly definitions: ReadonlyMap<string, Definition>;
@@ -110,7 +115,8 @@ export interface ConnectorSettings {
   readonly definition: Definition;
   readonly address:
     | { readonly kind: 'id'; readonly id: ConnectorId }
-    | { readonly kind: 'workspace'; readonly workspace: string };
+    | { readonly kind: 'workspace'; readonly workspace: string }
+    | DirectAddress;
   readonly sink: SinkSettings;
   readonly schedule: Schedule | null;
   /** How old stored data may be before an operator is alerted; null: no limit. */
@@ -122,6 +128,13 @@ export interface ConnectorSettings {
   readonly entities: ReadonlyMap<EntityName, EntitySettings>;
   /** The files that are fetched after each sync; null: none. */
   readonly downloads: DownloadSettings | null;
+}
+
+/** The service itself, with no API in between. */
+export interface DirectAddress {
+  readonly kind: 'direct';
+  /** Fit one of the definition's ways to sign in, unless one is missing here. */
+  readonly credentials: ReadonlyMap<string, Secret>;
 }
 
 export interface DownloadSettings {

@@ -25,6 +25,7 @@ export interface JsonAnswer {
   readonly header: (name: string) => string | null;
   readonly url: URL;
   readonly wireBytes: number;
+  readonly textLength: number;
 }
 
 export interface AskOptions {
@@ -60,6 +61,7 @@ export async function askForJson(
       header: answer.header,
       url: wire.url,
       wireBytes: answer.wireBytes,
+      textLength: answer.text.length,
     };
   });
 }

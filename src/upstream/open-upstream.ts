@@ -112,7 +112,11 @@ function readIdentity(
     throw new UpstreamFailure('refused', text, { reason: 'brokenBody', status: answer.status });
   }
   const shown = name === null ? null : textOf(valueAt(answer.value, name));
-  return { identity, name: shown === null ? null : redactMessage(shown, []) };
+  return {
+    identity,
+    name: shown === null ? null : redactMessage(shown, []),
+    serverTime: serverTimeOf(answer),
+  };
 }
 
 function textOf(value: JsonValue | undefined): string | null {
@@ -142,6 +146,7 @@ function readPage(
     metadata: Object.keys(metadata).length === 0 ? null : metadata,
     serverTime: serverTimeOf(answer),
     bytes: answer.wireBytes,
+    textLength: answer.textLength,
   };
 }
 

@@ -23,6 +23,8 @@ export interface UpstreamAccount {
 export interface AccountIdentity {
   readonly identity: string;
   readonly name: string | null;
+  /** The answer's `Date` header. */
+  readonly serverTime: Instant | null;
 }
 
 export interface UpstreamCall {
@@ -39,6 +41,8 @@ export interface UpstreamPage {
   readonly serverTime: Instant | null;
   /** Received, before decompression. */
   readonly bytes: number;
+  /** Of the body after decompression, in UTF-16 code units: what the page weighs in memory. */
+  readonly textLength: number;
 }
 
 export interface UpstreamFile {

@@ -37,7 +37,7 @@ it('reports nothing where there was nothing to do', async () => {
 
 it('reports no end of what is read into a temporary sink', async () => {
   await using world = await openCliWorld({ settings: '    include: [lists]\n' });
-  const settings = withParts(readSettings({ file: world.config, env: world.env }), 'api');
+  const settings = withParts(readSettings({ file: world.config, env: world.env }), 'access');
   const { connector: newsletter, table } = entityTarget(settings, 'newsletter/lists');
   const ends: string[] = [];
   await using app = await openApp({

@@ -251,7 +251,7 @@ connectors: { wiki: { definition: workspace-notes, id: w, sink: main } }
 it('config schema prints a JSON Schema', async () => {
   const schema = await callCli(['config', 'schema'], { cwd: folder });
   expect(schema.code).toBe(0);
-  expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['api', 'sinks'] });
+  expect(JSON.parse(schema.stdout)).toMatchObject({ type: 'object', required: ['sinks'] });
 });
 
 it.skipIf(!existsSync('/dev/full'))('ends with 1 when its result could not be written', async () => {

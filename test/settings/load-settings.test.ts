@@ -272,7 +272,7 @@ http: { token: "\${SECRET}-of-the-board-hush" }
   it('gives editors a JSON Schema that asks for what has no default', () => {
     expect(settingsJsonSchema()).toMatchObject({
       type: 'object',
-      required: ['api', 'sinks'],
+      required: ['sinks'],
       additionalProperties: false,
       properties: { api: { required: ['baseUrl', 'clientId', 'clientSecret'] } },
     });

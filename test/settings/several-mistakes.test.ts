@@ -43,7 +43,7 @@ connectors:
       ':13: connectors.newsletter.schedule.cron: minute: expected numbers 0-59, *, ranges and steps, got "61"',
       ':14: connectors.wiki.shedule: unknown key; did you mean "schedule"?',
       ':14: connectors.wiki.exclude.0: no such entity in workspace-notes: "page"; did you mean "pages"?',
-      ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition)',
+      ':15: connectors.more: expected id (the connector in the API) or workspace (to find it by definition), or credentials (to read the service itself)',
       ':15: connectors.more.sink: no such sink: "wharehouse"; did you mean "warehouse"?',
     ]);
   });

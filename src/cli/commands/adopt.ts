@@ -38,7 +38,7 @@ Examples:
 
 async function runAdopt(context: CommandContext, name: string, isSure: boolean): Promise<ExitCode> {
   const { terminal, clock, signal, program } = context;
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'access');
   const connector = connectorNamed(settings, name);
   await using app = await openApp({ settings, clock, command: 'connector-sync adopt' });
   const { identity, differences, rows } = await changedIdentity(app, connector, signal);

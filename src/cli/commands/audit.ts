@@ -37,7 +37,7 @@ Example:
 }
 
 async function runAudit(context: CommandContext, name: string, limitText: string): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api', 'redis');
+  const settings = loadConfig(context, 'access', 'redis');
   const { connector, entity, table } = entityTarget(settings, name);
   const limit = parseLimit(limitText);
   if (!connector.entities.has(entity.name)) {

@@ -84,7 +84,7 @@ async function runBackfill(context: CommandContext, name: string, flags: Backfil
   }
   const done = flags.again === true ? new Set<string>() : await finishedWindows(connector, plan);
   const left = plan.windows.filter((window) => !done.has(windowText(window)));
-  const parts = withParts(settings, 'api', 'redis');
+  const parts = withParts(settings, 'access', 'redis');
   context.terminal.print(
     `${name}: ${counted(left.length, 'window')} of ${request.entities.join(', ')} to read${done.size === 0 ? '' : `, ${plan.windows.length - left.length} already done`}`,
   );
@@ -93,7 +93,7 @@ async function runBackfill(context: CommandContext, name: string, flags: Backfil
 
 async function runHere(
   context: CommandContext,
-  settings: SettingsWith<'api' | 'redis'>,
+  settings: SettingsWith<'access' | 'redis'>,
   work: {
     readonly connector: ConnectorSettings;
     readonly request: BackfillRequest;

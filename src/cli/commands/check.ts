@@ -46,7 +46,7 @@ export function addCheck(command: Command, enter: Enter): void {
 
 async function runChecks(context: CommandContext, isDeep: boolean): Promise<ExitCode> {
   // Without a valid config nothing else can be checked: its problems are the whole answer.
-  const settings = loadConfig(context, 'api', 'redis', 'http');
+  const settings = loadConfig(context, 'access', 'redis', 'http');
   const { terminal, signal } = context;
   const results: CheckResult[] = [];
   const add = (result: CheckResult): void => {
@@ -57,15 +57,20 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   add(passed('definitions', [...settings.definitions.keys()].join(', ')));
 
   await using app = await openPatientApp(context, settings, 'check');
-  const credentials = await attempt('credentials', async () => {
-    const catalog = await app.client.definitions(null, signal);
-    return `${settings.api.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
-  });
-  add(credentials);
-  if (isWeakSecret(settings.api.clientSecret.reveal())) add(weakSecret);
-  const connectors = await checkConnectors(app, credentials.state === 'ok', context);
+  const { access } = settings;
+  let hasToken = false;
+  if (access !== null) {
+    const credentials = await attempt('credentials', async () => {
+      const catalog = await app.client.definitions(null, signal);
+      return `${access.baseUrl} authenticated; ${counted(catalog.length, 'connector type')}`;
+    });
+    add(credentials);
+    hasToken = credentials.state === 'ok';
+    if (isWeakSecret(access.clientSecret.reveal())) add(weakSecret);
+  }
+  const connectors = await checkConnectors(app, hasToken, context);
   for (const result of summarize(connectors, 'connectors')) add(result);
-  add(passed('api connections', connectionsText(settings)));
+  add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
   for (const result of await checkRedis(settings, context)) add(result);
   terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
@@ -82,8 +87,10 @@ function connectionsText({ connectors, parts }: LocalSettings): string {
       .slice(0, defaultRuns)
       .reduce((sum, calls) => sum + calls, 0),
   );
-  const calls = perSink.reduce((sum, one) => sum + one, parts.api.lookups.concurrency);
-  return `a worker opens at most ${count(calls)} at a time, with ${defaultRuns} runs for each sink and ${parts.api.lookups.concurrency} look-ups; open files must allow that`;
+  const lookUps = parts.api?.lookups.concurrency ?? 0;
+  const calls = perSink.reduce((sum, one) => sum + one, lookUps);
+  const more = lookUps === 0 ? '' : ` and ${lookUps} look-ups`;
+  return `a worker opens at most ${count(calls)} at a time, with ${defaultRuns} runs for each sink${more}; open files must allow that`;
 }
 
 async function checkSinks(

@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { Enter, CommandContext } from '../command-context.ts';
 import { definitionNamed, runCreate, type CreateFlags } from './connectors/create-connector.ts';
 import type { App } from '../../app/app.ts';
+import type { ApiSettings } from '../../settings/settings.ts';
 import { openAdministration } from '../../source/api/open-administration.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
@@ -81,12 +82,12 @@ interface ListFlags {
 }
 
 async function runListConnectors(context: CommandContext, flags: ListFlags): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   const definitionId = flags.definition === undefined ? null : definitionNamed(settings, flags.definition).id;
   await using app = await openPatientApp(context, settings, 'connectors list');
   const named = flags.workspace;
-  const workspaces = named ?? (await everyWorkspace(app, signal));
+  const workspaces = named ?? (await everyWorkspace(app, settings.api, signal));
   const search = { workspaces, definitionId, mayBeGone: named === undefined };
   const found = await findInWorkspaces(app, search, signal);
   terminal.printJson({ connectors: found });
@@ -96,8 +97,11 @@ async function runListConnectors(context: CommandContext, flags: ListFlags): Pro
 }
 
 /** A token of one workspace sees no list of them. */
-async function everyWorkspace(app: App, signal: AbortSignal): Promise<readonly string[]> {
-  const { baseUrl, scopedToWorkspace } = app.settings.api;
+async function everyWorkspace(
+  app: App,
+  { baseUrl, scopedToWorkspace }: ApiSettings,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
   if (scopedToWorkspace !== null) return [scopedToWorkspace];
   const filter = { nameContains: null, status: null };
   const workspaces = await openAdministration(app.client, baseUrl).workspaces(filter, signal);
@@ -105,7 +109,7 @@ async function everyWorkspace(app: App, signal: AbortSignal): Promise<readonly s
 }
 
 async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   if (!isConnectorId(id)) {
     throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);

@@ -18,7 +18,7 @@ export function addDefinitions(command: Command, enter: Enter): void {
 }
 
 async function runDefinitions(context: CommandContext, name: string | null): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   await using app = await openPatientApp(context, settings, 'definitions');
   const offered = await app.client.definitions(name, signal);

@@ -35,7 +35,7 @@ async function runDiscover(
   name: string | null,
   flags: DiscoverFlags,
 ): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'access');
   if (name !== null) return showDefinition(context, definitionOf(settings, name));
   await using app = await openPatientApp(context, settings, 'discover');
   const workspaces = flags.workspace ?? workspacesOf(settings);

@@ -56,7 +56,7 @@ Examples:
 
 async function download(context: CommandContext, target: string, flags: DownloadFlags): Promise<ExitCode> {
   const { terminal, signal, cwd } = context;
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'access');
   const { connector, entity, params } = readTarget(settings, 'download', target, flags.param ?? []);
   const maxBytes = maxBytesOf(flags);
   const receive =

@@ -36,7 +36,7 @@ async function read(
   target: string,
   paramTexts: readonly string[],
 ): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'access');
   const { connector, entity, params } = readTarget(settings, action, target, paramTexts);
   const { terminal, signal } = context;
   await using app = await openPatientApp(context, settings, action);

@@ -36,7 +36,7 @@ async function runRefetch(
   { key = [], allowDeletes = false }: RefetchFlags,
 ): Promise<ExitCode> {
   const { clock, signal, program } = context;
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'access');
   const asked = await askedRecord(entityTarget(settings, name), key, program);
   const command = 'connector-sync refetch';
   await using app = await openApp({ settings, clock: tellWaits(context), command });

@@ -62,7 +62,7 @@ async function runSearch(context: CommandContext, name: string, flags: SearchFla
   const params = await readQuery(context, target.entity, flags, limit);
   await using searcher =
     flags.remote === true
-      ? await openRemoteSearcher(context, withParts(settings, 'api'), target)
+      ? await openRemoteSearcher(context, withParts(settings, 'api', 'access'), target)
       : await openLocalSearcher(context, target);
   if (flags.all === true) return await writeAllPages(context, searcher, params);
   const page = await searcher.search(params);

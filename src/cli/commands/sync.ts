@@ -79,7 +79,7 @@ async function runSync(
   const asked = askedRuns(flags, context.clock);
   const command = 'connector-sync sync';
   if (flags.dryRun === true) return showPlans(chosen, flags.full === true, context);
-  const settings = withParts(local, 'api', 'redis');
+  const settings = withParts(local, 'access', 'redis');
   const shared =
     chosen.length < 2
       ? null

@@ -68,7 +68,7 @@ async function runWorker(context: CommandContext, flags: WorkerFlags): Promise<E
 
 async function workUntilStopped(context: CommandContext, flags: WorkerFlags, log: Log): Promise<void> {
   const { clock, signal } = context;
-  const settings = loadConfig(context, 'api', 'redis', 'http');
+  const settings = loadConfig(context, 'access', 'redis', 'http');
   const served = connectorsMatching(settings, flags.connectors ?? []);
   const names = new Set(served.map(({ name }) => name));
   const concurrency = wholeNumber('--concurrency', flags.concurrency, mostRuns, 1);

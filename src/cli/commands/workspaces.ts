@@ -25,7 +25,7 @@ export function addWorkspaces(workspaces: Command, enter: Enter): void {
 }
 
 async function runList(context: CommandContext, { name, status }: WorkspaceFlags): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   const filter = { nameContains: name ?? null, status: statusOf(status) };
   await using app = await openPatientApp(context, settings, 'workspaces');

@@ -25,7 +25,7 @@ export function tellWaits({ clock, terminal }: Pick<CommandContext, 'clock' | 't
 /** An app for such a command; the caller disposes it. */
 export async function openPatientApp(
   context: Pick<CommandContext, 'clock' | 'terminal'>,
-  settings: SettingsWith<'api'>,
+  settings: SettingsWith<'access'>,
   command: string,
 ): Promise<App> {
   return await openApp({ settings, clock: tellWaits(context), command: `connector-sync ${command}` });

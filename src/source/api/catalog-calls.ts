@@ -18,6 +18,8 @@ export interface ConnectorSummary {
   readonly id: ConnectorId;
   readonly name: string | null;
   readonly definitionId: string | null;
+  /** The account at the third party, as that one names it; the service that comes with this program says it. */
+  readonly account: string | null;
 }
 
 export interface ConnectorFilter {
@@ -38,6 +40,7 @@ const template = z.object({ actor_definition_id: z.string().nullish() });
 const summary = z.object({
   id: z.string().refine(isConnectorId, 'expected letters, digits, "_" and "-"'),
   name: z.string().nullish(),
+  account_id: z.string().min(1).nullish(),
   summarized_source_template: template.nullish(),
   source_template: template.nullish(),
 });
@@ -130,7 +133,12 @@ export function connectorCall(id: ConnectorId): ApiCall<ConnectorSummary> {
 function toSummary(found: z.output<typeof summary>): ConnectorSummary {
   const { actor_definition_id: definitionId } =
     found.summarized_source_template ?? found.source_template ?? {};
-  return { id: found.id, name: found.name ?? null, definitionId: definitionId ?? null };
+  return {
+    id: found.id,
+    name: found.name ?? null,
+    definitionId: definitionId ?? null,
+    account: found.account_id ?? null,
+  };
 }
 
 function get(path: string, query: Record<string, string>): ApiCall<unknown>['request'] {

@@ -52,7 +52,8 @@ function isJson({ contentType }: BodyHead): boolean {
   return /^\s*[^;]*[/+]json\s*(;|$)/i.test(contentType ?? '');
 }
 
-function contentTypeOf({ contentType }: BodyHead): string | null {
+/** What may be shown and stored of a `Content-Type`; null for the rest. */
+export function contentTypeOf({ contentType }: Pick<BodyHead, 'contentType'>): string | null {
   const text = contentType?.trim() ?? '';
   return text.length <= maxTypeChars && mediaType.test(text) ? text : null;
 }
@@ -62,7 +63,7 @@ function contentTypeOf({ contentType }: BodyHead): string | null {
  * end of a body without a length. Its length in bytes is known from the answer's `Content-Length` (announced) or the record; null:
  * not known. Throws `CallFailure` for a file that is empty, of another length, or too large.
  */
-async function* checkedBytes(
+export async function* checkedBytes(
   chunks: AsyncIterable<Uint8Array>,
   announced: number | null,
   recorded: number | null,

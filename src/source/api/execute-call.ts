@@ -89,7 +89,14 @@ export function executeRequest(connector: ConnectorId, body: JsonObject): ApiCal
   return { method: 'POST', path, query: {}, body: stringifyParams(body) };
 }
 
-function factsOf({ definition, entity, action, params, isRoot }: ExecuteRequest): CallFacts {
+/** Facts of a call for records. */
+export function factsOf({
+  definition,
+  entity,
+  action,
+  params,
+  isRoot,
+}: Omit<ExecuteRequest, 'connector'>): CallFacts {
   const listed = action === 'list' ? definition.entities.get(entity) : undefined;
   const paging = listed === undefined ? [] : pagingParams(listed.pagination);
   return {

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { instant, systemClock, type Clock, type Instant } from '../../core/clock.ts';
+import { systemClock, type Clock, type Instant } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
 import type { OnRunEvent } from '../../core/events.ts';
 import type { ConnectorId } from '../../core/names.ts';
@@ -20,6 +20,7 @@ import { checkBaseUrl } from './check-base-url.ts';
 import { openHttpTransport } from './http-transport.ts';
 import { openLookUps } from './look-ups.ts';
 import { redactMessage } from '../../http/redact-message.ts';
+import { openServerClock } from '../server-clock.ts';
 import { scopedTokenCall, tokenCall } from './request-token.ts';
 import { openTokenCache } from './token-cache.ts';
 
@@ -60,16 +61,10 @@ export interface ApiClient extends AsyncDisposable {
     requestsPerSecond: number,
     more?: Pick<CallBudgetOptions, 'shared' | 'maxCalls'>,
   ): CallBudget;
-  /**
-   * The service's time: the `Date` of the answer that came last, whatever was asked, and the whole seconds that have passed
-   * since by a clock that never jumps. Never ahead of the service. Null before the first answer that has a date.
-   */
+  /** By the answer that came last, whatever was asked. */
   serverTime(): Instant | null;
   readonly clock: Clock;
 }
-
-/** Two clocks may differ by a thousandth in their speed, far more than they do: the service's time is never overtaken. */
-const clockDrift = 0.999;
 
 /** Opens no connection yet. Throws `SyncError` CONFIG_INVALID for settings that must not be used. */
 export function openApiClient(options: ApiClientOptions): ApiClient {
@@ -84,11 +79,10 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
   const redact = (text: string): string =>
     redactMessage(text, [api.clientSecret.reveal(), ...applicationTokens.known(), ...tokens.known()]);
   const headers = organizationHeader(api.organizationId);
-  let served: { readonly dateMs: number; readonly heardAt: number } | null = null;
+  const serverClock = openServerClock();
   const onServerDate = (date: string): void => {
     // Date.parse is lenient ("-5" is a year); a date of HTTP ends so.
-    const ms = /[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN;
-    if (!Number.isNaN(ms)) served = { dateMs: ms, heardAt: performance.now() };
+    serverClock.heard(/[a-z]{3}.*GMT$/i.test(date) ? Date.parse(date) : Number.NaN);
   };
   const common = { transport, clock, limits, redact, onServerDate };
   const openBudget: ApiClient['openBudget'] = (concurrency, requestsPerSecond, more = {}) => {
@@ -148,11 +142,7 @@ export function openApiClient(options: ApiClientOptions): ApiClient {
     },
     call,
     openBudget,
-    serverTime() {
-      if (served === null) return null;
-      const { dateMs, heardAt } = served;
-      return instant(dateMs + Math.floor(((performance.now() - heardAt) * clockDrift) / 1_000) * 1_000);
-    },
+    serverTime: () => serverClock.now(),
     clock,
     async [Symbol.asyncDispose]() {
       closing.abort(

@@ -15,6 +15,8 @@ import { otherTypeError, resolveConnector, type ConnectorAddress } from './resol
 /** A `Source` over one connector of a Connector Execution API. Disposing it leaves the client open. */
 export interface ApiSource extends Source, FileSource {
   readonly connectorId: ConnectorId;
+  /** The account at the third party, once `connect` has resolved; null where the API does not tell. */
+  readonly account: () => string | null;
 }
 
 export interface ApiSourceOptions {
@@ -70,6 +72,7 @@ export async function openApiSource(client: ApiClient, options: ApiSourceOptions
 
   return {
     connectorId,
+    account: () => presence.account(),
     connect: (signal) => presence.connect(signal),
     list: async (request, signal) => await send(sharing(calls.list(request)), request.isRoot, signal),
     async get(request, signal) {
@@ -107,11 +110,14 @@ const freshMs = 60_000;
 function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: Definition) {
   const { clock } = client;
   let hasDetail = false;
+  let account: string | null = null;
   let answeredAt: number | null = null;
 
   const probe = async (signal: AbortSignal, isFresh: boolean): Promise<SyncError | null> => {
     try {
-      const { definitionId } = await client.connector(id, signal, { isFresh });
+      const found = await client.connector(id, signal, { isFresh });
+      const { definitionId } = found;
+      account = found.account;
       hasDetail = true;
       answeredAt = clock.now();
       if (definitionId === null || definitionId.toLowerCase() === definition.id.toLowerCase()) return null;
@@ -126,6 +132,7 @@ function openConnectorPresence(client: ApiClient, id: ConnectorId, definition: D
     !hasDetail && error.context['namesConnector'] !== true && isAbsent(error);
 
   return {
+    account: () => account,
     /** Checks the connector and the credentials, by an answer of a while ago where there is one. Throws with recovery `stop` (a long throttle: `ThrottledError`). */
     async connect(signal: AbortSignal): Promise<void> {
       const error = await probe(signal, false);

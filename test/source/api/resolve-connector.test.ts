@@ -93,6 +93,7 @@ describe('the client', () => {
       id: 'c1',
       name: 'One',
       definitionId: definition.id,
+      account: null,
     });
   });
 

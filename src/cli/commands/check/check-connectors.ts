@@ -2,7 +2,9 @@ import type { App } from '../../../app/app.ts';
 import { sinksOf } from '../../../settings/chosen-connectors.ts';
 import type { ConnectorSettings } from '../../../settings/settings.ts';
 import { identityDifferences, IdentityChangedError } from '../../../sinks/acquire-errors.ts';
+import { isAccount } from '../../../source/connector-origin.ts';
 import type { ApiClient } from '../../../source/api/open-api-client.ts';
+import { printable } from '../../../telemetry/printable.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
 import { openCheckProgress, attempt, skipped, type CheckResult } from './check-result.ts';
 import type { CommandContext } from '../../command-context.ts';
@@ -66,27 +68,30 @@ async function checkConnector(
 ): Promise<CheckResult> {
   const what = `connector ${connector.name}`;
   const { address, definition } = connector;
-  /** As a sync would find it: whether the sink holds records of another origin under this name. A null id is not known yet. */
-  const checkIdentity = (id: string | null): void => {
-    const identity = overviewOf(stored, connector)?.identity ?? null;
-    if (identity === null) return;
-    const differences = identityDifferences(identity, {
-      baseUrl: app.settings.api.baseUrl,
-      connectorId: id ?? identity.connectorId,
-      definition: definition.name,
-    });
+  const isDirect = address.kind === 'direct';
+  const identity = overviewOf(stored, connector)?.identity ?? null;
+  /** As a sync would find it: whether the sink holds records of another origin under this name. */
+  const checkIdentity = (origin: { readonly baseUrl: string; readonly connectorId: string }): void => {
+    const given = { ...origin, definition: definition.name };
+    const differences = identity === null ? [] : identityDifferences(identity, given);
     if (differences.length > 0) throw new IdentityChangedError(connector.name, differences);
   };
+  const { access } = app.settings;
   const result = await attempt(what, async () => {
-    checkIdentity(address.kind === 'id' ? address.id : null);
-    if (client === null) return '';
-    await using source = await app.openSource(connector, signal, { client });
-    await source.connect(signal);
-    checkIdentity(source.connectorId);
+    // Known without a call, unless it is the API that tells which account the connector has.
+    if (identity !== null && !isDirect && access !== null && !isAccount(identity)) {
+      const connectorId = address.kind === 'id' ? address.id : identity.connectorId;
+      checkIdentity({ baseUrl: access.baseUrl, connectorId });
+    }
+    if (client === null && !isDirect) return '';
+    await using source = await app.openSource(connector, signal, client === null ? {} : { client });
+    const origin = await source.origin(signal);
+    checkIdentity(origin);
     const entities = counted(connector.entities.size, 'entity', 'entities');
-    return `${source.connectorId} answers (${definition.name}, ${entities})`;
+    const who = isDirect ? `account ${origin.connectorId}` : origin.connectorId;
+    return `${printable(who)} answers (${definition.name}, ${entities})`;
   });
-  return client === null && result.state === 'ok' ? skipped(what, 'no token') : result;
+  return client === null && !isDirect && result.state === 'ok' ? skipped(what, 'no token') : result;
 }
 
 /**
@@ -125,7 +130,9 @@ async function openListingClient(
 
 /** None where there are as many as ids: a list for each saves nothing. A service that does not list them is no mistake of the config. */
 async function workspacesOfIds(app: App, ids: number, signal: AbortSignal): Promise<readonly string[]> {
-  const { baseUrl, scopedToWorkspace } = app.settings.api;
+  const { access } = app.settings;
+  if (access === null) return [];
+  const { baseUrl, scopedToWorkspace } = access;
   if (scopedToWorkspace !== null) return [scopedToWorkspace];
   try {
     const filter = { nameContains: null, status: null };

@@ -24,7 +24,7 @@ export interface CreateFlags {
 }
 
 export async function runCreate(context: CommandContext, flags: CreateFlags): Promise<ExitCode> {
-  const settings = loadConfig(context, 'api');
+  const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
   const { workspace, name = null } = flags;
   for (const [flag, text] of [

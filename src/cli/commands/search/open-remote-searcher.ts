@@ -11,10 +11,15 @@ import type { Searcher } from './searcher.ts';
 /** Asks the API's indexed store. Throws USAGE for an entity that is not in it, and what finding the connector throws. */
 export async function openRemoteSearcher(
   context: CommandContext,
-  settings: SettingsWith<'api'>,
+  settings: SettingsWith<'access'>,
   { name, connector, entity }: EntityTarget,
 ): Promise<Searcher> {
   const { definition, address } = connector;
+  if (address.kind === 'direct') {
+    throw usage(
+      `${connector.name} is read directly, and only an API has an indexed store. Without --remote the stored records are searched.`,
+    );
+  }
   if (!entity.actions.has('context_store_search')) {
     const searchable = [...definition.entities.values()].filter(({ actions }) =>
       actions.has('context_store_search'),

@@ -1,0 +1,74 @@
+import { Secret } from '../core/secret.ts';
+import type { Note } from '../definitions/check-names.ts';
+import { credentialProblems, shapeText } from '../definitions/credential-problems.ts';
+import type { Definition } from '../definitions/definition.ts';
+import type { ConnectorFile } from './settings-file.ts';
+import type { DirectAddress } from './settings.ts';
+
+/** The service itself, by credentials of the config; null after a problem. No value is repeated in a problem: all are secret. */
+export function buildDirect(
+  { id, workspace }: Pick<ConnectorFile, 'id' | 'workspace'>,
+  given: Readonly<Record<string, string>>,
+  definition: Definition,
+  { at: connectorAt, note }: { readonly at: readonly string[]; readonly note: Note },
+): DirectAddress | null {
+  const at = [...connectorAt, 'credentials'];
+  if (id !== undefined || workspace !== undefined) {
+    note(at, 'expected either credentials (to read the service itself) or id or workspace, got both');
+    return null;
+  }
+  const { upstream, credentials: shapes, name } = definition;
+  if (upstream === null) {
+    note(
+      at,
+      `the connector type ${name} does not say how its service is called, so only an API can read it: expected id or workspace`,
+    );
+    return null;
+  }
+  let isSound = true;
+  for (const { field, message } of credentialProblems(definition, given)) {
+    isSound = false;
+    // About a field that is missing in this environment, nothing is noted: that is reported by itself.
+    note(field === null ? at : [...at, field], plain(message), ...restsOn(field, at, given));
+  }
+  const way = shapes.find((shape) => credentialProblems({ credentials: [shape] }, given).length === 0);
+  const auth = upstream.auth.get(way?.title ?? '');
+  if (auth?.kind === 'refresh' && auth.rotates && given[auth.refreshToken] !== undefined) {
+    isSound = false;
+    note(
+      [...at, auth.refreshToken],
+      `each use of it makes another one, which a config has no place for: leave it out (the connector works until ${auth.accessToken} ends), use ${otherWays(definition, way?.title)}, or give the credentials to "connector-sync serve", which stores the new ones`,
+    );
+  }
+  const credentials = new Map(Object.entries(given).map(([field, value]) => [field, new Secret(value)]));
+  return isSound || Object.values(given).includes('') ? { kind: 'direct', credentials } : null;
+}
+
+function restsOn(
+  field: string | null,
+  at: readonly string[],
+  given: Readonly<Record<string, string>>,
+): readonly (readonly string[])[] {
+  return field === null || given[field] === undefined ? Object.keys(given).map((name) => [...at, name]) : [];
+}
+
+/** As the other problems of a config begin and end. */
+function plain(message: string): string {
+  return `${message.charAt(0).toLowerCase()}${message.slice(1).replace(/\.$/, '')}`;
+}
+
+function otherWays({ credentials }: Definition, title: string | undefined): string {
+  const others = credentials.filter((shape) => shape.title !== title).map(shapeText);
+  return others.length === 0 ? 'another way to sign in' : others.join(' or ');
+}
+
+const hostName = /^(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\])$/;
+
+/** Lower case, as names of hosts are compared. */
+export function buildAllowedHosts(names: readonly string[], note: Note): readonly string[] {
+  for (const [index, name] of names.entries()) {
+    if (hostName.test(name.toLowerCase())) continue;
+    note(['allowUpstreamHosts', index], 'expected the name of a host, without scheme, port and path');
+  }
+  return names.map((name) => name.toLowerCase());
+}

@@ -1,0 +1,31 @@
+import { createHash } from 'node:crypto';
+import { isConnectorId, type ConnectorId } from '../core/names.ts';
+import type { Definition } from '../definitions/definition.ts';
+
+/** Whose records a connector reads. A sink remembers it, and takes no records of another origin. */
+export interface ConnectorOrigin {
+  readonly baseUrl: string;
+  readonly connectorId: ConnectorId;
+}
+
+const accountScheme = 'account:';
+
+/**
+ * An account of the service itself. It is the same whether the account is read directly or through an API that tells which account
+ * its connector has, so going from one to the other keeps the rows.
+ */
+export function accountOrigin({ name }: Pick<Definition, 'name'>, account: string): ConnectorOrigin {
+  return { baseUrl: `${accountScheme}${name}`, connectorId: idOf(account) };
+}
+
+export function isAccount({ baseUrl }: Pick<ConnectorOrigin, 'baseUrl'>): boolean {
+  return baseUrl.startsWith(accountScheme);
+}
+
+/** Services may name accounts as they like. */
+function idOf(account: string): ConnectorId {
+  if (isConnectorId(account)) return account;
+  const hash = createHash('sha256').update(account).digest('hex');
+  if (!isConnectorId(hash)) throw new TypeError('expected a hash that can be an id');
+  return hash;
+}

@@ -1,0 +1,140 @@
+import { SyncError, ThrottledError, type ErrorCode, type Recovery } from '../../core/errors.ts';
+import type { UpstreamFailure } from '../../upstream/upstream-failure.ts';
+import { CallFailure, type CallFacts, type RetryRule } from '../api/call-failure.ts';
+
+/** A throttle without a time that outlasted every attempt: when to come back. */
+const longThrottleMs = 60_000;
+const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
+
+/** What a failure at the third party means for a walk: its class decides, as `test/source/direct/failure-table.test.ts` has it in a table. */
+export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
+  const { status, waitMs, reason } = failure;
+  const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
+    new CallFailure(
+      new SyncError(sentence(facts, failure, advice), { code, recovery, context: { status, reason } }),
+      rule,
+    );
+  const throttle = (): CallFailure =>
+    new CallFailure(
+      new ThrottledError(
+        sentence(facts, failure, 'come back later or lower requestsPerSecond'),
+        waitMs ?? longThrottleMs,
+        { context: { status, reason } },
+      ),
+      { reason: 'throttle', most: Infinity, wait: 'throttle', afterMs: waitMs },
+    );
+  /** A service that is down for a known time says so: all calls wait for as long as after a throttle. */
+  const again: RetryRule =
+    waitMs === null || waitMs === 0 ? backOff : { ...backOff, wait: 'throttle', afterMs: waitMs };
+  const setAside: Recovery =
+    facts.purpose !== 'execute' ? 'stop' : facts.isRoot ? 'skip-entity' : 'skip-partition';
+
+  const pattern = patternOf(failure, facts);
+  if (pattern !== undefined) {
+    if (pattern.then === 'throttle') return throttle();
+    const code = pattern.then === 'restart-walk' ? 'TOKEN_EXPIRED' : codeOf(failure);
+    return fail(code, pattern.then, 'the definition names this answer');
+  }
+  switch (failure.class) {
+    case 'unauthorized':
+      return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
+    case 'forbidden':
+      return fail('FORBIDDEN', setAside, 'check what the credentials may read');
+    case 'quota':
+      return fail(
+        'QUOTA_EXHAUSTED',
+        'stop',
+        'the plan allows no more calls: wait for the next period or extend it',
+      );
+    case 'throttled':
+    case 'edge':
+      return throttle();
+    case 'notFound':
+      return fail('NOT_FOUND', setAside, 'it is deleted or not shared');
+    case 'staleToken':
+      return fail('TOKEN_EXPIRED', 'restart-walk', 'the listing starts again from its first page');
+    case 'tooLarge':
+      return fail('BODY_TOO_LARGE', facts.canShrink ? 'smaller-page' : setAside, 'a smaller page may fit');
+    case 'unavailable':
+      return unavailable(failure, facts, again, fail);
+    case 'refused':
+      return refused(failure, setAside, fail);
+  }
+}
+
+type Fail = (code: ErrorCode, recovery: Recovery, advice: string, rule?: RetryRule | null) => CallFailure;
+
+/** It may pass. A page that took too long is asked for smaller, and not again as it was. */
+function unavailable(
+  { reason, status }: UpstreamFailure,
+  { canShrink }: CallFacts,
+  again: RetryRule,
+  fail: Fail,
+): CallFailure {
+  const advice = `it is tried again${again.wait === 'throttle' ? ' after the pause that the service asks for' : ''}`;
+  if (reason === 'timeout' || status === 504) {
+    return canShrink
+      ? fail('TIMEOUT', 'smaller-page', 'a smaller page is asked for', { ...again, most: 0 })
+      : fail('TIMEOUT', 'retry', advice, again);
+  }
+  if (reason === 'brokenBody' || reason === 'notJson') return fail('BODY_INVALID', 'retry', advice, again);
+  return fail(reason === 'network' ? 'NETWORK' : 'UPSTREAM', 'retry', advice, again);
+}
+
+/** Asking again would not help. */
+function refused({ reason }: UpstreamFailure, setAside: Recovery, fail: Fail): CallFailure {
+  switch (reason) {
+    case 'address':
+      return fail(
+        'CONFIG_INVALID',
+        'stop',
+        'allowUpstreamHosts in the config names hosts that may be reached all the same',
+      );
+    case 'network':
+      return fail('NETWORK', 'stop', "check this machine's certificates and network");
+    case 'redirect':
+    case 'otherOrigin':
+      return fail('REDIRECTED', setAside, 'other addresses get no credentials: check the definition');
+    case 'credentials':
+      return fail('AUTH_FAILED', 'stop', "check the connector's credentials in the config");
+    case 'notJson':
+    case 'brokenBody':
+      return fail('BODY_INVALID', setAside, 'the answer is not used');
+    case 'answer':
+    case 'request':
+    case 'tooLarge':
+    case 'timeout':
+    case 'gate':
+      return fail(
+        'REQUEST_REFUSED',
+        setAside,
+        'the request does not fit the service: check the definition and params',
+      );
+  }
+}
+
+/** What the definition says about answers that have this status and these words, whoever calls. */
+function patternOf({ status, text, reason }: UpstreamFailure, facts: CallFacts) {
+  if (reason !== 'answer') return undefined;
+  const words = text.toLowerCase();
+  return facts.patterns.find(
+    (known) =>
+      known.status === status &&
+      (known.entity === null || known.entity === facts.entity) &&
+      words.includes(known.contains.toLowerCase()),
+  );
+}
+
+function codeOf({ status }: UpstreamFailure): ErrorCode {
+  if (status === 403) return 'FORBIDDEN';
+  if (status === 404 || status === 410) return 'NOT_FOUND';
+  if (status === 401) return 'AUTH_FAILED';
+  return status !== null && status >= 500 ? 'UPSTREAM' : 'REQUEST_REFUSED';
+}
+
+/** The service's own words are quoted; what was found out here is said as it is. */
+function sentence({ label }: CallFacts, { status, text, reason }: UpstreamFailure, advice: string): string {
+  return reason === 'answer' && status !== null
+    ? `${label} was answered with ${status} "${text}"; ${advice}`
+    : `${label}: ${text}; ${advice}`;
+}

@@ -1,0 +1,53 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { differencesFrom, noDifferences } from '../support/sample-sinks.ts';
+import { openDirectWorld, worldRows, type DirectWorld } from '../support/upstream/direct-world.ts';
+import { deskWorld, mailchimpWorld, notionWorld } from '../support/upstream/upstream-world.ts';
+
+const withBlocks = '    entities: { comments: { parents: [pages, blocks] } }\n';
+
+const services = [
+  ['Mailchimp', () => mailchimpWorld({ as: 'my-mail', size: 'tiny' }), ''],
+  ['Notion', () => notionWorld({ as: 'my-notes', size: 'tiny' }), withBlocks],
+  ['a help desk', () => deskWorld({ as: 'my-desk' }), '    exclude: [exports]\n'],
+] as const;
+
+describe('a connector with credentials of its own, and no API', () => {
+  it.each(services)(
+    'stores every record of %s as the service has it, and writes nothing the second time',
+    async (_name, openWorld, settings) => {
+      await using world = await openWorld();
+      await using direct = openDirectWorld(world, { settings });
+      const result = await direct.cli('sync');
+      expect({ code: result.code, stderr: result.stderr }).toMatchObject({ code: 0 });
+      const differences = differencesFrom(worldRows(world), world.definition, direct.stored);
+      expect(differences).toEqual(noDifferences);
+      const [report] = (await direct.json('sync')).filter(({ kind }) => kind === 'report');
+      expect(written(report)).toEqual({ inserted: 0, updated: 0, deleted: 0 });
+      noSecretIn(direct, [result.stdout, result.stderr]);
+    },
+  );
+});
+
+function written(report: Record<string, unknown> | undefined): object {
+  const { entities = [] } = (report ?? {}) as {
+    entities?: readonly { counts: Record<'inserted' | 'updated' | 'deleted', number> }[];
+  };
+  const sum = (name: 'inserted' | 'updated' | 'deleted'): number =>
+    entities.reduce((all, { counts }) => all + counts[name], 0);
+  return { inserted: sum('inserted'), updated: sum('updated'), deleted: sum('deleted') };
+}
+
+/** Neither in what the program said, nor in a file that it wrote. */
+function noSecretIn({ folder, config, env }: DirectWorld, texts: readonly string[]): void {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .filter((file) => file !== config);
+  expect(files.length).toBeGreaterThan(0);
+  const written = [...texts, ...files.map((file) => readFileSync(file, 'latin1'))];
+  for (const secret of Object.values(env)) {
+    expect(written.some((text) => text.includes(secret))).toBe(false);
+  }
+}
