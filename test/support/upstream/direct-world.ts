@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { EntityTable } from '../../../src/core/records.ts';
+import { textOf } from '../../../src/sample/writing.ts';
 import { expectedRows, type Row } from '../expected-rows.ts';
 import { callCli, jsonLines, type CliResult } from '../run-cli.ts';
 import { sqliteRows } from '../stored-rows.ts';
@@ -53,7 +54,7 @@ connectors:
     sink: main
 ${settings}${more}`,
   );
-  const env = Object.fromEntries(given.map(([name, value]) => [`MY_${name.toUpperCase()}`, String(value)]));
+  const env = Object.fromEntries(given.map(([name, value]) => [`MY_${name.toUpperCase()}`, textOf(value)]));
   const cli = (...args: readonly string[]): Promise<CliResult> =>
     callCli([...args, '--config', config], { cwd: folder, env });
   return {
