@@ -4,7 +4,8 @@ import path from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { tokenFor, apiClient, textIn } from '../../support/service/api-client.ts';
-import { type Answer, credentials as application, objects } from '../../support/service/served-api.ts';
+import { type Answer, objects } from '../../support/service/served-api.ts';
+import { testCredentials } from '../../support/sync-once.ts';
 import { bentBody, onPath } from '../../support/upstream/faults.ts';
 import { mailchimpFaults } from '../../support/upstream/mailchimp/mailchimp-errors.ts';
 import {
@@ -219,7 +220,10 @@ it('lets no token of another workspace ask a third party', async () => {
   const served = await serveWorlds([world]);
   await served.connect(world);
   world.fake.takeRequests();
-  const scoped = apiClient(served.service.url, await tokenFor(served.service.url, application, 'default'));
+  const scoped = apiClient(
+    served.service.url,
+    await tokenFor(served.service.url, testCredentials, 'default'),
+  );
   const body = {
     workspace_name: 'elsewhere',
     connector_type: world.definition.name,

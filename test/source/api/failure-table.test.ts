@@ -92,6 +92,51 @@ describe('an answer of a child partition', () => {
   });
 });
 
+/** As `serve` answers where the third party behind it fails. */
+function ours(status: number, message: string, error_code: string): Reply {
+  return json(status, { message, errors: [{ field: null, message, error_code, details: null }] });
+}
+
+describe('an answer of serve about the third party behind it', () => {
+  it.each<[string, Reply, ErrorCode, Recovery, number]>([
+    ['401', ours(401, 'API key invalid', 'upstream_unauthorized'), 'AUTH_FAILED', 'stop', 2],
+    ['402', ours(402, 'Upgrade', 'upstream_quota'), 'QUOTA_EXHAUSTED', 'stop', 1],
+    [
+      '403 with everyday words about billing',
+      ours(403, 'Your role may not see the billing of a subscription', 'upstream_forbidden'),
+      'FORBIDDEN',
+      'skip-partition',
+      1,
+    ],
+    ['404', ours(404, 'Not shared', 'upstream_not_found'), 'NOT_FOUND', 'skip-partition', 1],
+    ['400', ours(400, 'No such field', 'upstream_refused'), 'REQUEST_REFUSED', 'skip-partition', 1],
+    ['429', ours(429, 'Slow down', 'upstream_throttled'), 'THROTTLED', 'throttle', 6],
+    ['502', ours(502, 'Try later', 'upstream_unavailable'), 'UPSTREAM', 'retry', 6],
+    ['502 too large', ours(502, 'Too large', 'upstream_too_large'), 'BODY_TOO_LARGE', 'smaller-page', 1],
+    ['502 unusable', ours(502, 'A redirect', 'upstream_unusable'), 'UPSTREAM', 'skip-partition', 1],
+    ['504', ours(504, 'Too late', 'upstream_timeout'), 'TIMEOUT', 'smaller-page', 1],
+  ])('%s', async (_title, reply, code, recovery, requests) => {
+    const { server } = await start(reply);
+    expect(await list('members', false, { list_id: 'l', count: 10 })).toMatchObject({ code, recovery });
+    expect(server.calls).toHaveLength(requests);
+  });
+
+  it('sets a listing aside when its answers are too large and it has no page size', async () => {
+    const { server } = await start(ours(502, 'Too large', 'upstream_too_large'));
+    expect(await list('tags')).toMatchObject({ code: 'BODY_TOO_LARGE', recovery: 'skip-partition' });
+    expect(server.calls).toHaveLength(1);
+  });
+
+  it('restarts the walk for a page token that ended, whatever its words', async () => {
+    const stale = ours(400, 'Ask again from the start', 'upstream_stale_token');
+    const { server } = await start(stale);
+    const error = await list('notes', false, { page_size: 100, start_cursor: 'abc' });
+    expect(error).toMatchObject({ code: 'TOKEN_EXPIRED', recovery: 'restart-walk' });
+    expect(await list('notes', false, { page_size: 100 })).toMatchObject({ code: 'REQUEST_REFUSED' });
+    expect(server.calls).toHaveLength(2);
+  });
+});
+
 describe('an answer of a root partition', () => {
   it.each<[string, Reply, ErrorCode, Recovery]>([
     ['400', apiError(400, 'Bad'), 'REQUEST_REFUSED', 'skip-entity'],

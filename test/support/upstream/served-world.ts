@@ -3,7 +3,8 @@ import { serveSamples, type SampleServiceOptions } from '../../../src/cli/comman
 import type { JsonObject } from '../../../src/core/json.ts';
 import type { Service } from '../../../src/service/start-service.ts';
 import { apiClient, type ApiClient, textIn, tokenFor } from '../service/api-client.ts';
-import { type Answer, credentials as application, object } from '../service/served-api.ts';
+import { type Answer, object } from '../service/served-api.ts';
+import { testCredentials } from '../sync-once.ts';
 import type { FakeServer } from './fake-server.ts';
 import type { UpstreamWorld } from './upstream-world.ts';
 
@@ -29,7 +30,7 @@ export async function serveWorlds(
   const failures: unknown[] = [];
   const service = await serveSamples({
     port: 0,
-    ...application,
+    ...testCredentials,
     definitions: new Map(worlds.map(({ definition }) => [definition.name, definition])),
     accounts: [],
     otherwise: { size: 'tiny', seed: 1, revision: 0 },
@@ -39,7 +40,7 @@ export async function serveWorlds(
     ...options,
   });
   onTestFinished(() => service.close());
-  const token = await tokenFor(service.url, application);
+  const token = await tokenFor(service.url, testCredentials);
   const client = apiClient(service.url, token);
   const create: ServedWorld['create'] = (world, credentials) =>
     client.post(connectorsPath, {

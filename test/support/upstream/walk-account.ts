@@ -41,7 +41,7 @@ export function openWorldAccount(
 
 /** Every record of the listings that the truth knows, page by page as the definition's pagination says. */
 export async function walkAccount(
-  account: UpstreamAccount,
+  account: Pick<UpstreamAccount, 'list'>,
   world: UpstreamWorld<FakeServer>,
   entityName: string,
   pageSize: number,
@@ -68,7 +68,7 @@ export function listingsOf(entity: Entity, truth: Iterable<TruthRecord>): readon
 }
 
 async function* pagesOf(
-  account: UpstreamAccount,
+  account: Pick<UpstreamAccount, 'list'>,
   { name, pagination }: Entity,
   params: Params,
   size: number,
