@@ -74,9 +74,9 @@ it('stores tokens that come while the service ends', async () => {
 it('says that the credentials are no longer taken when the refresh token is not', async () => {
   const { world, served, id } = await oauthWorld();
   world.fake.oauth.expireAccessTokens();
-  const { client_id, client_secret } = world.credentials.get('OAuth') ?? {};
+  const { clientId, clientSecret } = world.fake.oauth;
   // Another program has used the refresh token.
-  const basic = Buffer.from(`${String(client_id)}:${String(client_secret)}`).toString('base64');
+  const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64');
   await fetch(`${world.fake.baseUrl}/oauth/token`, {
     method: 'POST',
     headers: { authorization: `Basic ${basic}`, 'content-type': 'application/json' },

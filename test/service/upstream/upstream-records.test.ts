@@ -28,10 +28,10 @@ import {
 import { never, walkAccount } from '../../support/upstream/walk-account.ts';
 
 /** The listings of a connector, as a client of the service reads them. */
-function listings({ execute }: ServedWorld, id: string): Pick<UpstreamAccount, 'list'> {
+function listings(served: ServedWorld, id: string): Pick<UpstreamAccount, 'list'> {
   return {
     async list({ entity, params }) {
-      const { status, body } = await execute(id, { entity, action: 'list', params: params as JsonObject });
+      const { status, body } = await served.execute(id, { entity, action: 'list', params });
       if (status !== 200) throw new Error(`${entity}: ${status} ${JSON.stringify(body)}`);
       const metadata = body['connector_metadata'] ?? null;
       return {
@@ -39,6 +39,7 @@ function listings({ execute }: ServedWorld, id: string): Pick<UpstreamAccount, '
         metadata: metadata === null ? null : object(metadata),
         serverTime: instant(0),
         bytes: 0,
+        textLength: 0,
       };
     },
   };
