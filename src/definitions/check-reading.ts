@@ -1,5 +1,6 @@
 import { checkSent } from './check-actions.ts';
 import type { EntityFile } from './definition-file.ts';
+import type { Pagination } from './definition.ts';
 import { type EntityCheck, fieldAt, fieldType } from './entity-check.ts';
 import { pagingParams } from './paging-params.ts';
 import { noSuch } from './suggest-name.ts';
@@ -37,7 +38,7 @@ function checkIncremental(check: EntityCheck): void {
       return;
     case 'since':
       checkSinceParam(check, incremental.sinceParam);
-      if (entity.pagination.kind === 'offset' && entity.order === null && !entity.growsOnly) {
+      if (overlaps(entity.pagination) && entity.order === null && !entity.growsOnly) {
         note(
           ['incremental'],
           'expected an order, or growsOnly: pages by offset prove nothing without one, and no watermark would ever move',
@@ -49,6 +50,17 @@ function checkIncremental(check: EntityCheck): void {
       return;
     case 'newestFirst':
       checkNewestFirst(check, incremental.params);
+  }
+}
+
+/** Whether pages overlap: they prove something only where the order is known. */
+function overlaps({ kind }: Pick<Pagination, 'kind'>): boolean {
+  switch (kind) {
+    case 'offset':
+      return true;
+    case 'pageToken':
+    case 'single':
+      return false;
   }
 }
 

@@ -3,6 +3,7 @@ import type { EntityName } from '../core/names.ts';
 import type { Note } from '../definitions/check-names.ts';
 import type { Definition } from '../definitions/definition.ts';
 import { suggestName } from '../definitions/suggest-name.ts';
+import { isSharedSink } from './build-sinks.ts';
 import { parseSize } from './parse-unit.ts';
 import type { DownloadSettings, SinkSettings } from './settings.ts';
 import type { DownloadsFile } from './settings-file.ts';
@@ -38,7 +39,7 @@ export function buildDownloads(
       ['sinks', sink.name],
     );
   }
-  if (of.sink?.type === 'postgres' && !file.shared) {
+  if (of.sink !== undefined && isSharedSink(of.sink.type) && !file.shared) {
     note(
       [...at, 'directory'],
       `sink ${of.sink.name} may be written from several machines, which must see the same files: expected a directory that they share, and shared: true`,

@@ -9,6 +9,23 @@ import type { SinkSettings } from './settings.ts';
 /** Names that SQLite opens without making a file: what is stored there is gone with the process. */
 const noFile = /^(:memory:$|file:)/;
 
+interface SinkType {
+  /** The setting that no two sinks may share. */
+  readonly placeSetting: string;
+  /** Several machines may write the same sink; files lie on one of them. */
+  readonly isShared: boolean;
+}
+
+const sinkTypes: Readonly<Record<SinkSettings['type'], SinkType>> = {
+  sqlite: { placeSetting: 'path', isShared: false },
+  jsonl: { placeSetting: 'directory', isShared: false },
+  postgres: { placeSetting: 'schema', isShared: true },
+};
+
+export function isSharedSink(type: SinkSettings['type']): boolean {
+  return sinkTypes[type].isShared;
+}
+
 /** After a problem in the file, which ends the reading of it. */
 const minuteMs = 60_000;
 
@@ -24,7 +41,7 @@ export function buildSinks(
     const at = ['sinks', name];
     if (!isConnectorName(name)) note(at, `expected ${namePattern('_ or -')}`);
     const sink = buildSink(name, written, folder, note);
-    const place = placeSetting[sink.type];
+    const place = sinkTypes[sink.type].placeSetting;
     if (noFile.test(sink.type === 'sqlite' ? path.basename(sink.path) : '')) {
       note([...at, 'path'], 'expected the path of a file on disk');
     }
@@ -44,8 +61,6 @@ export function buildSinks(
   }
   return sinks;
 }
-
-const placeSetting = { sqlite: 'path', jsonl: 'directory', postgres: 'schema' } as const;
 
 function buildSink(name: string, file: SinkFile, folder: string, note: Note): SinkSettings {
   const at = ['sinks', name];

@@ -27,6 +27,8 @@ export interface TranslatedCall {
   readonly readMetadata: (answer: ListAnswer, records: readonly JsonObject[]) => JsonObject;
 }
 
+/** The kinds whose pages follow each other by a token. */
+type TokenPaging = Extract<Paging, { kind: 'cursor' | 'lastRecord' | 'nextUrl' | 'linkHeader' }>;
 type TokenRules = Extract<Pagination, { kind: 'pageToken' }>;
 const whole = { from: 0, to: Infinity };
 
@@ -56,31 +58,22 @@ export function translatePaging(
   }
 }
 
-function byToken(
-  pagination: Pagination,
-  paging: Exclude<Paging, { kind: 'none' | 'offset' | 'page' }>,
-  params: Params,
-): TranslatedCall {
+function byToken(pagination: Pagination, paging: TokenPaging, params: Params): TranslatedCall {
   if (pagination.kind !== 'pageToken') throw mismatch();
   const token = memberOf(params, pagination.tokenParam);
-  const isUrl = paging.kind === 'nextUrl' || paging.kind === 'linkHeader';
-  const hasToken = typeof token === 'string' && token !== '';
+  const hasAddress = 'keep' in paging && typeof token === 'string' && token !== '';
   return {
     call: {
       params,
-      query: isUrl && hasToken ? readKept(token, paging.keep) : [],
-      isAlone: isUrl && hasToken && paging.isAlone,
+      query: hasAddress ? readKept(token, paging.keep) : [],
+      isAlone: hasAddress && paging.isAlone,
     },
     ...whole,
     readMetadata: (answer, records) => inMetadata(pagination, readNext(paging, answer, records)),
   };
 }
 
-function readNext(
-  paging: Exclude<Paging, { kind: 'none' | 'offset' | 'page' }>,
-  answer: ListAnswer,
-  records: readonly JsonObject[],
-): Next {
+function readNext(paging: TokenPaging, answer: ListAnswer, records: readonly JsonObject[]): Next {
   switch (paging.kind) {
     case 'cursor': {
       const token = asToken(valueAtPlace(answer, paging.token), answer);

@@ -2,6 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
+import { isSharedSink } from '../../settings/build-sinks.ts';
+import type { SinkSettings } from '../../settings/settings.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { configFile } from '../load-config.ts';
@@ -88,7 +90,7 @@ interface ConfigChoices {
   /** Null: read from $CONNECTOR_API_URL. */
   readonly baseUrl: string | null;
   readonly workspace: string;
-  readonly sink: 'sqlite' | 'jsonl' | 'postgres';
+  readonly sink: SinkSettings['type'];
   /** Relative to the config file. */
   readonly dataFolder: string;
 }
@@ -100,7 +102,7 @@ function configText(choices: ConfigChoices): string {
     jsonl: `{ type: jsonl, directory: ${pathText(choices.dataFolder, 'lake')} }`,
     postgres: '{ type: postgres, url: "${DATABASE_URL}" }',
   }[choices.sink];
-  const shared = choices.sink === 'postgres' ? ', shared: true' : '';
+  const shared = isSharedSink(choices.sink) ? ', shared: true' : '';
   const rate = isLoopback(choices.baseUrl)
     ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
     : '';

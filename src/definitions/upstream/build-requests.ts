@@ -92,9 +92,18 @@ function placeOf(name: string, method: RequestFile['method'], rule: ParamRuleFil
 
 /** The parameter that stands for another one of the service: an address's parameters, or a page's number. */
 export function sentByPaging({ kind }: PagingFile, pagination: Pagination): ReadonlySet<string> {
-  const isAddress = kind === 'nextUrl' || kind === 'linkHeader';
-  if (isAddress && pagination.kind === 'pageToken') return new Set([pagination.tokenParam]);
-  return new Set(kind === 'page' && pagination.kind === 'offset' ? [pagination.offsetParam] : []);
+  switch (kind) {
+    case 'nextUrl':
+    case 'linkHeader':
+      return new Set(pagination.kind === 'pageToken' ? [pagination.tokenParam] : []);
+    case 'page':
+      return new Set(pagination.kind === 'offset' ? [pagination.offsetParam] : []);
+    case 'none':
+    case 'cursor':
+    case 'lastRecord':
+    case 'offset':
+      return new Set();
+  }
 }
 
 function buildPaging(paging: PagingFile): Paging {

@@ -4,15 +4,15 @@ import type { YamlPath } from '../read-yaml.ts';
 import { checkPath, checkPlace, checkQueryName } from './check-sent.ts';
 import type { ListRequestFile, PagingFile } from './upstream-file.ts';
 
-/** What the kinds become: tokens of `pagination` by token, or offsets. */
-const becomes = {
+/** What the kinds become: tokens of `pagination` by token, or offsets. A new kind does not compile until it is here. */
+const becomes: Readonly<Record<Exclude<PagingFile['kind'], 'none'>, Pagination['kind']>> = {
   cursor: 'pageToken',
   lastRecord: 'pageToken',
   nextUrl: 'pageToken',
   linkHeader: 'pageToken',
   offset: 'offset',
   page: 'offset',
-} as const;
+};
 
 /** The service's paging fits the one that the entity declares, and what the engine reads of an answer is written once. */
 export function checkPaging(
@@ -40,7 +40,7 @@ export function checkPaging(
       note([...at, 'metadata'], message, [...at, 'metadata'], pagingAt, paginationAt);
     }
   }
-  const total = paging.kind === 'offset' || paging.kind === 'page' ? paging.total : null;
+  const total = 'total' in paging ? paging.total : null;
   if (total !== null && pagination.kind === 'offset' && pagination.totalKeys.length === 0) {
     note(
       [...pagingAt, 'total'],
@@ -78,7 +78,13 @@ function checkParts(paging: PagingFile, at: YamlPath, note: Note): void {
 
 /** Keys of the metadata that a translated paging sets. */
 function keysWritten({ kind }: PagingFile, pagination: Pagination): readonly string[] {
-  if (kind === 'none' || pagination.kind === 'single') return [];
-  if (pagination.kind === 'offset') return pagination.totalKeys;
-  return [...pagination.tokenKeys, ...pagination.flagKeys];
+  if (kind === 'none') return [];
+  switch (pagination.kind) {
+    case 'single':
+      return [];
+    case 'offset':
+      return pagination.totalKeys;
+    case 'pageToken':
+      return [...pagination.tokenKeys, ...pagination.flagKeys];
+  }
 }

@@ -122,24 +122,21 @@ function listFile() {
     keep: z.array(z.string()).min(1),
     alone: z.boolean().default(false),
   };
-  const paging = z.discriminatedUnion(
-    'kind',
-    [
-      strictObject({ kind: z.literal('none') }),
-      strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
-      strictObject({ kind: z.literal('lastRecord'), field: z.string(), more: placeFile() }),
-      strictObject({ kind: z.literal('nextUrl'), path: z.string(), ...fromAddress }),
-      strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
-      strictObject({ kind: z.literal('offset'), total }),
-      strictObject({
-        kind: z.literal('page'),
-        param: z.string(),
-        first: z.int().min(0).max(1),
-        total,
-      }),
-    ],
-    { error: 'expected kind: none, cursor, lastRecord, nextUrl, linkHeader, offset or page' },
-  );
+  const kinds = [
+    strictObject({ kind: z.literal('none') }),
+    strictObject({ kind: z.literal('cursor'), token: placeFile(), more: total }),
+    strictObject({ kind: z.literal('lastRecord'), field: z.string(), more: placeFile() }),
+    strictObject({ kind: z.literal('nextUrl'), path: z.string(), ...fromAddress }),
+    strictObject({ kind: z.literal('linkHeader'), ...fromAddress }),
+    strictObject({ kind: z.literal('offset'), total }),
+    strictObject({
+      kind: z.literal('page'),
+      param: z.string(),
+      first: z.int().min(0).max(1),
+      total,
+    }),
+  ] as const;
+  const paging = z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
   return strictObject({
     ...actionShape(),
     records: z.string(),
@@ -171,31 +168,35 @@ function requestShape() {
 }
 
 function authenticationFile() {
-  return z.discriminatedUnion(
-    'kind',
-    [
-      ...plainKinds(),
-      strictObject({
-        kind: z.literal('refresh'),
-        scheme: scheme(),
-        accessToken: z.string(),
-        refreshToken: z.string(),
-        clientId: valueFile(),
-        clientSecret: valueFile(),
-        tokenUrl: z.string(),
-        style: z.enum(['basic', 'body']),
-        format: z.enum(['form', 'json']),
-        rotates: z.boolean(),
-      }),
-    ],
-    { error: 'expected kind: basic, bearer, header, query or refresh' },
-  );
+  const kinds = [
+    ...plainKinds(),
+    strictObject({
+      kind: z.literal('refresh'),
+      scheme: scheme(),
+      accessToken: z.string(),
+      refreshToken: z.string(),
+      clientId: valueFile(),
+      clientSecret: valueFile(),
+      tokenUrl: z.string(),
+      style: z.enum(['basic', 'body']),
+      format: z.enum(['form', 'json']),
+      rotates: z.boolean(),
+    }),
+  ] as const;
+  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
 }
 
 function plainAuthenticationFile() {
-  return z.discriminatedUnion('kind', plainKinds(), {
-    error: 'expected kind: basic, bearer, header or query',
-  });
+  const kinds = plainKinds();
+  return z.discriminatedUnion('kind', kinds, { error: expectedKind(kinds) });
+}
+
+/** Names the kinds in the order in which they are declared. */
+function expectedKind(
+  kinds: readonly { readonly shape: { readonly kind: { readonly value: string } } }[],
+): string {
+  const names = kinds.map(({ shape }) => shape.kind.value);
+  return `expected kind: ${names.slice(0, -1).join(', ')} or ${names.at(-1) ?? ''}`;
 }
 
 function plainKinds() {

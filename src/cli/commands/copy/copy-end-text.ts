@@ -1,4 +1,5 @@
 import type { CopyEnd } from '../../../app/copy-connector.ts';
+import { isSharedSink } from '../../../settings/build-sinks.ts';
 import type { ConnectorSettings, SinkSettings } from '../../../settings/settings.ts';
 import { count, counted } from '../../../telemetry/progress-text.ts';
 
@@ -52,8 +53,9 @@ function filesText(
 ): readonly string[] {
   if (downloads === null && files === 0) return [];
   const where = downloads === null ? 'the folder for downloads' : downloads.directory;
-  const shared =
-    to.type === 'postgres' ? ['  Every machine that syncs it must see that folder (downloads.shared).'] : [];
+  const shared = isSharedSink(to.type)
+    ? ['  Every machine that syncs it must see that folder (downloads.shared).']
+    : [];
   return [
     `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`,
     ...shared,
