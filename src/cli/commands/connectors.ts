@@ -54,8 +54,8 @@ function addCreate(connectors: Command, enter: Enter): void {
     .addHelpText(
       'after',
       `
-The credentials are those of the third party. Their form is checked before anything is sent; whether they are right shows
-with the first call. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
+The credentials are those of the third party. Their form is checked before anything is sent. "connector-sync serve" asks the
+third party before it creates the connector; with another API, the first call may be what shows whether they are right. The request is sent once: if an error leaves open whether it succeeded, look at the list first.
 
 Examples:
   $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json

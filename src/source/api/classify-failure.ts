@@ -122,17 +122,20 @@ export function classifyAnswer(
     return fail('UPSTREAM', setAside, 'asking again would not help: check the host and its addresses');
   }
   const pause = again.wait === 'throttle' ? ' after the pause that the service asks for' : '';
-  const next = facts.isWrite === true ? mayBeDone : `it is tried again${pause}`;
+  // Our own `serve` asks the third party before it changes anything.
+  const isUndone = upstream.errorCodes.some((code) => code.startsWith('upstream_'));
+  const done = isUndone ? 'nothing was changed: try it again later' : mayBeDone;
+  const next = facts.isWrite === true ? done : `it is tried again${pause}`;
   if (status === 408 || status === 504) return fail('TIMEOUT', 'retry', next, again);
   const isConflict = status === 409 && facts.isWrite === true;
   if ((status === 409 && !isConflict) || status === 425 || status >= 500) {
     return fail('UPSTREAM', 'retry', next, again);
   }
-  return fail(
-    'REQUEST_REFUSED',
-    setAside,
-    'the request does not fit the service: check the definition and params',
-  );
+  const advice =
+    says('third_party_refused') || says('identity_changed')
+      ? 'check the credentials'
+      : 'the request does not fit the service: check the definition and params';
+  return fail('REQUEST_REFUSED', setAside, advice);
 }
 
 /** A failure without an answer: the network, a limit, an unreadable body. Null for what is no failure of the call. */
