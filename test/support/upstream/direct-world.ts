@@ -15,7 +15,7 @@ export interface DirectWorld extends AsyncDisposable {
   readonly config: string;
   readonly database: string;
   /** The credentials, as variables. */
-  readonly env: Readonly<Record<string, string>>;
+  readonly env: Record<string, string>;
   cli(...args: readonly string[]): Promise<CliResult>;
   /** The lines of standard output as JSON, of a command that must end with 0. */
   json(...args: readonly string[]): Promise<readonly Record<string, unknown>[]>;
@@ -54,7 +54,9 @@ connectors:
     sink: main
 ${settings}${more}`,
   );
-  const env = Object.fromEntries(given.map(([name, value]) => [`MY_${name.toUpperCase()}`, textOf(value)]));
+  const env: Record<string, string> = Object.fromEntries(
+    given.map(([name, value]) => [`MY_${name.toUpperCase()}`, textOf(value)]),
+  );
   const cli = (...args: readonly string[]): Promise<CliResult> =>
     callCli([...args, '--config', config], { cwd: folder, env });
   return {
