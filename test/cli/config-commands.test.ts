@@ -105,6 +105,36 @@ it('serve --help names the variables for its credentials', async () => {
   expect(stdout).toContain('$CONNECTOR_SYNC_CLIENT_ID and $CONNECTOR_SYNC_CLIENT_SECRET');
 });
 
+describe('init --direct', () => {
+  it('writes a config that reads services themselves, once their keys are in the environment', async () => {
+    const made = await callCli(['init', '--direct', 'mailchimp', 'workspace-notes'], { cwd: folder });
+    expect(made.code).toBe(0);
+    for (const text of ['MAILCHIMP_API_KEY=...', 'NOTION_TOKEN=...']) expect(made.stdout).toContain(text);
+    expect(made.stdout).not.toContain('CONNECTOR_API');
+    const env = { MAILCHIMP_API_KEY: 'planted-us1', NOTION_TOKEN: 'planted-token' };
+    const shown = await callCli(['config', 'show'], { cwd: folder, env });
+    expect(JSON.parse(shown.stdout)).toMatchObject({
+      connectors: {
+        newsletter: { definition: 'email-marketing', credentials: { api_key: '[secret]' } },
+        wiki: { definition: 'workspace-notes', credentials: { token: '[secret]' } },
+      },
+    });
+    const plan = await callCli(['sync', '--dry-run'], { cwd: folder });
+    expect(plan.code).toBe(0);
+    const without = await callCli(['sync'], { cwd: folder, env: { NOTION_TOKEN: 'planted-token' } });
+    expect(without.code).toBe(2);
+    expect(without.stderr).toContain('the environment variable MAILCHIMP_API_KEY is not set');
+  });
+
+  it('names the services that can be read so', async () => {
+    const refused = await callCli(['init', '--direct', 'library'], { cwd: folder });
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain('email-marketing or Mailchimp, workspace-notes or Notion');
+    const both = ['init', '--direct', 'notion', '--base-url', 'https://api.example.com'];
+    expect((await callCli(both, { cwd: folder })).code).toBe(2);
+  });
+});
+
 describe('init', () => {
   it('writes a config that can be used, readable by its owner only, and never overwrites one', async () => {
     const args = ['init', '--base-url', 'https://api.example.com', '--workspace', 'marketing'];

@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { usage } from '../../core/usage-error.ts';
 import { isSharedSink } from '../../settings/build-sinks.ts';
 import type { SinkSettings } from '../../settings/settings.ts';
+import { directConnectors, directConnectorText, type DirectConnector } from './init/direct-connectors.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { configFile } from '../load-config.ts';
@@ -12,6 +13,7 @@ import { writePrivateFile } from '../output/write-files.ts';
 
 interface InitFlags {
   readonly baseUrl?: string;
+  readonly direct?: readonly string[];
   readonly workspace: string;
   readonly sink: string;
 }
@@ -19,11 +21,12 @@ interface InitFlags {
 export function addInit(command: Command, enter: Enter): void {
   command
     .option('--base-url <url>', 'address of the API (default: taken from $CONNECTOR_API_URL when it runs)')
+    .option('--direct <service...>', 'read services themselves, without an API: mailchimp, notion')
     .option('--workspace <name>', 'workspace in which the connectors are looked up', 'default')
     .option('--sink <type>', 'sqlite, jsonl or postgres', 'sqlite')
     .addHelpText(
       'after',
-      '\nExample:\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
+      '\nExamples:\n  $ connector-sync init --direct mailchimp\n  $ connector-sync init --base-url https://api.example.com --workspace marketing',
     )
     .action((flags: InitFlags) => enter((context) => runInit(context, flags)));
 }
@@ -57,14 +60,19 @@ async function textOf(file: string): Promise<string | null> {
   }
 }
 
-function choicesOf({ baseUrl, workspace, sink }: InitFlags, dataFolder: string): ConfigChoices {
+function choicesOf(flags: InitFlags, dataFolder: string): ConfigChoices {
+  const { baseUrl, workspace, sink } = flags;
   if (sink !== 'sqlite' && sink !== 'jsonl' && sink !== 'postgres') {
     throw usage(`--sink: expected sqlite, jsonl or postgres, got "${sink}".`);
   }
   if (baseUrl !== undefined && !URL.canParse(baseUrl)) {
     throw usage(`--base-url: expected a URL, got "${baseUrl}".`);
   }
-  return { baseUrl: baseUrl ?? null, workspace, sink, dataFolder };
+  if (flags.direct !== undefined && baseUrl !== undefined) {
+    throw usage('Expected either --direct (services themselves) or --base-url (an API), got both.');
+  }
+  const direct = directConnectors(flags.direct ?? []);
+  return { baseUrl: baseUrl ?? null, direct, workspace, sink, dataFolder };
 }
 
 function nextSteps(context: CommandContext, file: string, choices: ConfigChoices): readonly string[] {
@@ -81,14 +89,20 @@ function nextSteps(context: CommandContext, file: string, choices: ConfigChoices
       .filter((line) => line !== '')
       .map((line) => `       ${line}`),
     `  2. Is everything in place?       ${command('check')}`,
-    `  3. Which connectors are there?   ${command('discover')}`,
-    `  4. Read them all:                ${command('sync')}`,
+    ...(choices.direct.length === 0
+      ? [
+          `  3. Which connectors are there?   ${command('discover')}`,
+          `  4. Read them all:                ${command('sync')}`,
+        ]
+      : [`  3. Read everything:              ${command('sync')}`]),
   ];
 }
 
 interface ConfigChoices {
   /** Null: read from $CONNECTOR_API_URL. */
   readonly baseUrl: string | null;
+  /** Empty: connectors are read through the API. */
+  readonly direct: readonly DirectConnector[];
   readonly workspace: string;
   readonly sink: SinkSettings['type'];
   /** Relative to the config file. */
@@ -106,6 +120,16 @@ function configText(choices: ConfigChoices): string {
   const rate = isLoopback(choices.baseUrl)
     ? '    rateLimit: { requestsPerSecond: 500 } # sample data needs no limit\n'
     : '';
+  if (choices.direct.length > 0) {
+    return `# Paths are relative to this file. "connector-sync config schema" prints the format.
+sinks:
+  main: ${sink}
+
+# redis: { url: "\${REDIS_URL}" } # for "connector-sync worker"; without it redis://127.0.0.1:6379
+
+connectors:
+${choices.direct.map(directConnectorText).join('\n')}`;
+  }
   return `# Paths are relative to this file. "connector-sync config schema" prints the format.
 api:
   baseUrl: ${JSON.stringify(choices.baseUrl ?? '${CONNECTOR_API_URL}')}
@@ -152,10 +176,14 @@ function pathText(folder: string, name: string): string {
 
 /** The lines of a \`.env\` that the config above needs. */
 function environmentText(choices: ConfigChoices): string {
-  return [
+  const own = choices.direct.flatMap(({ variables }) => variables.map(([, variable]) => `${variable}=...`));
+  const ofApi = [
     ...(choices.baseUrl === null ? ['CONNECTOR_API_URL=https://...'] : []),
     'CONNECTOR_API_CLIENT_ID=...',
     'CONNECTOR_API_CLIENT_SECRET=...',
+  ];
+  return [
+    ...(choices.direct.length === 0 ? ofApi : own),
     ...(choices.sink === 'postgres' ? ['DATABASE_URL=postgresql://user:password@host:5432/database'] : []),
   ].join('\n');
 }

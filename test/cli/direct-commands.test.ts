@@ -1,0 +1,93 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { redisContents } from '../support/redis-contents.ts';
+import { startRedis } from '../support/redis.ts';
+import { startCli } from '../support/run-cli.ts';
+import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
+import { deskWorld, mailchimpWorld } from '../support/upstream/upstream-world.ts';
+
+describe('with credentials in the config, and no API', () => {
+  it('every command that reads a connector works', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    const checked = await direct.cli('check');
+    expect(checked.stdout).toContain(`✓ connector mine: account ${world.identity} answers`);
+    expect(checked.code).toBe(0);
+    expect((await direct.cli('discover', 'mine')).stdout).toContain('list_members');
+    expect((await direct.cli('sync')).code).toBe(0);
+
+    const [list] = worldRows(world).get('lists')?.keys() ?? [];
+    const id = String((JSON.parse(list ?? '[]') as unknown[])[0]);
+    expect(await direct.json('list', 'mine/lists')).toMatchObject([
+      { records: [{ name: expect.any(String) }, {}] },
+    ]);
+    expect(await direct.json('get', 'mine/lists', '--param', `list_id=${id}`)).toMatchObject([
+      { record: { id } },
+    ]);
+    expect(await direct.json('audit', 'mine/list_members')).toMatchObject([
+      { isEqual: true, isProven: true },
+    ]);
+    expect((await direct.cli('refetch', 'mine/lists', '--key', `id=${id}`)).code).toBe(0);
+    expect((await direct.cli('explain', 'mine/lists', '--key', `id=${id}`)).code).toBe(0);
+    const since = ['--since', '2024-01-01', '--until', '2025-01-01', '--window', '12mo'];
+    const filled = await direct.cli('backfill', 'mine', '--select', 'list_members', ...since);
+    expect({ code: filled.code, stderr: filled.stderr }).toMatchObject({ code: 0 });
+    expect((await direct.cli('status')).stdout).toContain('mine: last run ok');
+  });
+
+  it('files of records are fetched by sync and by download', async () => {
+    await using world = await deskWorld({ as: 'my-desk' });
+    await using direct = openDirectWorld(world, { settings: '    downloads: { directory: ./files }\n' });
+    const synced = await direct.cli('sync');
+    expect({ code: synced.code, stdout: synced.stdout }).toMatchObject({ code: 0 });
+    const [row] = worldRows(world).get('attachments')?.values() ?? [];
+    const id = String(row?.columns['id']);
+    const done = await direct.cli(
+      'download',
+      'mine/attachments',
+      '--param',
+      `attachment_id=${id}`,
+      '--output',
+      'f',
+    );
+    expect({ code: done.code, stderr: done.stderr }).toMatchObject({ code: 0 });
+    expect(readFileSync(path.join(direct.folder, 'f')).length).toBeGreaterThan(0);
+  });
+
+  it('commands that need an API say so', async () => {
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world);
+    for (const args of [
+      ['connectors', 'list'],
+      ['workspaces', 'list'],
+      ['definitions'],
+      ['discover'],
+      ['search', 'mine/lists', '--remote'],
+    ]) {
+      const { code, stderr } = await direct.cli(...args);
+      expect({ args, code }).toEqual({ args, code: 2 });
+      expect(stderr).toMatch(/API/);
+    }
+    expect(world.fake.requests).toEqual([]);
+  });
+
+  it('a worker runs what is scheduled, and nothing that it says or keeps in Redis holds a credential', async () => {
+    await using redis = await startRedis({ password: 'redis-password-1' });
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world, { settings: '    schedule: { every: 1h }\n' });
+    writeFileSync(direct.config, `${readFileSync(direct.config, 'utf8')}redis: { url: "\${REDIS}" }\n`);
+    const worker = startCli(['worker', '--config', direct.config], {
+      cwd: direct.folder,
+      env: { ...direct.env, REDIS: redis.url },
+    });
+    await worker.until('"msg":"run ended"');
+    const stored = await redisContents(redis.url);
+    expect(stored).toContain('mine');
+    worker.child.kill('SIGTERM');
+    const { code, stdout, stderr } = await worker.result;
+    expect(code).toBe(0);
+    expect(stderr).toContain('"outcome":"ok"');
+    for (const secret of Object.values(direct.env)) expect(stdout + stderr + stored).not.toContain(secret);
+  });
+});
