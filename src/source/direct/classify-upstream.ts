@@ -6,7 +6,7 @@ import { CallFailure, type CallFacts, type RetryRule } from '../api/call-failure
 const longThrottleMs = 60_000;
 const backOff: RetryRule = { reason: 'failure', most: Infinity, wait: 'back-off', afterMs: null };
 
-/** What a failure at the third party means for a walk: its class decides, as `test/source/direct/failure-table.test.ts` has it in a table. */
+/** What a failure at the third party means for a walk: its class and its reason decide. */
 export function classifyUpstream(failure: UpstreamFailure, facts: CallFacts): CallFailure {
   const { status, waitMs, reason } = failure;
   const fail = (code: ErrorCode, recovery: Recovery, advice: string, rule: RetryRule | null = null) =>
