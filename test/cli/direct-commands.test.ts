@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { redisContents } from '../support/redis-contents.ts';
+import { textOf } from '../../src/sample/writing.ts';
 import { startRedis } from '../support/redis.ts';
 import { startCli } from '../support/run-cli.ts';
 import { openDirectWorld, worldRows } from '../support/upstream/direct-world.ts';
@@ -42,7 +43,7 @@ describe('with credentials in the config, and no API', () => {
     const synced = await direct.cli('sync');
     expect({ code: synced.code, stdout: synced.stdout }).toMatchObject({ code: 0 });
     const [row] = worldRows(world).get('attachments')?.values() ?? [];
-    const id = String(row?.columns['id']);
+    const id = textOf(row?.columns['id'] ?? null);
     const done = await direct.cli(
       'download',
       'mine/attachments',
