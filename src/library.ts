@@ -67,6 +67,12 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
     clock: systemClock,
     command: 'a program',
     note: () => undefined,
+    onRunEnd: (end) => {
+      if (end.kind === 'ended') results.push(resultOf(end.report));
+      else if (end.error instanceof SyncError) {
+        results.push(notBegun(end.connector, end.error, signal.aborted));
+      }
+    },
   });
   for (const connector of connectors) {
     if (signal.aborted) break;
@@ -77,10 +83,10 @@ export async function sync(app: App, options: SyncOptions = {}): Promise<readonl
     try {
       const run = { isFull: options.full ?? false };
       const globs = { select: [], exclude: [] };
-      results.push(resultOf(await inner.sync(connector, { globs, onEvent, run, signal })));
+      await inner.sync(connector, { globs, onEvent, run, signal });
     } catch (error) {
+      // It is in the results; the other connectors are synced all the same.
       if (!(error instanceof SyncError)) throw error;
-      results.push(notBegun(connector, error, signal.aborted));
     }
   }
   return results;

@@ -30,7 +30,7 @@ export interface AppOptions {
   readonly sinkIdOf?: (sink: SinkSettings) => string | null;
   /** What a connector's calls share with other processes; null: nothing. The app disposes it with the source. */
   readonly openBudget?: (connector: ConnectorSettings, account: ConnectorOrigin) => SharedBudget | null;
-  /** Called at the end of every run, after its report is stored; not for what is read aside. Must not throw; a run does not wait for it. */
+  /** Hears of the end of every run that the app makes; not of what is read aside. */
   readonly onRunEnd?: OnRunEnd;
 }
 
@@ -39,7 +39,12 @@ export type RunEnd = { readonly connector: ConnectorSettings; readonly asked: As
   | { readonly kind: 'ended'; readonly report: RunReport }
   | { readonly kind: 'failed'; readonly error: unknown }
 );
-export type OnRunEnd = (end: RunEnd) => void;
+
+/**
+ * Called after the report is stored and the connector is free again. Must neither throw nor reject. A promise that it returns is
+ * waited for up to five seconds, so that a command does not exit before; a listener that takes longer continues while the process lives.
+ */
+export type OnRunEnd = (end: RunEnd) => void | Promise<void>;
 
 /** What is asked of a run beyond an ordinary one; the guards are those of the settings. */
 export type AskedRun = Partial<Omit<RunOptions, 'guards'>>;
@@ -82,6 +87,11 @@ export interface App extends AsyncDisposable {
   ): Promise<ConnectorSource>;
   /** One run of one connector, as `syncConnector` tells it. Throws where no run could begin. */
   sync(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
-  /** The same into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd` does not hear of it. */
+  /** A run that `repair` makes itself (null: there was nothing to do). Its end is told like that of a sync. */
+  repair<Report extends RunReport | null>(
+    connector: ConnectorSettings,
+    repair: () => Promise<Report>,
+  ): Promise<Report>;
+  /** The same as `sync` into a sink that stands in for the connector's own for a while: not a run of it, so `onRunEnd` does not hear of it. */
   readAside(connector: ConnectorSettings, request: SyncRequest): Promise<RunReport>;
 }

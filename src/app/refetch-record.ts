@@ -15,7 +15,7 @@ import type { RunReport } from '../sinks/run-report.ts';
 import type { EntityRows, Sink } from '../sinks/sink.ts';
 import type { App, AppOptions } from './app.ts';
 import { parseRecordKey, type RecordKey } from './record-key.ts';
-import { connectorIdentity, tellEnd } from './run-connector.ts';
+import { connectorIdentity } from './run-connector.ts';
 import { storedFields, type StoredFields } from './stored-fields.ts';
 
 /** What to ask for, and what a walk would fill into the record (field -> value). */
@@ -41,7 +41,7 @@ export type Refetched = { readonly run: RunId | null } & (
 export async function refetchRecord(
   app: App,
   { target, keyText, params, inject }: AskedRecord,
-  options: Pick<AppOptions, 'clock' | 'command' | 'onRunEnd'> & {
+  options: Pick<AppOptions, 'clock' | 'command'> & {
     readonly allowDeletes: boolean;
     readonly signal: AbortSignal;
   },
@@ -76,7 +76,7 @@ export async function refetchRecord(
         });
       },
     );
-  const report = await tellEnd(options, connector, {}, repair);
+  const report = await app.repair(connector, repair);
   return { ...refetched, run: report?.run ?? null };
 }
 

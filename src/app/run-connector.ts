@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { instant, type Clock } from '../core/clock.ts';
+import { instant, slept, type Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { RunEvent } from '../core/events.ts';
 import type { RunId } from '../core/names.ts';
@@ -16,7 +16,7 @@ import type { OpenSharedSink } from '../sinks/share-sinks.ts';
 import type { ConnectorIdentity } from '../sinks/lease.ts';
 import type { ConnectorOrigin } from '../source/connector-origin.ts';
 import type { FileSource } from '../source/source.ts';
-import type { App, AppOptions, AskedRun, SyncRequest } from './app.ts';
+import type { App, AppOptions, AskedRun, RunEnd, SyncRequest } from './app.ts';
 
 /** What a run takes from its app. */
 export interface RunParts extends AppOptions {
@@ -24,9 +24,16 @@ export interface RunParts extends AppOptions {
   readonly openSink: OpenSharedSink;
 }
 
-/** Every run of a connector's own sink, of a repair too, ends here. `run` resolves with null where nothing was to be done. */
+/** What a listener that answers with a promise may take: it must not keep a command or a worker's next job waiting for long. */
+const longestTellMs = 5_000;
+
+/**
+ * Every run of a connector's own sink ends here, whatever asked for it (a command, a worker, a repair, a program that uses the library):
+ * what is to happen at the end of each of them belongs here, what one of them shows in its `onRunEnd`. `run` resolves with null where
+ * nothing was to be done.
+ */
 export async function tellEnd<Report extends RunReport | null>(
-  { onRunEnd = () => undefined }: Pick<AppOptions, 'onRunEnd'>,
+  options: Pick<AppOptions, 'clock' | 'onRunEnd'>,
   connector: ConnectorSettings,
   asked: AskedRun,
   run: () => Promise<Report>,
@@ -35,11 +42,22 @@ export async function tellEnd<Report extends RunReport | null>(
   try {
     report = await run();
   } catch (error) {
-    onRunEnd({ kind: 'failed', connector, asked, error });
+    await tell(options, { kind: 'failed', connector, asked, error });
     throw error;
   }
-  if (report !== null) onRunEnd({ kind: 'ended', connector, asked, report });
+  if (report !== null) await tell(options, { kind: 'ended', connector, asked, report });
   return report;
+}
+
+async function tell(
+  { clock, onRunEnd = () => undefined }: Pick<AppOptions, 'clock' | 'onRunEnd'>,
+  end: RunEnd,
+): Promise<void> {
+  const told = onRunEnd(end);
+  if (told === undefined) return;
+  const enough = new AbortController();
+  await Promise.race([told, slept(clock, longestTellMs, enough.signal)]);
+  enough.abort();
 }
 
 /** Reads a connector into the sink that its settings name, and tells nobody. */

@@ -101,6 +101,7 @@ export function wireApp(options: AppOptions): App {
     openSource,
     sync: (connector, request) =>
       tellEnd(options, connector, request.run ?? {}, () => read(connector, request)),
+    repair: (connector, repair) => tellEnd(options, connector, {}, repair),
     readAside: read,
     async [Symbol.asyncDispose]() {
       await direct[Symbol.asyncDispose]();

@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
 import type { RunEnd } from '../../src/app/app.ts';
 import { auditEntity } from '../../src/app/audit-entity.ts';
+import { askedRecord, refetchRecord } from '../../src/app/refetch-record.ts';
+import { undeleteRun } from '../../src/app/undelete-run.ts';
 import { openApp } from '../../src/app/open-app.ts';
 import { tellEnd } from '../../src/app/run-connector.ts';
 import { sampleConnector } from '../../src/app/adopt-connector.ts';
@@ -10,13 +12,16 @@ import { entityTarget } from '../../src/settings/entity-target.ts';
 import type { ConnectorSettings } from '../../src/settings/settings.ts';
 import type { RunReport } from '../../src/sinks/run-report.ts';
 import { openCliWorld } from '../support/cli-world.ts';
+import { jsonLines } from '../support/run-cli.ts';
 
 const connector = { name: 'newsletter' } as unknown as ConnectorSettings;
 const report = { outcome: 'ok' } as RunReport;
 
 async function endsOf(run: () => Promise<RunReport | null>): Promise<readonly RunEnd[]> {
   const ends: RunEnd[] = [];
-  await tellEnd({ onRunEnd: (end) => ends.push(end) }, connector, {}, run).catch(() => undefined);
+  await tellEnd({ clock: systemClock, onRunEnd: (end) => void ends.push(end) }, connector, {}, run).catch(
+    () => undefined,
+  );
   return ends;
 }
 
@@ -28,7 +33,9 @@ it('reports the end of a run once, with its report or with the error that its ca
   expect(await endsOf(() => Promise.reject(error))).toEqual([
     { kind: 'failed', connector, asked: {}, error },
   ]);
-  await expect(tellEnd({}, connector, {}, () => Promise.reject(error))).rejects.toBe(error);
+  await expect(tellEnd({ clock: systemClock }, connector, {}, () => Promise.reject(error))).rejects.toBe(
+    error,
+  );
 });
 
 it('reports nothing where there was nothing to do', async () => {
@@ -44,7 +51,7 @@ it('reports no end of what is read into a temporary sink', async () => {
     settings,
     clock: systemClock,
     command: 'a test',
-    onRunEnd: ({ kind, connector: { sink } }) => ends.push(`${kind} ${sink.name}`),
+    onRunEnd: ({ kind, connector: { sink } }) => void ends.push(`${kind} ${sink.name}`),
   });
   const asked = { onEvent: () => undefined, signal: new AbortController().signal };
   await app.sync(newsletter, { globs: { select: [], exclude: [] }, ...asked });
@@ -68,4 +75,45 @@ it('reports no end of what is read into a temporary sink', async () => {
     ),
   ).rejects.toThrow();
   expect(ends).toEqual(['ended main']);
+});
+
+it('reports the end of a sync, a refetch and an undelete to the same listener, and waits for its promise', async () => {
+  await using world = await openCliWorld({ settings: '    include: [lists]\n' });
+  const settings = withParts(readSettings({ file: world.config, env: world.env }), 'access');
+  const target = entityTarget(settings, 'newsletter/lists');
+  const ends: string[] = [];
+  const options = {
+    clock: systemClock,
+    command: 'a test',
+    onRunEnd: async (end: RunEnd) => {
+      await systemClock.sleep(1);
+      ends.push(end.kind === 'ended' ? end.report.kind : end.kind);
+    },
+  };
+  await using app = await openApp({ settings, ...options });
+  const { signal } = new AbortController();
+  const globs = { select: [], exclude: [] };
+  const { run } = await app.sync(target.connector, { globs, onEvent: () => undefined, signal });
+  expect(ends).toEqual(['sync']);
+  const [list] = jsonLines(await world.cli('export', 'newsletter/lists'));
+  const asked = await askedRecord(target, [`id=${String(list?.['id'])}`], 'connector-sync');
+  await refetchRecord(app, asked, { ...options, allowDeletes: false, signal });
+  expect(ends).toEqual(['sync', 'refetch']);
+  if (run === null) throw new Error('expected the sync to have a run');
+  await undeleteRun(target.connector, run, { ...options, program: 'connector-sync', signal });
+  expect(ends).toEqual(['sync', 'refetch', 'undelete']);
+});
+
+it('waits five seconds at most for a listener whose promise stays open', async () => {
+  const slept: number[] = [];
+  const clock = {
+    ...systemClock,
+    sleep: (ms: number) => {
+      slept.push(ms);
+      return Promise.resolve();
+    },
+  };
+  const never = new Promise<void>(() => undefined);
+  await tellEnd({ clock, onRunEnd: () => never }, connector, {}, () => Promise.resolve(report));
+  expect(slept).toEqual([5_000]);
 });
