@@ -265,7 +265,7 @@ To sync it, add this below "connectors:" in ${config}:
     expect((await cli(notes, '{"token":"planted-token"}')).code).toBe(0);
     const wrong = await cli(notes, '{"client_id":"a","access_token":"planted-token"}');
     expect(wrong.stderr).toContain('client_secret: Expected a text, got nothing. Ways to sign in: ');
-    expect(wrong.stderr).toContain('(client_id, client_secret, access_token)');
+    expect(wrong.stderr).toContain('(client_id, client_secret, access_token, optional refresh_token)');
     expect(wrong.stderr).not.toContain('planted-token');
   });
 
