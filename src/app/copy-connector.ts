@@ -3,7 +3,7 @@ import { instant, type Clock } from '../core/clock.ts';
 import type { ConnectorName, EntityName } from '../core/names.ts';
 import { usage } from '../core/usage-error.ts';
 import type { SinkSettings } from '../settings/settings.ts';
-import { storedTo, type CopySource, type CopyTarget } from '../sinks/copies.ts';
+import { storedTo, type CopySource, type CopyTarget, type SinkCopies } from '../sinks/copies.ts';
 import type { Holder } from '../sinks/lease.ts';
 import { accessSink, openExistingHistory, openSink } from '../sinks/registry.ts';
 import type { Sink } from '../sinks/sink.ts';
@@ -78,6 +78,7 @@ export async function copyBetween(
   const names = { from: from.name, to: to.name };
   await using writing = await target.copies.openTarget(reading.connector, { ...names, holder });
   if (writing.state !== 'done') await copyAll(reading, writing, request);
+  await reading.noteCopied(names);
   const { tables, sinkId, newestSeq, pause } = reading.connector;
   const status = await target.history.connectors([connector]);
   const entities = status[0]?.entities ?? [];
@@ -137,6 +138,17 @@ export async function heldConnectors(sink: SinkSettings): Promise<ReadonlySet<Co
   return new Set(held.flatMap(({ connector, identity }) => (identity === null ? [] : [connector])));
 }
 
+/** None where the sink cannot be read: one that no connector uses need not be there yet, and of the others that is said elsewhere. */
+export async function readCopies(sink: SinkSettings): Promise<SinkCopies> {
+  const none: SinkCopies = { unfinished: new Map(), away: new Map() };
+  try {
+    await using history = await openExistingHistory(sink);
+    return (await history?.copies()) ?? none;
+  } catch {
+    return none; // As it says above.
+  }
+}
+
 /** Removes what an unfinished copy has left in the sink; false where there is none. */
 export async function discardCopy({
   connector,
@@ -146,6 +158,17 @@ export async function discardCopy({
   if (!(await accessSink(to).isThere())) return false;
   await using sink = await openSink(to, { clock });
   return await sink.copies.discard(connector, copyHolder({ connector, clock }));
+}
+
+/** Lets syncs write to a sink again that the connector was copied from; false where it was not. */
+export async function reopenConnector({
+  connector,
+  from,
+  clock,
+}: Pick<CopyRequest, 'connector' | 'from' | 'clock'>): Promise<boolean> {
+  if (!(await accessSink(from).isThere())) return false;
+  await using sink = await openSink(from, { clock });
+  return await sink.copies.reopen(connector, copyHolder({ connector, clock }));
 }
 
 function copyHolder({ connector, clock }: Pick<CopyRequest, 'connector' | 'clock'>): Holder {

@@ -1,6 +1,6 @@
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { DamagedFile } from '../sinks/closed-files.ts';
-import type { UnfinishedCopy } from '../sinks/copies.ts';
+import type { CopiedAway, UnfinishedCopy } from '../sinks/copies.ts';
 import type { DriftRow } from '../sinks/drift.ts';
 import type { Pause } from '../sinks/lease.ts';
 import type { ConnectorStatus, FailedFile, PartitionFailure, QuarantineRow } from '../sinks/ledger-reader.ts';
@@ -16,6 +16,8 @@ export interface StoredConnector {
   readonly status: ConnectorStatus | null;
   /** The copy that would have to be completed first. */
   readonly unfinishedCopy: UnfinishedCopy | null;
+  /** Where it goes on: this sink takes no more syncs of it. */
+  readonly copiedAway: CopiedAway | null;
   readonly paused: Pause | null;
   readonly failures: readonly PartitionFailure[];
   readonly fileFailures: readonly FailedFile[];
@@ -39,6 +41,7 @@ export async function readStatuses(
     const access = accessSink(sink);
     await using history = await openExistingHistory(sink);
     await using closed = await access.openClosedFiles();
+    const copies = await history?.copies();
     const statuses = (await history?.connectors(ofSink.map(({ name }) => name))) ?? [];
     const statusByName = new Map(statuses.map((status) => [status.connector, status]));
     for (const connector of ofSink) {
@@ -47,7 +50,8 @@ export async function readStatuses(
         connector,
         ledgerPlace: access.ledgerPlace,
         status: statusByName.get(name) ?? null,
-        unfinishedCopy: (await history?.unfinishedCopy(name)) ?? null,
+        unfinishedCopy: copies?.unfinished.get(name) ?? null,
+        copiedAway: copies?.away.get(name) ?? null,
         paused: overviewOf(overviews, connector)?.paused ?? null,
         failures: (await history?.failures(name, failureLimit)) ?? [],
         fileFailures: (await history?.fileFailures(name, failureLimit)) ?? [],

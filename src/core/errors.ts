@@ -40,6 +40,7 @@ export type ErrorCode =
   | 'SINK_FAILED'
   | 'SINK_MOVED'
   | 'COPY_UNFINISHED'
+  | 'COPIED_AWAY'
   | 'SQLITE_UNUSABLE'
   | 'QUEUE_UNAVAILABLE'
   | 'WORKER_STUCK'

@@ -1,6 +1,6 @@
 import { SyncError } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
-import type { UnfinishedCopy } from './copies.ts';
+import type { CopiedAway, UnfinishedCopy } from './copies.ts';
 import type { Holder, Lease } from './lease.ts';
 
 /** Another process, or another lease of this one, holds the connector. `holder` is null when it has not introduced itself yet. */
@@ -136,6 +136,16 @@ export function unfinishedCopyError({ connector, from, to, since }: UnfinishedCo
     `Sink ${to} holds only a part of connector "${connector}": its copy from sink ${from}, begun at ${since}, is not complete. ` +
       `To complete it: connector-sync copy --from ${from} --to ${to} ${connector}. To remove what it has stored: connector-sync copy --to ${to} --discard ${connector}.`,
     { code: 'COPY_UNFINISHED', recovery: 'stop', context: { connector, from, to } },
+  );
+}
+
+/** It goes on in another sink. What a run stored here would be in this sink alone, under change numbers that the other one gives too. */
+export function copiedAwayError({ connector, from, to, at }: CopiedAway): SyncError {
+  return new SyncError(
+    `Connector "${connector}" was copied from sink ${from} to sink ${to} at ${at}, so ${from} takes no more syncs of it. ` +
+      `To go on in ${to}: set "sink: ${to}" for ${connector} in the config, and restart its workers. ` +
+      `To go on in ${from} instead: connector-sync copy --from ${from} --reopen ${connector}.`,
+    { code: 'COPIED_AWAY', recovery: 'stop', context: { connector, from, to } },
   );
 }
 

@@ -24,6 +24,8 @@ export interface Copies {
   openTarget(copied: CopiedConnector, how: CopyInto): Promise<CopyTarget>;
   /** Removes what an unfinished copy has stored; false where there is none. Throws `ConnectorBusyError`. */
   discard(connector: ConnectorName, holder: Holder): Promise<boolean>;
+  /** Lets runs have a connector again that was copied away; false where it was not. Throws `ConnectorBusyError`. */
+  reopen(connector: ConnectorName, holder: Holder): Promise<boolean>;
 }
 
 /** Names of the sinks in the config, for people. */
@@ -42,6 +44,8 @@ export interface CopySource extends AsyncDisposable {
   records(table: CopiedTable, after: number): AsyncIterable<readonly CopiedRecord[]>;
   /** What the ledger knows, in the order of `factNames`. Throws as `records`. */
   facts(): AsyncIterable<FactBatch>;
+  /** The copy is complete: from now on `Sink.acquire` throws COPIED_AWAY, until `Copies.reopen`. Throws as `records`. */
+  noteCopied(way: CopyWay): Promise<void>;
 }
 
 export interface CopyTarget extends AsyncDisposable {
@@ -135,4 +139,18 @@ export function storedTo(
 export interface UnfinishedCopy extends CopyWay {
   readonly connector: ConnectorName;
   readonly since: Instant;
+}
+
+/** A connector that goes on in the sink that it was copied into. What is stored here stays as it was. */
+export interface CopiedAway extends CopyWay {
+  readonly connector: ConnectorName;
+  readonly at: Instant;
+}
+
+/** What a sink says of copies, by connector. */
+export interface SinkCopies {
+  /** Into this sink. */
+  readonly unfinished: ReadonlyMap<ConnectorName, UnfinishedCopy>;
+  /** Out of this sink. */
+  readonly away: ReadonlyMap<ConnectorName, CopiedAway>;
 }

@@ -1,7 +1,7 @@
 import type { Instant } from '../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../core/names.ts';
 import type { EntityTable, Params } from '../core/records.ts';
-import type { UnfinishedCopy } from './copies.ts';
+import type { SinkCopies, UnfinishedCopy } from './copies.ts';
 import type { FileFailure } from './files.ts';
 import type { DriftRow } from './drift.ts';
 import type { WalkFailure, WalkMode } from './partition.ts';
@@ -38,6 +38,7 @@ export interface LedgerReader {
   fileFailures(connector: ConnectorName, limit: number): Promise<readonly FailedFile[]>;
   /** A copy of the connector into this sink that was begun and is not complete; null where there is none. */
   unfinishedCopy(connector: ConnectorName): Promise<UnfinishedCopy | null>;
+  copies(): Promise<SinkCopies>;
   finishedWindows(connector: ConnectorName, backfill: string): Promise<readonly string[]>;
   /** A row's state as the ledger knows it; null where the key is not stored. */
   explain(connector: ConnectorName, table: EntityTable, keyText: string): Promise<RowHistory | null>;

@@ -5,6 +5,7 @@ import { SyncError } from '../core/errors.ts';
 import type { FileFailure } from './files.ts';
 import { proofKinds, type Position, type Proof, type WalkFailure } from './partition.ts';
 import type { RunReport } from './run-report.ts';
+import type { CopiedAway } from './copies.ts';
 import type { Holder } from './lease.ts';
 import { readJson, writeJson } from '../core/json-text.ts';
 
@@ -12,6 +13,10 @@ import { readJson, writeJson } from '../core/json-text.ts';
 
 export function parseHolder(text: string): Holder {
   return check(holder, text, 'who held a connector');
+}
+
+export function parseCopiedTo(text: string): Omit<CopiedAway, 'connector'> {
+  return check(copiedTo, text, 'where a connector was copied to');
 }
 
 /** A report stored by an earlier version too: what it did not say yet reads as the least that it can have meant. */
@@ -103,6 +108,7 @@ const holder = z.object({
   since: z.string(),
   work: z.object({ id: z.string(), asked: z.string() }).exactOptional(),
 });
+const copiedTo = z.object({ from: z.string(), to: z.string(), at: z.string() });
 const report = z.looseObject({
   run: z.string(),
   kind: z.enum(['sync', 'backfill', 'refetch', 'undelete']).default('sync'),

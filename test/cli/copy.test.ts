@@ -10,8 +10,9 @@ import { isLong } from '../support/trials.ts';
 const schema = 'copied';
 let world: CliWorld;
 let server: pg.Client;
-/** The same config with the newsletter in PostgreSQL. */
+/** The same config with the newsletter in PostgreSQL, and with the newsletter where it was copied to from there. */
 let moved: string;
+let movedBack: string;
 
 beforeAll(async () => {
   const { url } = await sharedPostgres();
@@ -21,6 +22,7 @@ beforeAll(async () => {
     size: { members: 400 },
     sinkSettings: `{ type: sqlite, path: ./main.db, durability: normal }
   pg: { type: postgres, url: "${url}", schema: ${schema}, durability: normal }
+  back: { type: sqlite, path: ./back.db, durability: normal }
   lines: { type: jsonl, directory: ./lines }`,
   });
   const written = readFileSync(world.config, 'utf8').replace('sinks: { main:', 'sinks:\n  main:');
@@ -29,6 +31,8 @@ beforeAll(async () => {
   writeFileSync(world.config, text);
   moved = join(world.folder, 'moved.yaml');
   writeFileSync(moved, text.replace('sink: main', 'sink: pg'));
+  movedBack = join(world.folder, 'moved-back.yaml');
+  writeFileSync(movedBack, text.replace('sink: main', 'sink: back'));
   expect((await cli(['sync'])).code).toBe(0);
   world.moveTo(1);
   expect((await cli(['sync', 'newsletter', '--full', '--allow-deletes'])).code).toBe(0);
@@ -52,18 +56,20 @@ async function killAt(table: string, when: string): Promise<void> {
     BEGIN IF ${when} THEN PERFORM pg_catalog.pg_advisory_xact_lock(42); END IF; RETURN NEW; END $$;
     CREATE TRIGGER waiting AFTER INSERT OR UPDATE ON ${name} FOR EACH ROW EXECUTE FUNCTION ${schema}.wait();
     SELECT pg_advisory_lock(42)`);
-  const running = startCli([...copy, '--config', world.config], { cwd: world.folder, env: world.env });
-  for (let isWaiting = false; !isWaiting;) {
-    const { rows } = await server.query(
-      "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted",
-    );
-    isWaiting = rows.length > 0;
+  await killWhen(copy, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted");
+  await server.query('SELECT pg_advisory_unlock(42)');
+  await server.query(`DROP TRIGGER waiting ON ${name}`);
+}
+
+/** The command in a process of its own, killed once this statement finds a row. */
+async function killWhen(args: readonly string[], found: string): Promise<void> {
+  const running = startCli([...args, '--config', world.config], { cwd: world.folder, env: world.env });
+  for (let isThere = false; !isThere;) {
+    isThere = (await server.query(found)).rows.length > 0;
     if (running.child.exitCode !== null) throw new Error(`it ended: ${JSON.stringify(running.output())}`);
   }
   running.child.kill('SIGKILL');
   await running.result;
-  await server.query('SELECT pg_advisory_unlock(42)');
-  await server.query(`DROP TRIGGER waiting ON ${name}`);
 }
 
 describe('connector-sync copy', () => {
@@ -72,7 +78,7 @@ describe('connector-sync copy', () => {
       [['copy', '--from', 'main'], '--to: expected the name of a sink'],
       [
         ['copy', '--from', 'main', '--to', 'nowhere'],
-        'the config has no sink "nowhere"; it has main, pg, lines',
+        'the config has no sink "nowhere"; it has main, pg, back, lines',
       ],
       [['copy', '--from', 'main', '--to', 'main', 'wiki'], '--from and --to both name sink main'],
       [['copy', '--from', 'pg', '--to', 'main', 'wiki'], 'Sink pg is empty'],
@@ -80,6 +86,7 @@ describe('connector-sync copy', () => {
       [['copy', '--from', 'main', '--to', 'lines', 'wiki'], 'A JSONL sink keeps each change as a line'],
       [['copy', '--from', 'lines', '--to', 'pg', 'wiki'], 'A JSONL sink keeps each change as a line'],
       [['copy', '--to', 'pg', '--discard'], 'name the connectors'],
+      [['copy', '--from', 'main', '--reopen'], 'name the connectors'],
     ];
     for (const [args, says] of refused) {
       const { code, stderr } = await cli(args);
@@ -125,6 +132,15 @@ describe('connector-sync copy', () => {
         });
       }
       expect((await cli(['status', 'newsletter'], moved)).stdout).toContain('not usable yet (sink pg)');
+      const isHere = '! copy of newsletter: Sink pg holds only a part of connector "newsletter"';
+      const checked = await cli(['check']);
+      expect(checked).toMatchObject({ code: 2, stdout: containing(isHere) });
+      // The other connector was copied, and is still to be synced into the sink that it has left.
+      expect(checked.stdout).toContain(
+        '✗ copy of wiki: Connector "wiki" was copied from sink main to sink pg',
+      );
+      const wrong = isHere.replace('!', '✗');
+      expect(await cli(['check'], moved)).toMatchObject({ code: 2, stdout: containing(wrong) });
     }
     const [done] = jsonLines(await cli([...copy, '--json']));
     expect(done).toMatchObject({
@@ -152,6 +168,14 @@ describe('connector-sync copy', () => {
 
   it('leaves a connector that meets later changes and deletes as it would have in its own sink', async () => {
     world.moveTo(3);
+    expect(await cli(['sync', 'newsletter'])).toMatchObject({
+      code: 2,
+      stderr: containing('so main takes no more syncs of it. To go on in pg: set "sink: pg" for newsletter'),
+    });
+    expect((await cli(['status', 'newsletter'])).stdout).toContain('! copied to sink pg at 2');
+    const reopen = ['copy', '--from', 'main', '--reopen', 'newsletter'];
+    expect((await cli(reopen)).stdout).toContain('main takes syncs of it again');
+    expect((await cli(reopen)).stdout).toContain('nothing was changed');
     for (const config of [world.config, moved]) {
       const { code } = await cli(['sync', 'newsletter', '--full', '--allow-deletes'], config);
       expect(code).toBe(0);
@@ -169,7 +193,32 @@ describe('connector-sync copy', () => {
       stderr: expect.stringContaining('holds connector "newsletter" already') as string,
     });
   }, 60_000);
+
+  it('goes on after SIGKILL from PostgreSQL into SQLite too', async () => {
+    const back = ['copy', '--from', 'pg', '--to', 'back', 'newsletter'];
+    for (const table of ['newsletter__list_members', '_sync_missing']) {
+      await server.query('BEGIN');
+      await server.query(`LOCK TABLE ${schema}."${table}" IN ACCESS EXCLUSIVE MODE`);
+      await killWhen(
+        back,
+        `SELECT 1 FROM pg_locks WHERE relation = '${schema}."${table}"'::regclass AND NOT granted`,
+      );
+      await server.query('ROLLBACK');
+      const stopped = await cli(['sync', 'newsletter'], movedBack);
+      expect(stopped).toMatchObject({ code: 2, stderr: containing('Sink back holds only a part') });
+    }
+    const [done] = jsonLines(await cli([...back, '--json']));
+    expect(done).toMatchObject({ kind: 'copy', state: 'resumed', from: 'pg', to: 'back' });
+    const before = await exported(moved);
+    expect(await exported(movedBack)).toEqual(before);
+    const refused = await cli(['sync', 'newsletter'], moved);
+    expect(refused).toMatchObject({ code: 2, stderr: containing('so pg takes no more syncs of it') });
+    expect(await cli(['sync', 'newsletter'], movedBack)).toMatchObject({ code: 0 });
+    expect(await exported(movedBack)).toEqual(before);
+  }, 60_000);
 });
+
+const containing = (text: string): string => expect.stringContaining(text) as string;
 
 type Exported = Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>;
 

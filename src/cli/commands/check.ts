@@ -6,6 +6,7 @@ import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/s
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
+import { checkCopies } from './check/check-copies.ts';
 import { checkConnectors } from './check/check-connectors.ts';
 import {
   openCheckProgress,
@@ -72,6 +73,7 @@ async function runChecks(context: CommandContext, isDeep: boolean): Promise<Exit
   for (const result of summarize(connectors, 'connectors')) add(result);
   add(passed(access === null ? 'connections' : 'api connections', connectionsText(settings)));
   for (const result of await checkSinks(context, settings, isDeep)) add(result);
+  for (const result of summarize(await checkCopies(settings), 'copies')) add(result);
   for (const result of await checkRedis(settings, context)) add(result);
   terminal.printJson({ ok: results.every(({ state }) => state !== 'failed'), checks: results });
   return gravestExitCode(results.map(({ exitCode }) => exitCode));

@@ -3,6 +3,7 @@ import {
   copyConnector,
   discardCopy,
   heldConnectors,
+  reopenConnector,
   type CopyEnd,
   type CopyRequest,
 } from '../../app/copy-connector.ts';
@@ -21,6 +22,7 @@ interface CopyFlags {
   readonly from?: string;
   readonly to?: string;
   readonly discard?: boolean;
+  readonly reopen?: boolean;
 }
 
 export function addCopy(command: Command, enter: Enter): void {
@@ -32,20 +34,22 @@ export function addCopy(command: Command, enter: Enter): void {
     .option('--from <sink>', 'the sink of the config that holds them now')
     .option('--to <sink>', 'the sink of the config that they go into')
     .option('--discard', 'remove what an unfinished copy has stored in --to, and copy nothing')
+    .option('--reopen', 'let syncs write to --from again after a copy, and copy nothing')
     .addHelpText(
       'after',
       `
 Copies the records, deleted ones included, and all that is known of them: progress, runs, missing rows, change numbers.
-Nothing is read from the API, and nothing in the sink --from changes. Afterwards, set "sink:" of the connector in the
-config: the next sync goes on from there. Interrupted or killed, run the same command again: it resumes.
-Until it is complete, what is in --to cannot be synced or exported.
+Nothing is read from the API, and what is stored in the sink --from stays. Afterwards, set "sink:" of the connector in
+the config: the next sync goes on from there. Interrupted or killed, run the same command again: it resumes.
+Until it is complete, what is in --to cannot be synced or exported. Once it is, --from takes no more syncs of it.
 
 Exit codes: 0 copied, or copied before; 2 refused, 5 a run has the connector; 130 interrupted.
 
 Examples:
   $ connector-sync copy --from warehouse --to pg newsletter
   $ connector-sync copy --from warehouse --to pg            every connector whose sink is warehouse
-  $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy`,
+  $ connector-sync copy --to pg --discard newsletter        removes an unfinished copy
+  $ connector-sync copy --from warehouse --reopen newsletter syncs go on in warehouse`,
     )
     .action((names: readonly string[], flags: CopyFlags) =>
       enter((context) => runCopy(context, names, flags)),
@@ -58,6 +62,9 @@ async function runCopy(
   flags: CopyFlags,
 ): Promise<ExitCode> {
   const settings = loadConfig(context);
+  if (flags.reopen === true) {
+    return await reopenAll(context, settings, sinkNamed(settings, '--from', flags.from), names);
+  }
   const to = sinkNamed(settings, '--to', flags.to);
   if (flags.discard === true) return await discardAll(context, settings, to, names);
   const from = sinkNamed(settings, '--from', flags.from);
@@ -113,6 +120,27 @@ async function discardAll(
       isDiscarded
         ? `${name}: the unfinished copy was removed from ${to.name}.`
         : `${name}: ${to.name} has no unfinished copy of it; nothing was changed.`,
+    );
+  });
+}
+
+async function reopenAll(
+  context: CommandContext,
+  settings: LocalSettings,
+  from: SinkSettings,
+  names: readonly string[],
+): Promise<ExitCode> {
+  if (names.length === 0) {
+    throw usage('--reopen: name the connectors that go on in --from.');
+  }
+  const { terminal, clock } = context;
+  return await forEach(context, chosenConnectors(settings, names), async ({ name }) => {
+    const isReopened = await reopenConnector({ connector: name, from, clock });
+    terminal.printJson({ kind: 'copy-reopened', connector: name, from: from.name, isReopened });
+    terminal.print(
+      isReopened
+        ? `${name}: ${from.name} takes syncs of it again. Do not sync it in the sink that it was copied into as well.`
+        : `${name}: it was not copied away from ${from.name}; nothing was changed.`,
     );
   });
 }

@@ -70,6 +70,8 @@ const codeByError: Partial<Record<ErrorCode, ExitCode>> = {
   SINK_INCOMPATIBLE: exitCodes.usage,
   // The copy has to be completed or removed first.
   COPY_UNFINISHED: exitCodes.usage,
+  // The config names a sink that the connector has left.
+  COPIED_AWAY: exitCodes.usage,
   // The query, as a person or a program wrote it.
   SEARCH_INVALID: exitCodes.usage,
   AUTH_FAILED: exitCodes.authentication,

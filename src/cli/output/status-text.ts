@@ -47,6 +47,7 @@ export function statusText(shown: StoredConnector, program: string, width: numbe
   ]);
   return [
     ...wrapped(`${connector.name}: ${last}, ${sink}`, width),
+    ...copiedText(shown, program),
     ...pauseText(shown),
     ...fittingTable(columns, rows, width === null ? null : width - 2).map((line) => `  ${line}`),
     ...failures.map(
@@ -110,6 +111,15 @@ function missingText(status: ConnectorStatus, program: string): readonly string[
 
 function pauseText({ paused }: StoredConnector): readonly string[] {
   return paused === null ? [] : [`  schedule paused since ${paused.since}: ${printable(paused.reason)}`];
+}
+
+function copiedText({ connector, copiedAway }: StoredConnector, program: string): readonly string[] {
+  if (copiedAway === null) return [];
+  const { from, to, at } = copiedAway;
+  return [
+    `  ! copied to sink ${to} at ${at}: ${from} takes no more syncs of it. Set "sink: ${to}" for it in the config, or go on here:`,
+    `    ${program} copy --from ${from} --reopen ${connector.name}`,
+  ];
 }
 
 function quarantineText(

@@ -30,7 +30,6 @@ export function selectFacts(
 ): string {
   const list = factColumns(fact).map(({ name }) => `${own[name] ?? `fact."${name}"`} AS "${name}"`);
   const order = keys[fact].map((key) => `fact."${key}"`);
-  const isNewestFirst = fact === 'runs';
   // By the id, in one pass over the table: the index on the connector would be sorted anew for each batch.
   const connector = order.length === 1 && fact !== 'runs' ? "fact.connector || ''" : 'fact.connector';
   const of =
@@ -39,9 +38,18 @@ export function selectFacts(
       : `${connector} = :connector`;
   const behind = isFirst
     ? ''
-    : ` AND (${order.join(', ')}) ${isNewestFirst ? '<' : '>'} (${order.map((_, index) => `:k${index}`).join(', ')})`;
+    : ` AND (${order.join(', ')}) ${isNewestFirst(fact) ? '<' : '>'} (${order.map((_, index) => `:k${index}`).join(', ')})`;
   return `SELECT ${list.join(', ')} FROM ${at}_sync_${fact} AS fact WHERE ${of}${behind}
-    ORDER BY ${order.map((key) => (isNewestFirst ? `${key} DESC` : key)).join(', ')} LIMIT :limit`;
+    ORDER BY ${factOrder(fact, 'fact.')} LIMIT :limit`;
+}
+
+/** How rows of a fact are sorted; `at` is in front of each column. */
+export function factOrder(fact: FactName, at: string): string {
+  return keys[fact].map((key) => `${at}"${key}"${isNewestFirst(fact) ? ' DESC' : ''}`).join(', ');
+}
+
+function isNewestFirst(fact: FactName): boolean {
+  return fact === 'runs';
 }
 
 /** Values for `:k0` and so on: the batch begins behind this row. */

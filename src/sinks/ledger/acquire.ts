@@ -2,6 +2,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../core/names.ts';
 import {
   ConnectorBusyError,
+  copiedAwayError,
   identityDifferences,
   IdentityChangedError,
   sharedTablesError,
@@ -11,7 +12,7 @@ import { checkAdoption } from '../decisions/repair-scope.ts';
 import type { AdoptedIdentity } from '../repair.ts';
 import type { ConnectorIdentity } from '../lease.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
-import { readUnfinishedCopy } from './copies/unfinished-copy.ts';
+import { readCopiedAway, readUnfinishedCopy } from './copies/read-copies.ts';
 import { takeLock, type Lock } from './lock.ts';
 import { toSinkError } from './sink-error.ts';
 import { inTransaction } from './transact.ts';
@@ -19,7 +20,7 @@ import { inTransaction } from './transact.ts';
 /** No record is written outside a run, so no run stands beside one. */
 export const noRun = '' as RunId;
 
-/** Takes the lock, raises the epoch, repairs what a killed holder left. Throws `ConnectorBusyError`, `IdentityChangedError`. */
+/** Takes the lock, raises the epoch, repairs what a killed holder left. Throws `ConnectorBusyError`, `IdentityChangedError`, COPIED_AWAY. */
 export async function acquireConnector(ledger: Ledger, identity: ConnectorIdentity): Promise<HeldConnector> {
   const { connector } = identity;
   const lock = lockConnector(ledger, connector);
@@ -52,6 +53,8 @@ function checkIdentity(ledger: Ledger, given: ConnectorIdentity): void {
   const stored = ledger.connectors.identity.get(given.connector);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(given.connector, differences);
+  const away = readCopiedAway(ledger.db, given.connector);
+  if (away !== null) throw copiedAwayError(away);
 }
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */

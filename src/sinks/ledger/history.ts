@@ -1,7 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { ConnectorName, EntityName } from '../../core/names.ts';
 import type { LedgerReader, PartitionFailure, QuarantineRow } from '../ledger-reader.ts';
-import { readUnfinishedCopy } from './copies/unfinished-copy.ts';
+import { readCopies, readUnfinishedCopy } from './copies/read-copies.ts';
 import { readFileFailures } from './downloads/note-downloads.ts';
 import { readDrift } from './drift/note-drift.ts';
 import { parseFailure, parseParams } from '../stored-json.ts';
@@ -45,6 +45,7 @@ export function openLedgerReader(db: Database.Database, file: string): LedgerRea
     freshness: (connector) => once(() => readFreshness(db, connector)),
     finishedWindows: (connector, backfill) => once(() => readFinishedWindows(db, connector, backfill)),
     unfinishedCopy: (connector) => once(() => readUnfinishedCopy(db, connector)),
+    copies: () => once(() => readCopies(db)),
     missing: (connector, limit) => once(() => readMissing(db, connector, limit)),
     explain: (connector, table, keyText) => once(() => readRowHistory(db, connector, table, keyText)),
     drift: (connector) => once(() => readDrift(db, connector)),

@@ -86,7 +86,7 @@ ${hoursSql}
 }
 
 function toVersion6(db: Database.Database): void {
-  db.exec(copiesSql);
+  db.exec(`${copiesSql} ALTER TABLE _sync_connectors ADD COLUMN copied_to TEXT;`);
 }
 
 interface SeenChunk {

@@ -43,7 +43,7 @@ export interface RecordStore {
 
 /** Whole rows, as a copy into another sink or from one has them. `write` and `make` are called inside the ledger's transaction. */
 export interface RecordCopies {
-  /** Up to `limit` rows behind row `after`, by row number. */
+  /** Up to `limit` rows behind row `after`, by row number, and fewer where they are longer than a page (`copies/in-pages.ts`). */
   read(connector: ConnectorName, table: CopiedTable, after: number, limit: number): readonly CopiedRecord[];
   /** Makes the empty table of an entity that has none. */
   make(connector: ConnectorName, table: CopiedTable): void;

@@ -89,6 +89,12 @@ export function prepareConnectors(db: Database.Database) {
     )
     .pluck();
   const holdOnly = db.prepare<[string, string]>('UPDATE _sync_connectors SET holder = ? WHERE connector = ?');
+  const copiedTo = db.prepare<[to: string, ConnectorName]>(
+    'UPDATE _sync_connectors SET copied_to = ? WHERE connector = ?',
+  );
+  const reopen = db.prepare<[ConnectorName]>(
+    'UPDATE _sync_connectors SET copied_to = NULL WHERE connector = ? AND copied_to IS NOT NULL',
+  );
   const hold = db
     .prepare<[Omit<ConnectorIdentity, 'holder'> & { readonly holder: string }], number>(
       `INSERT INTO _sync_connectors (connector, base_url, connector_id, definition, definition_hash, epoch, holder)
@@ -109,6 +115,10 @@ export function prepareConnectors(db: Database.Database) {
     /** For the message that the next one gets; the epoch stays. */
     noteHolder: (connector: ConnectorName, given: Holder): void =>
       void holdOnly.run(writeJson(given), connector),
+    /** Where the connector goes on, as `parseCopiedTo` reads it. */
+    noteCopied: (connector: ConnectorName, to: string): void => void copiedTo.run(to, connector),
+    /** False where it was not copied away. */
+    reopen: (connector: ConnectorName): boolean => reopen.run(connector).changes > 0,
     /** Another connector whose table names would be the same (`a-b` and `a_b`). */
     rival: (connector: ConnectorName): string | undefined => rival.get(connector, connector),
     /** Writes the new holder and definition hash and raises the epoch; gives the new one. */

@@ -119,7 +119,8 @@ CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE repla
  * The ledger's tables. They live in the file that holds the records (or, for JSONL, their keys).
  * `as_of` of a table is when the newest chain began that read all of it;
  * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
- * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped.
+ * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped;
+ * `copied_to` of a connector says into which sink it was copied and when: it goes on there.
  */
 export const schemaSql = `
 CREATE TABLE _sync_meta (
@@ -137,7 +138,8 @@ CREATE TABLE _sync_connectors (
   definition TEXT NOT NULL,
   definition_hash TEXT NOT NULL,
   epoch INTEGER NOT NULL,
-  holder TEXT NOT NULL
+  holder TEXT NOT NULL,
+  copied_to TEXT
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE _sync_tables (

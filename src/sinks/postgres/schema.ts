@@ -44,7 +44,8 @@ CREATE TABLE _sync_connectors (
   definition TEXT NOT NULL,
   definition_hash TEXT NOT NULL,
   epoch BIGINT NOT NULL,
-  holder TEXT NOT NULL
+  holder TEXT NOT NULL,
+  copied_to TEXT
 );
 
 CREATE TABLE _sync_tables (

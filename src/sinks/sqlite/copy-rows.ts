@@ -3,6 +3,7 @@ import type { Instant } from '../../core/clock.ts';
 import type { RunId } from '../../core/names.ts';
 import type { ColumnValue } from '../../core/records.ts';
 import type { CopiedRecord } from '../copies.ts';
+import { onePage } from '../copies/in-pages.ts';
 import { tableName } from '../decisions/stored-table.ts';
 import type { RecordCopies } from '../ledger/record-store.ts';
 import { createTable } from './ensure-table.ts';
@@ -16,15 +17,15 @@ export function sqliteCopies(db: Database.Database): RecordCopies {
   const columnsOf = ({ stored }: { readonly stored: readonly { readonly name: string }[] }): string =>
     [own, ...stored.map(({ name }) => quoted(name))].join(', ');
   return {
-    read: (connector, table, after, limit) =>
-      db
+    read: (connector, table, after, limit) => {
+      const rows = db
         .prepare<[number, number], RawRow>(
           `SELECT ${columnsOf(table)} FROM ${quoted(tableName(connector, table.entity))} WHERE _row > ? ORDER BY _row LIMIT ?`,
         )
         .raw()
-        .safeIntegers()
-        .all(after, limit)
-        .map(copiedRecord),
+        .safeIntegers();
+      return onePage(copiedRecords(rows.iterate(after, limit)));
+    },
     make: (connector, { entity, key, stored }) => {
       createTable(db, tableName(connector, entity), { columns: stored, key });
     },
@@ -56,6 +57,10 @@ type RawRow = [
   home: bigint | null,
   ...values: ColumnValue[],
 ];
+
+function* copiedRecords(rows: Iterable<RawRow>): Generator<CopiedRecord> {
+  for (const row of rows) yield copiedRecord(row);
+}
 
 function copiedRecord(raw: RawRow): CopiedRecord {
   const [row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, ...values] = raw;

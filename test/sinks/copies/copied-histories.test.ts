@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
-import { Bench, type SinkKind } from '../../contracts/sink/fixture.ts';
+import { Bench, identity, news, type SinkKind } from '../../contracts/sink/fixture.ts';
 import { History } from '../../support/histories/history.ts';
 import { storedState } from '../../support/histories/stored-state.ts';
 import { tables } from '../../support/histories/world.ts';
@@ -18,7 +18,10 @@ describe('a copied connector', () => {
   });
 
   const copy = async (from: Bench, to: Bench): Promise<void> => {
-    await copyNews(await from.open(), await to.open(), from);
+    const source = await from.open();
+    await copyNews(source, await to.open(), from);
+    // They all go on, to be compared.
+    await source.copies.reopen(news, identity().holder);
   };
   const begin = (kind: SinkKind): Bench => {
     const bench = new Bench(kind);
@@ -72,7 +75,9 @@ describe('a copied connector', () => {
 /** The newest number of every row. */
 async function changeNumbers(bench: Bench): Promise<Readonly<Record<string, readonly unknown[]>>> {
   const declared = new Set(
-    (await bench.ledger('SELECT entity FROM _sync_tables')).map(({ entity }) => entity),
+    (await bench.ledger(`SELECT entity FROM _sync_tables WHERE connector = '${news}'`)).map(
+      ({ entity }) => entity,
+    ),
   );
   const numbers: Record<string, readonly unknown[]> = {};
   for (const { entity } of tables.filter((table) => declared.has(table.entity))) {

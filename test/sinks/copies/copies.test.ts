@@ -1,19 +1,23 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
+import type { Partition } from '../../../src/sinks/partition.ts';
 import { postgresSinkKind } from '../../contracts/postgres-sink-kind.ts';
 import {
   Bench,
   hourMs,
   identity,
+  member,
   members,
   membersTable,
   news,
   onlyPartition,
   page,
+  partition,
   record,
   type SinkKind,
 } from '../../contracts/sink/fixture.ts';
 import { storedState } from '../../support/histories/stored-state.ts';
+import { RunInHand, param } from '../../contracts/sink/run-in-hand.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import {
   beginAnother,
@@ -94,6 +98,76 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(newestSeq).toBeGreaterThanOrEqual(20);
   });
 
+  it('finishes the sweep of a killed run with the rows that the run met, and with those that it met in their home', async () => {
+    const [from, to] = [begin(ofSource), begin(ofTarget)];
+    await beginAnother(to);
+    const [source, target] = [await from.open(), await to.open()];
+    const roots = ['one', 'two'].map((variant) => partition(members, { variant }));
+    const shows =
+      (first: readonly string[], second: readonly string[]) => (walked: Pick<Partition, 'params'>) => ({
+        records: (param(walked, 'variant') === 'two' ? second : first).map((id) => member(id)),
+      });
+    const lease = await source.acquire(identity());
+    const whole = await RunInHand.begin(from, source, lease, 'r1', { roots });
+    // The second row lives in partition one, and is shown by both.
+    await whole.walk(shows(['1', '2', '3'], ['2', '4']));
+    await whole.sweep();
+    await whole.finish();
+    const killed = await RunInHand.begin(from, source, lease, 'r2', { roots });
+    await killed.walk(shows(['1', '2'], ['2']));
+    await lease[Symbol.asyncDispose]();
+    // Of later rows too, in every bit of a chunk, whose lengths differ from sink to sink.
+    const random = seededRandom(14);
+    const [{ length = 0 } = {}] = await from.ledger('SELECT length(bits) AS length FROM _sync_seen');
+    const bits = Buffer.from(Array.from({ length: Number(length) }, () => Math.floor(random() * 256)));
+    const literal =
+      ofSource === sqliteKind ? `x'${bits.toString('hex')}'` : `decode('${bits.toString('hex')}', 'hex')`;
+    await from.ledger(`INSERT INTO _sync_seen (connector, entity, origin, chunk, bits)
+      SELECT connector, entity, origin, 3, ${literal} FROM _sync_seen`);
+    await copyNews(source, target, from);
+    const met = await metRows(from);
+    expect(met.slice(0, 4)).toEqual(['1 met', '1 at home', '2 met', '2 at home']);
+    expect(await metRows(to)).toEqual(met);
+    await source.copies.reopen(news, identity().holder);
+    to.clock.advance(from.clock.now() - to.clock.now());
+    for (const [bench, sink] of [
+      [from, source],
+      [to, target],
+    ] as const) {
+      await using held = await sink.acquire(identity());
+      const resumed = await RunInHand.begin(bench, sink, held, 'r3', { roots });
+      await resumed.sweep();
+      const missing = await sink.history.missing(news, 9);
+      expect(missing.map(({ keyText }) => keyText)).toEqual(['["a","3"]', '["a","4"]']);
+      const homes = await bench.ledger(`SELECT member.id, home.params FROM news__members AS member
+        JOIN _sync_partitions AS home ON home.id = member._partition WHERE member.id = '2'`);
+      expect(homes).toEqual([{ id: '2', params: '{"variant":"one"}' }]);
+    }
+    expect(await storedState(to)).toEqual(await storedState(from));
+  });
+
+  it('reads as many rows at a time as 4 MB hold, also where small rows are followed by large ones', async () => {
+    const bench = begin(ofSource);
+    const sink = await bench.open();
+    const started = await bench.begin(sink, 'r1');
+    const { id } = await onlyPartition(sink, started.lease);
+    const small = Array.from({ length: 120 }, (_, index) => member(`small ${index}`));
+    // Lengths count, not what a server has compressed them to.
+    const large = Array.from({ length: 12 }, (_, index) =>
+      member(`large ${index}`, index % 2 === 0 ? 'x'.repeat(1_000_000) : 'Ada', {
+        extra: index % 2 === 0 ? null : JSON.stringify({ wide: 'y'.repeat(1_000_000) }),
+      }),
+    );
+    await sink.commit(started.lease, [page(started, id, [...small, ...large, member('last')])]);
+    await started.lease[Symbol.asyncDispose]();
+    await using reading = await sink.copies.openSource(news, identity().holder);
+    const [table] = reading.connector.tables.filter(({ entity }) => entity === members);
+    if (table === undefined) throw new Error('No table of members');
+    const pages: number[] = [];
+    for await (const rows of reading.records(table, 0)) pages.push(rows.length);
+    expect(pages).toEqual([100, 24, 4, 3, 2]);
+  });
+
   it('begins again where the source was synced since it was broken off', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 120, seededRandom(9));
@@ -136,6 +210,25 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(writing.state).toBe('begun');
   });
 
+  it('keeps runs out of the source until it is reopened, and gives a copy of it all the same', async () => {
+    const [from, to, third] = [begin(ofSource), begin(ofTarget), begin(ofTarget)];
+    await fillWithNews(from, 5, seededRandom(15));
+    const [source, target] = [await from.open(), await to.open()];
+    const { holder } = identity();
+    expect(await source.copies.reopen(news, holder)).toBe(false);
+    await copyNews(source, target, from);
+    const refused = { code: 'COPIED_AWAY', recovery: 'stop' };
+    await expect(source.acquire(identity())).rejects.toMatchObject(refused);
+    const { away } = await source.history.copies();
+    expect([...away.values()]).toMatchObject([{ connector: news, from: 'warehouse', to: 'pg' }]);
+    expect(await copyNews(source, target, from)).toMatchObject({ state: 'done' });
+    expect(await copyNews(source, await third.open(), from)).toMatchObject({ state: 'begun' });
+    expect(await target.history.copies()).toEqual({ unfinished: new Map(), away: new Map() });
+    await (await target.acquire(identity()))[Symbol.asyncDispose]();
+    expect(await source.copies.reopen(news, holder)).toBe(true);
+    await (await source.acquire(identity()))[Symbol.asyncDispose]();
+  });
+
   it('is refused where the target holds the connector, and changes nothing there', async () => {
     const [from, to] = [begin(ofSource), begin(ofTarget)];
     await fillWithNews(from, 5, seededRandom(11));
@@ -167,6 +260,21 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(await storedState(to)).toEqual(await storedState(from));
   });
 });
+
+/** Row numbers that unfinished chains have met, by what each bit of a chunk says: its second half is of homes. */
+async function metRows(bench: Bench): Promise<readonly string[]> {
+  const chunks = await bench.ledger(`SELECT chunk, bits FROM _sync_seen WHERE connector = '${news}'`);
+  const met: (readonly [row: number, where: string])[] = [];
+  for (const { chunk, bits } of chunks as readonly { readonly chunk: number; readonly bits: Buffer }[]) {
+    const rows = (bits.length * 8) / 2;
+    for (let bit = 0; bit < 2 * rows; bit += 1) {
+      const isSet = (((bits[bit >> 3] ?? 0) >> (bit & 7)) & 1) === 1;
+      if (isSet) met.push([chunk * rows + (bit % rows), bit < rows ? 'met' : 'at home']);
+    }
+  }
+  const sorted = met.toSorted((left, right) => left[0] - right[0]);
+  return sorted.map(([row, where]) => `${row} ${where}`);
+}
 
 /** Numbers that are given once, and passed over where they are not used. */
 function withoutSequences(contents: readonly string[]): readonly string[] {

@@ -117,6 +117,7 @@ export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
       };
     },
     discard: async (connector, holder) => await sink.copies.discard(connector, holder),
+    reopen: async (connector, holder) => await sink.copies.reopen(connector, holder),
   };
   return { ...sink, copies };
 }

@@ -27,9 +27,9 @@ export function copyEndText({ connector, end, from, to, program }: EndedCopy): r
       ? [`  Next: ${program} sync ${name}`]
       : [
           `  Next: set "sink: ${to.name}" for ${name} in the config, and restart its workers.`,
-          `  Until then syncs still write to ${from.name}; ${to.name} does not get what they store.`,
+          '  Until then its syncs end with code 2: they would store changes that the new sink never gets.',
         ]),
-    `  ${from.name} still holds ${name}, unchanged.`,
+    `  ${from.name} still holds ${name} as it was, and takes no more syncs of it. To go on there instead: ${program} copy --from ${from.name} --reopen ${name}`,
   ];
 }
 
@@ -52,12 +52,12 @@ function filesText(
   to: SinkSettings,
 ): readonly string[] {
   if (downloads === null && files === 0) return [];
-  const where = downloads === null ? 'the folder for downloads' : downloads.directory;
-  const shared = isSharedSink(to.type)
-    ? ['  Every machine that syncs it must see that folder (downloads.shared).']
-    : [];
+  const where =
+    downloads === null ? 'the folder that "downloads" named when they were fetched' : downloads.directory;
+  const told = `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`;
+  if (downloads === null || !isSharedSink(to.type)) return [told];
   return [
-    `  ${counted(files, 'file')} stay in ${where}: they are not copied, and not fetched again.`,
-    ...shared,
+    told,
+    '  Every machine that syncs it must see that folder: such a sink requires "shared: true" under "downloads".',
   ];
 }

@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
+import { instant } from '../../../core/clock.ts';
+import { writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { CopiedConnector, CopiedRecord, CopiedTable, CopySource, FactBatch } from '../../copies.ts';
 import { factNames, seenRows, type FactName, type FactRow, type Facts } from '../../copies/facts.ts';
 import { factCursor, selectFacts } from '../../copies/select-facts.ts';
-import { inPages } from '../../copies/in-pages.ts';
+import { inPages, onePage } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
 import { checkWhole, lockConnector, noRun } from '../acquire.ts';
@@ -36,6 +38,10 @@ export async function openLedgerSource(
           ask(ledger, () => records.read(connector, table, last?.row ?? after, limit)),
         ),
       facts: () => readFacts(ledger, connector),
+      noteCopied: async ({ from, to }) =>
+        await inTransaction(ledger, noRun, () => {
+          ledger.connectors.noteCopied(connector, writeJson({ from, to, at: instant(ledger.clock.now()) }));
+        }),
       [Symbol.asyncDispose]: async () => lock.release(),
     };
   } catch (error) {
@@ -127,9 +133,8 @@ async function* readFacts(ledger: Ledger, connector: ConnectorName): AsyncGenera
     const pages = inPages<FactRow>((last, limit) =>
       ask(ledger, () => {
         const sql = selectFacts(of, { at: '', isFirst: last === null, own: own[of] ?? {} });
-        return ledger.db
-          .prepare<[Readonly<Record<string, unknown>>], FactRow>(sql)
-          .all({ connector, limit, ...factCursor(of, last) });
+        const statement = ledger.db.prepare<[Readonly<Record<string, unknown>>], FactRow>(sql);
+        return onePage(statement.iterate({ connector, limit, ...factCursor(of, last) }));
       }),
     );
     for await (const rows of pages) {

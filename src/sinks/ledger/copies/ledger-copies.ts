@@ -1,7 +1,9 @@
 import { SyncError } from '../../../core/errors.ts';
 import type { Copies } from '../../copies.ts';
+import { noRun, withLock } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
 import type { RecordCopies } from '../record-store.ts';
+import { inTransaction } from '../transact.ts';
 import { discardCopy, openLedgerTarget } from './copy-in.ts';
 import { openLedgerSource } from './copy-out.ts';
 
@@ -23,5 +25,9 @@ export function ledgerCopies(ledger: Ledger): Copies {
     openSource: async (connector, holder) => await openLedgerSource(ledger, records(), connector, holder),
     openTarget: async (copied, how) => await openLedgerTarget(ledger, records(), copied, how),
     discard: async (connector) => await discardCopy(ledger, connector),
+    reopen: async (connector) =>
+      await withLock(ledger, connector, async () =>
+        inTransaction(ledger, noRun, () => ledger.connectors.reopen(connector)),
+      ),
   };
 }

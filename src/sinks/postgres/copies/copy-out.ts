@@ -1,20 +1,22 @@
 import { createHash } from 'node:crypto';
-import type { Instant } from '../../../core/clock.ts';
+import { writeJson } from '../../../core/json-text.ts';
+import { instant, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { CopiedConnector, CopiedRecord, CopiedTable, CopySource, FactBatch } from '../../copies.ts';
 import { factColumns, factNames, type FactName, type FactRow, type FactValue } from '../../copies/facts.ts';
-import { factCursor, selectFacts } from '../../copies/select-facts.ts';
-import { inPages } from '../../copies/in-pages.ts';
+import { factCursor, factOrder, selectFacts } from '../../copies/select-facts.ts';
+import { inPages, pageLength } from '../../copies/in-pages.ts';
 import type { Holder, Pause } from '../../lease.ts';
 import { parseColumns, parseNames } from '../../stored-json.ts';
-import { checkWhole } from '../lease/acquire.ts';
+import { checkWhole, noRun } from '../lease/acquire.ts';
+import { noteCopiedTo } from '../lease/connectors.ts';
 import type { Leases } from '../lease/leases.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
 import { quoted, tableAt } from '../records/names.ts';
-import { columnValue } from '../records/types.ts';
+import { binaryType, columnValue } from '../records/types.ts';
 import type { Tx } from '../session.ts';
-import { readFenced } from '../transact.ts';
+import { fencedTransaction, readFenced } from '../transact.ts';
 
 /** Every page is read in a snapshot that sees whether the lease still holds: pages of one lease are of one state. */
 export async function openPostgresSource(
@@ -44,6 +46,14 @@ export async function openPostgresSource(
         );
       },
       facts: () => readFacts(ledger, connector, ask),
+      noteCopied: async ({ from, to }) =>
+        await taken.inTurn(
+          async () =>
+            await fencedTransaction(ledger, held, noRun, async (tx) => {
+              const copiedTo = writeJson({ from, to, at: instant(ledger.clock.now()) });
+              await noteCopiedTo(tx, ledger.at, connector, copiedTo);
+            }),
+        ),
       [Symbol.asyncDispose]: async () => await taken.release(),
     };
   } catch (error) {
@@ -101,10 +111,37 @@ async function describe(
   return { connector, sinkId, ...identity, state, pause: pause ?? null, tables };
 }
 
+const own =
+  '_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition'.split(
+    ', ',
+  );
+
 function selectRows(at: string, connector: ConnectorName, { entity, stored }: CopiedTable): string {
-  const own = `_row, _extra, _first_seen_at, _changed_at, _run_id, _seq, _hash, _volatile_hash, _deleted_at, _partition`;
-  return `SELECT ${[own, ...stored.map(({ name }) => quoted(name))].join(', ')} FROM ${tableAt(at, connector, entity)}
+  const names = [...own, ...stored.map(({ name }) => quoted(name))];
+  const sql = `SELECT ${names.join(', ')} FROM ${tableAt(at, connector, entity)}
     WHERE _row > :after ORDER BY _row LIMIT :limit`;
+  const long = stored.flatMap(({ name, type }) => {
+    const column = quoted(name);
+    if (binaryType[type] === 'json') return [`${column}::text`];
+    return binaryType[type] === 'text' ? [column] : [];
+  });
+  return onePageOf(sql, { names, long: ['_extra::text', ...long], order: '_row' });
+}
+
+/** The first rows of a statement, until they are as long as a page: a thousand large records would not fit into memory here. */
+function onePageOf(
+  sql: string,
+  {
+    names,
+    long,
+    order,
+  }: { readonly names: readonly string[]; readonly long: readonly string[]; readonly order: string },
+): string {
+  const length = long.map((value) => `coalesce(octet_length(${value}), 0)::bigint`).join(' + ');
+  return `SELECT ${names.join(', ')} FROM (
+      SELECT *, sum(_length) OVER (ORDER BY ${order} ROWS UNBOUNDED PRECEDING) - _length AS _before
+      FROM (SELECT *, ${length} AS _length FROM (${sql}) AS found) AS measured
+    ) AS page WHERE _before < ${pageLength} ORDER BY ${order}`;
 }
 
 type RawRow = [
@@ -145,7 +182,13 @@ async function* readFacts(
 ): AsyncGenerator<FactBatch> {
   for (const of of factNames) {
     const pages = inPages<FactRow>(async (last, limit) => {
-      const sql = selectFacts(of, { at, isFirst: last === null, own: {} });
+      const sql = onePageOf(selectFacts(of, { at, isFirst: last === null, own: {} }), {
+        names: factColumns(of).map(({ name }) => `"${name}"`),
+        long: factColumns(of).flatMap(({ name, meaning }) =>
+          meaning === 'text' || meaning === 'bytes' ? [`"${name}"`] : [],
+        ),
+        order: factOrder(of, ''),
+      });
       return await ask(async (tx) =>
         named(of, await tx.arrays(sql, { connector, limit, ...factCursor(of, last) })),
       );

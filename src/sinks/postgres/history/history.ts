@@ -2,7 +2,7 @@ import type { LedgerReader } from '../../ledger-reader.ts';
 import type { OpenHistory } from '../../sink-access.ts';
 import { openLedgerToRead, type PostgresPlace } from '../open-ledger.ts';
 import type { Tx } from '../session.ts';
-import { readUnfinishedCopy } from '../lease/acquire.ts';
+import { readCopies, readUnfinishedCopy } from '../copies/read-copies.ts';
 import { readConnectors } from './read-connectors.ts';
 import { readDrift } from './read-drift.ts';
 import { readOverview } from './read-overview.ts';
@@ -49,6 +49,7 @@ export function ledgerReader(
     freshness: (connector) => read((tx) => readFreshness(tx, at, connector)),
     finishedWindows: (connector, backfill) => read((tx) => readFinishedWindows(tx, at, connector, backfill)),
     unfinishedCopy: (connector) => read((tx) => readUnfinishedCopy(tx, at, connector)),
+    copies: () => read((tx) => readCopies(tx, at)),
     missing: (connector, limit) => read((tx) => readMissing(tx, at, connector, limit)),
     explain: (connector, table, keyText) => read((tx) => readRowHistory(tx, at, connector, table, keyText)),
     drift: (connector) => read((tx) => readDrift(tx, at, connector)),

@@ -2,16 +2,17 @@ import { hostname } from 'node:os';
 import { instant, type Clock, type Instant } from '../../../core/clock.ts';
 import type { ConnectorName, RunId } from '../../../core/names.ts';
 import {
+  copiedAwayError,
   identityDifferences,
   IdentityChangedError,
   sharedTablesError,
   unfinishedCopyError,
 } from '../../acquire-errors.ts';
-import type { UnfinishedCopy } from '../../copies.ts';
 import { checkAdoption } from '../../decisions/repair-scope.ts';
 import type { ConnectorIdentity } from '../../lease.ts';
 import type { AdoptedIdentity } from '../../repair.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
+import { readCopiedAway, readUnfinishedCopy } from '../copies/read-copies.ts';
 import { forbidContinuing, interruptRunning } from '../runs/runs.ts';
 import type { Tx } from '../session.ts';
 import { fencedTransaction } from '../transact.ts';
@@ -23,7 +24,7 @@ export const noRun = '' as RunId;
 
 /**
  * Takes the connector's lease and marks the runs of a killed holder `interrupted`: what it had not committed is gone with it.
- * Throws `ConnectorBusyError`, `IdentityChangedError`.
+ * Throws `ConnectorBusyError`, `IdentityChangedError`, COPIED_AWAY.
  */
 export async function acquireConnector(
   { at }: Ledger,
@@ -45,6 +46,8 @@ async function checkIdentity(tx: Tx, at: string, given: ConnectorIdentity): Prom
   const stored = await storedIdentity(tx, at, connector);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(connector, differences);
+  const away = await readCopiedAway(tx, at, connector);
+  if (away !== null) throw copiedAwayError(away);
 }
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */
@@ -53,20 +56,6 @@ export async function checkWhole(tx: Tx, at: string, connector: ConnectorName): 
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   const unfinished = await readUnfinishedCopy(tx, at, connector);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
-}
-
-/** The copy that would have to be completed before the connector may be used; null where there is none. */
-export async function readUnfinishedCopy(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-): Promise<UnfinishedCopy | null> {
-  const found = await tx.first<UnfinishedCopy>(
-    `SELECT connector, source_name AS "from", target_name AS "to", since FROM ${at}_sync_copies
-     WHERE connector = :connector AND finished_at IS NULL`,
-    { connector },
-  );
-  return found ?? null;
 }
 
 /** One transaction of somebody who repairs the connector, and holds it meanwhile. Its identity and its last holder stay as they are. */

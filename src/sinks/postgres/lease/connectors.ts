@@ -50,3 +50,18 @@ export async function holdConnector(
     { connector, baseUrl, connectorId, definition, definitionHash, epoch, holder: writeJson(holder) },
   );
 }
+
+/** Where the connector goes on (`parseCopiedTo`), or null: here. False where that was known already. */
+export async function noteCopiedTo(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  copiedTo: string | null,
+): Promise<boolean> {
+  const changed = await tx.run(
+    `UPDATE ${at}_sync_connectors SET copied_to = :copiedTo::text
+     WHERE connector = :connector AND copied_to IS DISTINCT FROM :copiedTo::text`,
+    { connector, copiedTo },
+  );
+  return changed > 0;
+}
