@@ -58,6 +58,6 @@ function filesText(
   if (downloads === null || !isSharedSink(to.type)) return [told];
   return [
     told,
-    '  Every machine that syncs it must see that folder: such a sink requires "shared: true" under "downloads".',
+    `  Every machine that syncs it must see that folder: sink ${to.name} requires "shared: true" under "downloads".`,
   ];
 }
