@@ -2,7 +2,7 @@ import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { Seal, WalkFailure, Absence, Partition, Proof } from '../sinks/partition.ts';
 import type { Advance } from '../pagination/pagination.ts';
-import { beginState, stuckBecause, type Standing, type Walk, type WalkState } from './walk.ts';
+import { beginState, stuckBecause, type WalkPoint, type Walk, type WalkState } from './walk.ts';
 import type { Entity } from '../definitions/definition.ts';
 import { keptDifferences, smallestOf } from './clock-difference.ts';
 
@@ -10,25 +10,25 @@ import { keptDifferences, smallestOf } from './clock-difference.ts';
 const maxRestarts = 3;
 
 export type Next =
-  | { readonly kind: 'continue'; readonly standing: Standing; readonly restartedBecause: string | null }
-  | { readonly kind: 'end'; readonly standing: Standing; readonly seal: Seal }
-  | { readonly kind: 'set-aside'; readonly standing: Standing; readonly failure: WalkFailure };
+  | { readonly kind: 'continue'; readonly point: WalkPoint; readonly restartedBecause: string | null }
+  | { readonly kind: 'end'; readonly point: WalkPoint; readonly seal: Seal }
+  | { readonly kind: 'set-aside'; readonly point: WalkPoint; readonly failure: WalkFailure };
 
-/** What a page means for the walk; `standing` has its records in it. */
-export function afterPage(walk: Walk, standing: Standing, advance: Advance): Next {
+/** What a page means for the walk; `point` has its records in it. */
+export function afterPage(walk: Walk, point: WalkPoint, advance: Advance): Next {
   switch (advance.kind) {
     case 'continue': {
-      const why = stuckBecause(standing.state.progress);
+      const why = stuckBecause(point.state.progress);
       return why === null
-        ? { kind: 'continue', standing: { ...standing, position: advance.position }, restartedBecause: null }
-        : broken(walk, standing, { code: 'PAGING_BROKEN', why, dropWatermark: false });
+        ? { kind: 'continue', point: { ...point, position: advance.position }, restartedBecause: null }
+        : broken(walk, point, { code: 'PAGING_BROKEN', why, dropWatermark: false });
     }
     case 'end': {
       const { entity, partition, isBackfill, isFiltered } = walk;
-      const { state } = standing;
+      const { state } = point;
       return {
         kind: 'end',
-        standing: { ...standing, position: advance.position },
+        point: { ...point, position: advance.position },
         seal: {
           ...sealOf(entity, partition, { proof: advance.proof, state, isBackfill, isFiltered }),
           ...(advance.lastPage === undefined ? {} : { lastPage: advance.lastPage }),
@@ -37,35 +37,35 @@ export function afterPage(walk: Walk, standing: Standing, advance: Advance): Nex
     }
     case 'restart': {
       const { why, code } = advance;
-      return restart(walk, standing, new SyncError(why, { code, recovery: 'restart-walk' }));
+      return restart(walk, point, new SyncError(why, { code, recovery: 'restart-walk' }));
     }
     case 'broken':
-      return broken(walk, standing, advance);
+      return broken(walk, point, advance);
   }
 }
 
 function broken(
   walk: Walk,
-  standing: Standing,
+  point: WalkPoint,
   { code, why, dropWatermark }: Omit<Extract<Advance, { kind: 'broken' }>, 'kind'>,
 ): Next {
   const error = new SyncError(why, { code, recovery: 'skip-partition' });
   const failure = failureOf(walk, error, { dropPosition: true, dropWatermark });
-  return { kind: 'set-aside', standing: { ...standing, ...beginning(walk) }, failure };
+  return { kind: 'set-aside', point: { ...point, ...beginning(walk) }, failure };
 }
 
 /** What a failed call means for the walk. Throws what must end the run: a long pause too, as the service keeps the whole account waiting. */
-export function afterFailure(walk: Walk, standing: Standing, error: unknown): Exclude<Next, { kind: 'end' }> {
+export function afterFailure(walk: Walk, point: WalkPoint, error: unknown): Exclude<Next, { kind: 'end' }> {
   if (!(error instanceof SyncError)) throw error;
   switch (error.recovery) {
     case 'restart-walk':
-      return restart(walk, standing, error);
+      return restart(walk, point, error);
     case 'smaller-page': {
-      const position = walk.pagination.halve(standing.position);
+      const position = walk.pagination.halve(point.position);
       if (position !== null) {
-        return { kind: 'continue', standing: { ...standing, position }, restartedBecause: null };
+        return { kind: 'continue', point: { ...point, position }, restartedBecause: null };
       }
-      return { kind: 'set-aside', standing, failure: failureOf(walk, error) };
+      return { kind: 'set-aside', point, failure: failureOf(walk, error) };
     }
     case 'stop':
     case 'throttle':
@@ -73,7 +73,7 @@ export function afterFailure(walk: Walk, standing: Standing, error: unknown): Ex
     case 'retry':
     case 'skip-partition':
     case 'skip-entity':
-      return { kind: 'set-aside', standing, failure: failureOf(walk, error, whatToDrop(walk, error)) };
+      return { kind: 'set-aside', point, failure: failureOf(walk, error, whatToDrop(walk, error)) };
   }
 }
 
@@ -84,18 +84,18 @@ function whatToDrop({ partition }: Walk, { code }: SyncError): Dropped {
     : nothingDropped;
 }
 
-function restart(walk: Walk, standing: Standing, error: SyncError): Exclude<Next, { kind: 'end' }> {
-  const begun: Standing = { ...beginning(walk), restarts: standing.restarts + 1 };
+function restart(walk: Walk, point: WalkPoint, error: SyncError): Exclude<Next, { kind: 'end' }> {
+  const begun: WalkPoint = { ...beginning(walk), restarts: point.restarts + 1 };
   if (begun.restarts > maxRestarts) {
     const message = `${error.message}; begun again ${maxRestarts} times`;
     const failure = { ...failureOf(walk, error, { dropPosition: true, dropWatermark: false }), message };
-    return { kind: 'set-aside', standing: begun, failure };
+    return { kind: 'set-aside', point: begun, failure };
   }
-  return { kind: 'continue', standing: begun, restartedBecause: error.message };
+  return { kind: 'continue', point: begun, restartedBecause: error.message };
 }
 
 /** Where the walk stands when it begins, or begins again: by this run's clock, whichever run began it. */
-function beginning({ pagination, run: { capMs } }: Walk): Pick<Standing, 'position' | 'state'> {
+function beginning({ pagination, run: { capMs } }: Walk): Pick<WalkPoint, 'position' | 'state'> {
   return { position: pagination.begin(), state: beginState(capMs) };
 }
 
@@ -134,7 +134,11 @@ export function sealOf(
   };
 }
 
-/** Pages that overlap prove something only where the service sorts as it was asked to, or where nothing ever leaves. */
+/**
+ * Whether no row can have slipped by between two pages. `single`: there was one page. `token`: the service itself kept the place. `keyset`: each
+ * page began at a value. `seam`: each page by offset began with the last records of the one before, and ended with a short page; that proves
+ * something only where the service sorts as it was asked to, or where nothing ever leaves.
+ */
 function isOrderKept(entity: Entity, proof: Proof, state: WalkState): boolean {
   switch (proof.kind) {
     case 'single':

@@ -41,7 +41,7 @@ type EntityTally = {
 type Wholeness = Pick<EntityTally, 'setAside' | 'depthLimited' | 'withdrawn'> &
   Pick<PageCounts, 'fetched' | 'quarantined'>;
 
-export type MissingStanding = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
+export type MissingTally = Pick<EntityReport, 'withheld' | 'pending' | 'withheldBecause' | 'withholding'>;
 
 /** Failures of a run for its report, which does not name all of them. */
 export interface ReportedFailures {
@@ -133,8 +133,7 @@ export function runTally(order: readonly EntityName[], earlier: readonly Earlier
     /** A full walk missed a record that is there. */
     withdrawn: (entity: EntityName): void => void (of(entity).withdrawn += 1),
     /** The latest holds. */
-    missing: (entity: EntityName, standing: MissingStanding): void =>
-      void Object.assign(of(entity), standing),
+    missing: (entity: EntityName, missing: MissingTally): void => void Object.assign(of(entity), missing),
     /** Throws `SyncError` ACCOUNTING when records are missing from the account. */
     check: (): void => {
       for (const [entity, { counts }] of tallies) {

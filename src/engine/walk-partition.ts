@@ -6,7 +6,14 @@ import { answeredMs, smallestOf } from './clock-difference.ts';
 import { afterFailure, afterPage, type Next } from './next-step.ts';
 import { paginationOf, sortParams } from '../pagination/pagination-of.ts';
 import type { PreparedPage } from './prepare/prepare-page.ts';
-import { afterRecords, readState, type Standing, type Walk, type WalkContext, type WalkEnd } from './walk.ts';
+import {
+  afterRecords,
+  readState,
+  type WalkPoint,
+  type Walk,
+  type WalkContext,
+  type WalkEnd,
+} from './walk.ts';
 
 /**
  * Pages of one walk that may be received and not yet stored: what a kill makes the next run ask for again. Two commits of pages of a thousand records:
@@ -41,7 +48,7 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   const { run, pagination, commits, inFlight, partition } = walk;
   const { capMs, onEvent } = run;
   const { entity, params } = partition;
-  let standing: Standing = {
+  let point: WalkPoint = {
     position: partition.position ?? pagination.begin(),
     state: readState(partition.position, capMs),
     restarts: 0,
@@ -52,13 +59,13 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
   for (;;) {
     const { next, page } = await takePage(
       walk,
-      standing,
-      takeFetching(ahead) ?? fetchPage(walk, standing.position),
+      point,
+      takeFetching(ahead) ?? fetchPage(walk, point.position),
     );
     if (page !== null) {
       inFlight.bytes += page.bytes;
       if (next.kind === 'continue' && inFlight.bytes < inFlight.maxBytes) {
-        ahead.fetching = fetchPage(walk, next.standing.position);
+        ahead.fetching = fetchPage(walk, next.point.position);
       }
       const stored = storePage(walk, page);
       ahead.stored.push(stored);
@@ -77,7 +84,7 @@ async function walkPages(walk: Walk, ahead: Ahead): Promise<WalkEnd> {
     if (next.restartedBecause !== null) {
       onEvent({ kind: 'walk-restarted', entity, params, why: next.restartedBecause });
     }
-    standing = next.standing;
+    point = next.point;
   }
 }
 
@@ -157,21 +164,21 @@ interface ReadyPage {
 }
 
 /** Waits for a page and prepares it; the raw page is released with this call. Throws what must end the run, and the signal's reason: the page is dropped then. */
-async function takePage(walk: Walk, standing: Standing, fetching: Promise<Fetched>): Promise<Taken> {
+async function takePage(walk: Walk, point: WalkPoint, fetching: Promise<Fetched>): Promise<Taken> {
   const fetched = await fetching;
   try {
     walk.run.signal.throwIfAborted();
-    if (fetched.kind === 'error') return { next: afterFailure(walk, standing, fetched.error), page: null };
+    if (fetched.kind === 'error') return { next: afterFailure(walk, point, fetched.error), page: null };
     let prepared: PreparedPage;
     try {
-      prepared = prepare(walk, standing, fetched.page);
+      prepared = prepare(walk, point, fetched.page);
     } catch (error) {
       // It must not be stored (its fields have changed, and the settings say to stop then): the walk ends as after a failed call.
-      const next = afterFailure(walk, standing, error);
+      const next = afterFailure(walk, point, error);
       dropPage(walk, fetched);
       return { next, page: null };
     }
-    return makeReady(walk, standing, fetched.page, prepared);
+    return makeReady(walk, point, fetched.page, prepared);
   } catch (error) {
     dropPage(walk, fetched);
     throw error;
@@ -185,7 +192,11 @@ function dropPage({ run, entity }: Walk, fetched: Fetched): void {
   }
 }
 
-function prepare({ run, partition, preparePage }: Walk, { state }: Standing, page: SourcePage): PreparedPage {
+function prepare(
+  { run, partition, preparePage }: Walk,
+  { state }: WalkPoint,
+  page: SourcePage,
+): PreparedPage {
   return preparePage(partition, page.records, {
     alreadyRead: state.read,
     answeredMs: answeredMs(page.serverTime, { capMs: run.capMs, nowMs: run.clock.now() }),
@@ -193,19 +204,19 @@ function prepare({ run, partition, preparePage }: Walk, { state }: Standing, pag
   });
 }
 
-function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: PreparedPage): Taken {
-  const advance = walk.pagination.advance(standing.position, {
+function makeReady(walk: Walk, point: WalkPoint, page: SourcePage, prepared: PreparedPage): Taken {
+  const advance = walk.pagination.advance(point.position, {
     marks: prepared.marks,
     changes: prepared.changes,
-    capMs: standing.state.cap ?? walk.run.capMs,
+    capMs: point.state.cap ?? walk.run.capMs,
     bytes: page.bytes,
     next: page.next,
     ...(page.total === undefined ? {} : { total: page.total }),
     nowMs: walk.run.clock.now(),
   });
   const isFurther = advance.kind === 'continue' && advance.isFurther;
-  const state = afterRecords(standing.state, page, prepared, isFurther);
-  const next = afterPage(walk, { ...standing, state }, advance);
+  const state = afterRecords(point.state, page, prepared, isFurther);
+  const next = afterPage(walk, { ...point, state }, advance);
   const commit: PageCommit = {
     walk: { partition: walk.partition.id, run: walk.run.id },
     fetched: page.records.length,
@@ -214,7 +225,7 @@ function makeReady(walk: Walk, standing: Standing, page: SourcePage, prepared: P
     refused: prepared.refused,
     children: prepared.children,
     rows: prepared.rows,
-    position: { ...next.standing.position, ...next.standing.state },
+    position: { ...next.point.position, ...next.point.state },
     seal: next.kind === 'end' ? next.seal : null,
     drift: prepared.drift,
     ...(advance.kind === 'continue' && advance.followed !== undefined ? { followed: advance.followed } : {}),

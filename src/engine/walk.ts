@@ -42,7 +42,7 @@ export type WalkEnd =
   | { readonly kind: 'set-aside'; readonly failure: WalkFailure };
 
 /** A position with what the walk itself adds to it, and the beginnings of this run. */
-export interface Standing {
+export interface WalkPoint {
   readonly position: Position;
   readonly state: WalkState;
   readonly restarts: number;

@@ -40,7 +40,7 @@ export function createJobProcessor(
   };
   return async (job, token, signal) => {
     const work = parseJob(job);
-    const settlement = await settle(context, job, work, signal ?? new AbortController().signal);
+    const settlement = await runUnlessHeld(context, job, work, signal ?? new AbortController().signal);
     const { connector } = work;
     const end = endOf(job, settlement);
     context.observe({ kind: 'job-ended', connector, end });
@@ -59,7 +59,8 @@ function parseJob(job: Job): ConnectorJob {
   }
 }
 
-async function settle(
+/** Runs the job, unless something holds it back: this worker stops, the connector is busy or paused, every slot is taken. */
+async function runUnlessHeld(
   context: JobContext,
   job: Job,
   work: ConnectorJob,

@@ -66,7 +66,10 @@ export interface Proof {
   readonly isOrdered: boolean;
 }
 
-/** What else must agree before a row that a full walk did not meet counts as deleted: `nothing`, a `get`, another full `walk`. Null: the walk says nothing of it. */
+/**
+ * What else must agree before a row that a full walk did not meet counts as deleted. From the strongest walk to the weakest: `nothing`
+ * (the walk is proof enough), a `get`, another full `walk`; null: the walk says nothing of such rows.
+ */
 export type Absence = 'nothing' | 'get' | 'walk' | null;
 
 /** Records of a page for which `size` were asked. */

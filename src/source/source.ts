@@ -16,7 +16,10 @@ export interface Source extends AsyncDisposable {
   connect(signal: AbortSignal): Promise<void>;
   /** One page. Sends exactly `params`; refuses parameters the definition does not declare. */
   list(request: ListRequest, signal: AbortSignal): Promise<SourcePage>;
-  /** One record, or null when the service says that it does not exist (404). */
+  /**
+   * One record, or null where the service says that this record does not exist (404, 410). Null is proof enough for a delete: a refusal that
+   * is about the connector, the account or the entity is thrown (a connector that is gone: CONNECTOR_UNKNOWN), as is everything that `list` throws.
+   */
   get(request: GetRequest, signal: AbortSignal): Promise<JsonValue>;
   /** Sums since the source was opened. */
   readonly stats: () => SourceStats;

@@ -3,7 +3,7 @@ import { writeJson } from '../core/json-text.ts';
 import type { Params } from '../core/records.ts';
 import type { AnswerPath } from '../definitions/upstream/answer-place.ts';
 import type { ParamPlace, UpstreamRequest } from '../definitions/upstream/upstream.ts';
-import { stringifyParams } from '../http/read-body.ts';
+import { stringifyParams } from '../http/lossless-json.ts';
 import { buildPath, refusedValue } from './call-address.ts';
 import type { Signature } from './sign-request.ts';
 import type { WireRequest } from './upstream-transport.ts';

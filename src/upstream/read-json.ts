@@ -1,6 +1,6 @@
 import { isJsonObject, memberOf, type JsonValue } from '../core/json.ts';
 import type { AnswerPath, AnswerPlace } from '../definitions/upstream/answer-place.ts';
-import { JsonTextError, parseJsonText } from '../http/read-body.ts';
+import { JsonTextError, parseJsonText } from '../http/lossless-json.ts';
 import { UpstreamFailure } from './upstream-failure.ts';
 
 /** Above the 200 levels that a record may have, so that one record too deep does not cost its page. */

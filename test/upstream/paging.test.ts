@@ -7,7 +7,7 @@ import type { Params } from '../../src/core/records.ts';
 import type { Definition } from '../../src/definitions/definition.ts';
 import { loadDefinitions } from '../../src/definitions/load-definitions.ts';
 import type { Paging } from '../../src/definitions/upstream/upstream.ts';
-import { parseJsonText } from '../../src/http/read-body.ts';
+import { parseJsonText } from '../../src/http/lossless-json.ts';
 import { styleOf } from '../../src/pagination/pagination-of.ts';
 import { buildRequest } from '../../src/upstream/build-request.ts';
 import { choosePage } from '../../src/upstream/choose-page.ts';

@@ -50,7 +50,7 @@ function baseOf(rules: Recursive, { params, inject }: Partition): Params {
 }
 
 /** Where a record says it lies: in the tree's own listing, elsewhere in trees, or (by its parent's type) in none any more. */
-export function standingInTree(
+export function whereInTree(
   rules: Recursive,
   raw: JsonObject,
   rootListing: JsonValue,

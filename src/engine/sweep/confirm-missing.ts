@@ -9,7 +9,7 @@ import type { ColumnValue, Params, PreparedRecord } from '../../core/records.ts'
 import { missingParams } from '../../definitions/check-params.ts';
 import { convertValue } from '../../definitions/convert-value.ts';
 import { isUnlisted } from '../prepare/find-children.ts';
-import { standingInTree } from '../prepare/listing-tree.ts';
+import { whereInTree } from '../prepare/listing-tree.ts';
 import { compilePrepare, recordShape } from '../prepare/prepare-record.ts';
 import { acceptEverything, refusing, type SchemaPolicy } from '../prepare/schema-policy.ts';
 
@@ -206,7 +206,7 @@ function compileReadConfirmed(
         : { row, verdict: 'there', record: null, isUnlisted: false };
     }
     const isLeftOut = isUnlisted(entity, answer);
-    if (entity.recursive !== null) return standing(entity.recursive, candidate, answer, isLeftOut);
+    if (entity.recursive !== null) return judgeInTree(entity.recursive, candidate, answer, isLeftOut);
     return {
       row,
       verdict: 'there',
@@ -217,13 +217,13 @@ function compileReadConfirmed(
 }
 
 /** What has left its tree, or lies in the trash, has no place any more; what has moved is met where it is now. */
-function standing(
+function judgeInTree(
   rules: Recursive,
   { row, params }: Candidate,
   answer: JsonObject,
   isUnlisted: boolean,
 ): Judgement {
-  const place = isUnlisted ? 'in-none' : standingInTree(rules, answer, params[rules.param] ?? null);
+  const place = isUnlisted ? 'in-none' : whereInTree(rules, answer, params[rules.param] ?? null);
   if (place === 'in-none') return { row, verdict: 'gone' };
   return { row, verdict: 'there', record: null, isUnlisted: place === 'elsewhere' };
 }

@@ -3,7 +3,7 @@ import type { Definition, Entity } from '../../definitions/definition.ts';
 import type { EntityMissing, TombstoneChoice } from '../../sinks/deletes.ts';
 import type { WithheldBecause } from '../../sinks/run-report.ts';
 import type { Guards } from '../run-options.ts';
-import type { MissingStanding } from '../run-tally.ts';
+import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 
@@ -20,7 +20,7 @@ interface JudgedEntity extends DeleteVerdict {
   readonly missing: EntityMissing;
 }
 
-/** Finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
+/** Comes after the walks of a run (`syncConnector`): finds out what was deleted. A backfill only adds records: what it does not meet says nothing. After an early end, what was withheld still is. */
 export async function sweepPhase(run: Run): Promise<void> {
   const { plan, ending } = run;
   if (plan.kind !== 'sync') return;
@@ -48,7 +48,7 @@ export async function sweepRun(run: Run): Promise<void> {
 
   const suspected = await judgeMissing(run);
   // In the report from now on: the run may end before the rest is done.
-  for (const one of suspected) tally.missing(one.missing.entity, standingOf(one, asked));
+  for (const one of suspected) tally.missing(one.missing.entity, tallyOf(one, asked));
   const toAsk = worthAsking(definition, suspected);
   const answered = await confirmMissing(run, toAsk, mostGetsPerRun);
   // Judging counts all that would go along: again only where there is something new.
@@ -57,9 +57,9 @@ export async function sweepRun(run: Run): Promise<void> {
   let isChanged = false;
   for (const one of judged) {
     const { entity, live } = one.missing;
-    const standing = standingOf(one, asked);
-    const { withheld: rows, withheldBecause: because } = standing;
-    tally.missing(entity, standing);
+    const waiting = tallyOf(one, asked);
+    const { withheld: rows, withheldBecause: because } = waiting;
+    tally.missing(entity, waiting);
     if (because !== null) onEvent({ kind: 'deletes-withheld', entity, rows, live, because });
     for (const which of one.passing) {
       if (await deleteAll(run, entity, which)) isChanged = true;
@@ -84,11 +84,11 @@ export async function sweepRun(run: Run): Promise<void> {
 /** Says in the run's report what is withheld and what waits, as it is stored. */
 async function tellMissing(run: Run): Promise<void> {
   for (const one of await judgeMissing(run)) {
-    run.tally.missing(one.missing.entity, standingOf(one, run.asked));
+    run.tally.missing(one.missing.entity, tallyOf(one, run.asked));
   }
 }
 
-const nothingMissing: MissingStanding = { withheld: 0, pending: 0, withheldBecause: null, withholding: null };
+const nothingMissing: MissingTally = { withheld: 0, pending: 0, withheldBecause: null, withholding: null };
 
 /** A 404 of a child is no proof by itself; where the parent can be asked for, its own answer is. */
 function confirmable({ entities }: Definition): readonly EntityName[] {
@@ -113,7 +113,7 @@ async function judgeMissing({ sink, lease, id, asked }: Run): Promise<readonly J
   });
 }
 
-function standingOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['asked']): MissingStanding {
+function tallyOf({ missing, withheldBecause }: JudgedEntity, { guards }: Run['asked']): MissingTally {
   const vouchedFor = withheldBecause === 'adopted' ? 0 : missing.vouchedFor;
   const withheld = withheldBecause === null ? 0 : missing.missing - missing.allowed - vouchedFor;
   const pending = missing.missing - withheld + missing.orphans;
@@ -167,10 +167,10 @@ export function judgeDeletes(
     found.filter((one) => isOver(one, goingOf(one, found), guards)).map(({ entity }) => entity),
   );
   const adopted = new Set(found.filter(({ isAdopted }) => isAdopted).map(({ entity }) => entity));
-  return new Map(found.map((one) => [one.entity, judge(one, over, adopted)]));
+  return new Map(found.map((one) => [one.entity, judgeEntity(one, over, adopted)]));
 }
 
-function judge(
+function judgeEntity(
   missing: EntityMissing,
   over: ReadonlySet<EntityName>,
   adopted: ReadonlySet<EntityName>,

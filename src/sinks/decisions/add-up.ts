@@ -1,6 +1,7 @@
 import type { EntityName, RunId } from '../../core/names.ts';
 import { SyncError } from '../../core/errors.ts';
 import { addCounts, addsUp, noCounts, type PageCounts } from '../../core/records.ts';
+import type { EntityMissing } from '../deletes.ts';
 import type { EntityReport, RunReport } from '../run-report.ts';
 import type { CommittedPage, PageCommit } from '../sink.ts';
 
@@ -64,4 +65,25 @@ const names = 'fetched/filtered/quarantined/inserted/updated/duplicate/unchanged
 export function numbersOf(counts: PageCounts): number[] {
   const { fetched, filtered, quarantined, inserted, updated, duplicate, unchanged } = counts;
   return [fetched, filtered, quarantined, inserted, updated, duplicate, unchanged];
+}
+
+/** What an entity's table has, and what of it belongs to deletes that were judged before. */
+interface RowAccount {
+  /** Rows without a tombstone. */
+  readonly stored: number;
+  /** Of them: below records that are deleted. */
+  readonly judged: number;
+  readonly addedInDay: number;
+  readonly deletedInDay: number;
+}
+
+/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
+export function weighRows({
+  stored,
+  judged,
+  addedInDay,
+  deletedInDay,
+}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
+  const live = stored - judged;
+  return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

@@ -66,11 +66,29 @@ function nextFullAt(
   return mode === 'full' && absence === null ? chainStartedAt : fullAt;
 }
 
-const byStrength: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
+const weakestFirst: readonly Absence[] = [null, 'walk', 'get', 'nothing'];
 
 /** What a tree says of what it did not meet is what its least certain listing says. */
 export function weakestAbsence(absences: readonly Absence[]): Absence {
-  return byStrength.find((absence) => absences.includes(absence)) ?? null;
+  return weakestFirst.find((absence) => absences.includes(absence)) ?? null;
+}
+
+/**
+ * How far the sweep of a partition has come, in the one number that is stored (`swept_to`). 0 or more: the last of its own rows that
+ * was looked at. Below 0: all of them were, and the last of its guests (rows that are at home elsewhere) is in the number.
+ */
+export function areOwnRowsSwept(sweptTo: number): boolean {
+  return sweptTo < 0;
+}
+
+/** 0: none yet. */
+export function lastGuestSwept(sweptTo: number): number {
+  return Math.max(-1 - sweptTo, 0);
+}
+
+/** What is stored when the own rows are through, and the guests up to this one; 0: none of them yet. */
+export function sweptToGuest(guest: number): number {
+  return -1 - guest;
 }
 
 /** What else must agree before a row that a full walk did not meet counts as deleted. */
@@ -226,25 +244,4 @@ export function countMissing(alike: readonly AlikeRows[]): MissingCounts {
     orphans: count(isOrphan),
     firstMissed: counted.toSorted()[0] ?? null,
   };
-}
-
-/** What an entity's table has, and what of it belongs to deletes that were judged before. */
-interface RowAccount {
-  /** Rows without a tombstone. */
-  readonly stored: number;
-  /** Of them: below records that are deleted. */
-  readonly judged: number;
-  readonly addedInDay: number;
-  readonly deletedInDay: number;
-}
-
-/** Live rows now, and 24 hours ago: what a guard's share is a share of. */
-export function weighRows({
-  stored,
-  judged,
-  addedInDay,
-  deletedInDay,
-}: RowAccount): Pick<EntityMissing, 'live' | 'dayAgo' | 'deletedInDay'> {
-  const live = stored - judged;
-  return { live, dayAgo: Math.max(0, live - addedInDay + deletedInDay), deletedInDay };
 }

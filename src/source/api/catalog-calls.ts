@@ -4,7 +4,7 @@ import { isConnectorId, type ConnectorId } from '../../core/names.ts';
 import type { ApiCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidBody } from './classify-failure.ts';
-import { parseJsonText } from '../../http/read-body.ts';
+import { parseJsonText } from '../../http/lossless-json.ts';
 
 /** A connector type of the API's catalog. */
 export interface SourceDefinition {

@@ -6,7 +6,7 @@ import type { StreamCall } from './api-caller.ts';
 import { callFacts, type CallFacts } from './call-failure.ts';
 import { invalidFile, fileTooLarge } from './classify-failure.ts';
 import { dispositionName } from '../../http/disposition-name.ts';
-import { JsonTextError, parseJsonText } from '../../http/read-body.ts';
+import { JsonTextError, parseJsonText } from '../../http/lossless-json.ts';
 import { executeRequest } from './execute-call.ts';
 import type { BodyHead } from '../../http/stream-body.ts';
 

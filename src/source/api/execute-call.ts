@@ -12,7 +12,7 @@ import type { ApiCall } from './api-caller.ts';
 import type { CallFacts } from './call-failure.ts';
 import { checkDeclared } from './check-declared.ts';
 import { invalidBody } from './classify-failure.ts';
-import { JsonTextError, parseJsonText, stringifyParams } from '../../http/read-body.ts';
+import { JsonTextError, parseJsonText, stringifyParams } from '../../http/lossless-json.ts';
 
 /** The calls that read a connector's records, however they travel. Throw USAGE for what the definition does not declare. */
 export function recordCalls(

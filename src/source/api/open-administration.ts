@@ -13,7 +13,7 @@ import {
 } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { ApiClient } from './open-api-client.ts';
-import { stringifyParams } from '../../http/read-body.ts';
+import { stringifyParams } from '../../http/lossless-json.ts';
 
 /**
  * What a person does to an account, as far as a sync has no part in it. Every method rejects with a classified `SyncError`, as the

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { ApiCall } from './api-caller.ts';
 import type { ApiSettings } from './api-settings.ts';
 import { callFacts } from './call-failure.ts';
-import { parseJsonText } from '../../http/read-body.ts';
+import { parseJsonText } from '../../http/lossless-json.ts';
 import { catalogFacts, readAnswer } from './catalog-calls.ts';
 import { invalidBody } from './classify-failure.ts';
 import type { IssuedToken } from './token-cache.ts';

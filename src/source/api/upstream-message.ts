@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../../core/json.ts';
-import { parseJsonText } from '../../http/read-body.ts';
+import { parseJsonText } from '../../http/lossless-json.ts';
 
 interface UpstreamMessage {
   /** What the body says went wrong, for matching; may hold personal data, so redact before showing. */

@@ -2,6 +2,7 @@ import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import type { ConnectorName, EntityName, RunId } from '../../../src/core/names.ts';
 import type { TombstoneChoice } from '../../../src/sinks/deletes.ts';
+import { weighRows } from '../../../src/sinks/decisions/add-up.ts';
 import {
   concludeWalk,
   countMissing,
@@ -11,7 +12,6 @@ import {
   isVouchedFor,
   lookForRow,
   weakestAbsence,
-  weighRows,
   type AlikeRows,
   type EndedWalk,
   type LookedForRow,

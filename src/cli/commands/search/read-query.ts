@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../../core/json.ts';
 import { usage } from '../../../core/usage-error.ts';
 import type { Entity } from '../../../definitions/definition.ts';
-import { parseJsonText } from '../../../http/read-body.ts';
+import { parseJsonText } from '../../../http/lossless-json.ts';
 import type { CommandContext } from '../../command-context.ts';
 import { readInput } from '../../read-input.ts';
 import { wholeNumber } from '../../whole-number.ts';

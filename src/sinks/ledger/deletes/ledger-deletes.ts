@@ -2,7 +2,8 @@ import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName, EntityName, RunId } from '../../../core/names.ts';
 import { addCounts, noCounts, type PageCounts } from '../../../core/records.ts';
-import { countMissing, weighRows, type AlikeRows } from '../../decisions/missing-rows.ts';
+import { weighRows } from '../../decisions/add-up.ts';
+import { countMissing, type AlikeRows } from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { Candidate, DeletedRows, Deletes, EntityMissing, Judgement } from '../../deletes.ts';
 import { parseParams } from '../../stored-json.ts';
@@ -167,9 +168,8 @@ function candidates(
   return asked.flatMap(({ row, params, inject, isVouchedFor, since }): readonly Candidate[] => {
     const stored = table?.row(row);
     if (stored === undefined) return [];
-    const place = { params: parseParams(params), inject: parseParams(inject) };
-    const { keyText } = stored;
-    return [{ entity, row, keyText, ...place, wasVouchedFor: isVouchedFor === 1, missingSince: since }];
+    const place = { keyText: stored.keyText, params: parseParams(params), inject: parseParams(inject) };
+    return [{ entity, row, ...place, wasVouchedFor: isVouchedFor === 1, missingSince: since }];
   });
 }
 

@@ -3,7 +3,15 @@ import { believedUntil } from '../../decisions/becoming-due.ts';
 import type Database from 'better-sqlite3';
 import type { Instant } from '../../../core/clock.ts';
 import type { ConnectorName } from '../../../core/names.ts';
-import { isLedTo, lookForRow, type Needs, type OtherPlace } from '../../decisions/missing-rows.ts';
+import {
+  areOwnRowsSwept,
+  isLedTo,
+  lastGuestSwept,
+  lookForRow,
+  sweptToGuest,
+  type Needs,
+  type OtherPlace,
+} from '../../decisions/missing-rows.ts';
 import { standing } from '../../decisions/standing.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
@@ -27,7 +35,7 @@ export function sweepRows(commit: Commit, limit: number): boolean {
       // An entity of the plan always has a table; without one nothing of it was read either.
       ledger.transitions.endSweep.run({ id: swept.id, fullAt });
     } else {
-      const sweep = swept.sweptTo < 0 ? sweepGuests : sweepHome;
+      const sweep = areOwnRowsSwept(swept.sweptTo) ? sweepGuests : sweepHome;
       left -= sweep(commit, swept, table, left + 1);
     }
   }
@@ -38,7 +46,7 @@ export function sweepRows(commit: Commit, limit: number): boolean {
 export interface SweptPartition {
   readonly id: number;
   readonly entity: EntityName;
-  /** How far that has come: see `sweepTo`. */
+  /** How far that has come: see `areOwnRowsSwept`. */
   readonly sweptTo: number;
 }
 
@@ -64,8 +72,7 @@ function sweepHome(commit: Commit, swept: UnsweptPartition, table: RecordTable, 
     if (!commit.current.seen.hasAtHome(swept.entity, row.row)) moveOrMiss(commit, swept, table, row);
   }
   const last = rows.at(-1);
-  // -1: the rows at home are through, and the guests are next.
-  const sweptTo = last === undefined || rows.length < limit ? -1 : last.row;
+  const sweptTo = last === undefined || rows.length < limit ? sweptToGuest(0) : last.row;
   commit.ledger.transitions.sweepTo.run({ id: swept.id, sweptTo });
   return rows.length;
 }
@@ -96,7 +103,7 @@ function sweepGuests(
   table: RecordTable,
   limit: number,
 ): number {
-  const rows = guests(db).all({ connector, entity, partition: id, after: -1 - sweptTo, limit });
+  const rows = guests(db).all({ connector, entity, partition: id, after: lastGuestSwept(sweptTo), limit });
   for (const { row, origin } of rows) {
     const home = origin === current.origin ? (table.row(row)?.home ?? null) : null;
     const place = home === null ? undefined : placeOf(db, home);
@@ -109,8 +116,7 @@ function sweepGuests(
   if (last === undefined || rows.length < limit) {
     transitions.endSweep.run({ id, fullAt: current.chainStartedAt });
   } else {
-    // Below 0, so that it is told from a row at home.
-    transitions.sweepTo.run({ id, sweptTo: -1 - last.row });
+    transitions.sweepTo.run({ id, sweptTo: sweptToGuest(last.row) });
   }
   return rows.length;
 }

@@ -57,7 +57,7 @@ const sealingAndDeleting = {
         sweep_origin = NULL, swept_to = 0
       WHERE id = :id`,
   }),
-  // 0 or more: the rows at home here are through up to this one. Below 0, in a sweep alone: all of them are, and so are the guests up to row `-1 - sweptTo`.
+  // In a sweep two cursors in one number (`areOwnRowsSwept`); below a deleted record always the last of its own rows.
   sweepTo: transition<{ readonly id: number; readonly sweptTo: number }>({
     what: 'its rows have been looked at up to this one',
     from: ['unswept', 'ended'],

@@ -1,5 +1,10 @@
 import type { EntityName } from '../../../core/names.ts';
-import type { Needs, OtherPlace } from '../../decisions/missing-rows.ts';
+import {
+  areOwnRowsSwept,
+  lastGuestSwept,
+  type Needs,
+  type OtherPlace,
+} from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow } from '../records/record-table.ts';
 import { otherPlaces, placesById, readGuests, type Guest } from './places.ts';
@@ -9,7 +14,7 @@ export interface UnsweptPartition {
   readonly id: number;
   readonly entity: EntityName;
   readonly absence: Needs;
-  /** 0 or more: rows of this home up to here are through. Below 0: all of them are, and guests up to row `-1 - sweptTo`. */
+  /** How far that has come: see `areOwnRowsSwept`. */
   readonly sweptTo: number;
 }
 
@@ -48,11 +53,11 @@ export async function readSweep(
     return { partitions: empty, places: new Map(), homes: new Map(), placesById: new Map() };
   }
   const of = { connector, entity };
-  const unswept = partitions.filter(({ sweptTo }) => sweptTo >= 0);
+  const unswept = partitions.filter(({ sweptTo }) => !areOwnRowsSwept(sweptTo));
   const homesFrom = unswept.map(({ id, sweptTo }) => ({ home: id, after: sweptTo }));
   const rows = homesFrom.length === 0 ? [] : await table.liveRows(tx, homesFrom, limit);
   const lastHome = rows.length < limit ? undefined : rows.at(-1)?.home;
-  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: Math.max(-1 - sweptTo, 0) }));
+  const shown = partitions.map(({ id, sweptTo }) => ({ partition: id, after: lastGuestSwept(sweptTo) }));
   const guests = await readGuests(tx, at, of, shown, limit);
   const lastShown = guests.length < limit ? undefined : guests.at(-1)?.partition;
 

@@ -1,6 +1,12 @@
 import type { EntityName } from '../../../core/names.ts';
 import { believedUntil } from '../../decisions/becoming-due.ts';
-import { isLedTo, lookForRow, type OtherPlace } from '../../decisions/missing-rows.ts';
+import {
+  areOwnRowsSwept,
+  isLedTo,
+  lookForRow,
+  sweptToGuest,
+  type OtherPlace,
+} from '../../decisions/missing-rows.ts';
 import type { Commit } from '../ledger.ts';
 import type { HomedRow } from '../records/record-table.ts';
 import type { Guest, RowAt } from './places.ts';
@@ -52,13 +58,13 @@ export function walkSweep(
     const decided = found.get(entity) ?? newFound();
     found.set(entity, decided);
     const sweep = sweepOf(commit, partition, read, decided);
-    if (sweptTo >= 0) {
+    if (!areOwnRowsSwept(sweptTo)) {
       const rows = stored.rows.slice(0, left);
       for (const row of rows) sweep.atHome(row);
       const last = rows.at(-1);
       const isWhole = stored.isRowsWhole && rows.length < left;
       left -= 1 + rows.length;
-      partial = { id, sweptTo: isWhole || last === undefined ? -1 : last.row };
+      partial = { id, sweptTo: isWhole || last === undefined ? sweptToGuest(0) : last.row };
       if (!isWhole || left <= 0) break;
     }
     const there = stored.guests.filter(({ row }) => !sweep.isLeft(row, id));
@@ -67,7 +73,7 @@ export function walkSweep(
     const isWhole = stored.isGuestsWhole && guests.length < left;
     const last = guests.length < there.length ? guests.at(-1) : stored.guests.at(-1);
     left -= 1 + guests.length;
-    partial = isWhole || last === undefined ? null : { id, sweptTo: -1 - last.row };
+    partial = isWhole || last === undefined ? null : { id, sweptTo: sweptToGuest(last.row) };
     if (partial !== null) break;
     through.push(id);
     if (sweep.movedTo().some((home) => ahead.has(home))) break;

@@ -1,6 +1,7 @@
 import type { Instant } from '../../../core/clock.ts';
 import type { EntityName } from '../../../core/names.ts';
-import { countMissing, weighRows } from '../../decisions/missing-rows.ts';
+import { weighRows } from '../../decisions/add-up.ts';
+import { countMissing } from '../../decisions/missing-rows.ts';
 import type { DeletedRows, EntityMissing } from '../../deletes.ts';
 import { standing } from '../../decisions/standing.ts';
 import { dayChanges } from '../day-account.ts';
