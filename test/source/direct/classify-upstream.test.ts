@@ -1,8 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ThrottledError, type ErrorCode, type Recovery } from '../../../src/core/errors.ts';
 import type { FailureClass } from '../../../src/definitions/upstream/failure-class.ts';
+import type { EntityName } from '../../../src/core/names.ts';
 import { callFacts } from '../../../src/source/api/call-failure.ts';
 import { classifyUpstream } from '../../../src/source/direct/classify-upstream.ts';
+import { builtInDefinition } from '../../support/sample-service.ts';
 import { UpstreamFailure, type FailureFacts } from '../../../src/upstream/upstream-failure.ts';
 
 const page = callFacts('execute', 'list members', { canShrink: true });
@@ -60,11 +62,9 @@ describe('a failure of the service itself', () => {
   });
 
   it("is what the definition's errors say, where its words and status are named there", () => {
-    const patterns = [
-      { status: 400, contains: 'ai_block', then: 'skip-partition', entity: null },
-      { status: 409, contains: 'collision', then: 'throttle', entity: null },
-    ] as const;
-    const facts = { ...root, patterns };
+    const { errors: patterns, entities } = builtInDefinition('workspace-notes');
+    const entity = entities.get('blocks' as EntityName)?.name ?? null;
+    const facts = { ...root, patterns, entity };
     const refused = new UpstreamFailure('refused', 'AI_BLOCK is not known', {
       reason: 'answer',
       status: 400,
