@@ -8,7 +8,7 @@ import { exitCodes, type ExitCode } from '../output/exit-codes.ts';
 import { findInWorkspaces, connectorTable } from '../find-in-workspaces.ts';
 import { loadConfig } from '../load-config.ts';
 import { openPatientApp } from '../output/tell-waits.ts';
-import { isConnectorId } from '../../core/names.ts';
+import { type ConnectorId, isConnectorId } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { printable } from '../../telemetry/printable.ts';
 
@@ -16,6 +16,7 @@ const examples = `
 Examples:
   $ connector-sync connectors list --workspace acme
   $ connector-sync connectors create --workspace acme --definition email-marketing --credentials-file mail.json
+  $ connector-sync connectors check 6f9c...             does the service behind it take its credentials?
   $ connector-sync connectors delete 6f9c...            what would be deleted?  with --yes: delete it
 
 These are the connectors behind the API; "connector-sync status" shows those that the config syncs.`;
@@ -24,6 +25,7 @@ export function addConnectors(connectors: Command, enter: Enter): void {
   connectors.addHelpText('after', examples);
   addListConnectors(connectors, enter);
   addCreate(connectors, enter);
+  addCheck(connectors, enter);
   addDelete(connectors, enter);
 }
 
@@ -62,6 +64,18 @@ Examples:
   $ vault read -format=json secret/notes | connector-sync connectors create --workspace acme --definition workspace-notes`,
     )
     .action((flags: CreateFlags) => enter((context) => runCreate(context, flags)));
+}
+
+function addCheck(connectors: Command, enter: Enter): void {
+  connectors
+    .command('check')
+    .description('Ask the API whether the service behind a connector takes its credentials.')
+    .argument('<id>', 'as "connectors list" shows it')
+    .addHelpText(
+      'after',
+      '\nExit code: 0 if it does, 4 if not.\n\nExample:\n  $ connector-sync connectors check 6f9c2d1e',
+    )
+    .action((id: string) => enter((context) => runCheck(context, id)));
 }
 
 function addDelete(connectors: Command, enter: Enter): void {
@@ -108,12 +122,26 @@ async function everyWorkspace(
   return workspaces.map(({ name }) => name);
 }
 
-async function runDelete(context: CommandContext, id: string, isSure: boolean): Promise<ExitCode> {
+async function runCheck(context: CommandContext, text: string): Promise<ExitCode> {
   const settings = loadConfig(context, 'api', 'access');
   const { terminal, signal } = context;
-  if (!isConnectorId(id)) {
-    throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${id}".`);
-  }
+  const id = connectorId(text);
+  await using app = await openPatientApp(context, settings, 'connectors check');
+  const why = await openAdministration(app.client, settings.api.baseUrl).checkConnector(id, signal);
+  terminal.printJson({ id, isOk: why === null, why });
+  terminal.print(why === null ? `${id}: its credentials are taken.` : `${id}: ${printable(why)}`);
+  return why === null ? exitCodes.ok : exitCodes.authentication;
+}
+
+function connectorId(text: string): ConnectorId {
+  if (isConnectorId(text)) return text;
+  throw usage(`Expected the id of a connector (letters, digits, "_" and "-"), got "${text}".`);
+}
+
+async function runDelete(context: CommandContext, text: string, isSure: boolean): Promise<ExitCode> {
+  const settings = loadConfig(context, 'api', 'access');
+  const { terminal, signal } = context;
+  const id = connectorId(text);
   await using app = await openPatientApp(context, settings, 'connectors delete');
   const using = await readersOf(app, id, signal);
   if (!isSure) {

@@ -25,6 +25,8 @@ export interface Administration {
   /** All of them, whatever the size of the service's pages. */
   workspaces(filter: WorkspaceFilter, signal: AbortSignal): Promise<readonly WorkspaceSummary[]>;
   createConnector(connector: NewConnector, signal: AbortSignal): Promise<CreatedConnector>;
+  /** Asks the third party about the connector's credentials. Null: it takes them; else why not, as the service says it. Throws NOT_FOUND. */
+  checkConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
   /** Resolves when the service has accepted it, with the job that does it where it names one. Throws NOT_FOUND. */
   deleteConnector(id: ConnectorId, signal: AbortSignal): Promise<string | null>;
 }
@@ -52,6 +54,7 @@ export function openAdministration(client: ApiClient, baseUrl: string): Administ
       }
     },
     createConnector: async (connector, signal) => await call(createConnectorCall(connector), signal),
+    checkConnector: async (id, signal) => await call(checkConnectorCall(id), signal),
     deleteConnector: async (id, signal) => await call(deleteConnectorCall(id), signal),
   };
 }
@@ -105,6 +108,29 @@ function createConnectorCall(connector: NewConnector): ApiCall<CreatedConnector>
     read({ text }) {
       const answer = readAnswer(text, created, facts);
       return { id: answer.id, name: answer.name ?? null };
+    },
+  };
+}
+
+const checked = z.object({
+  status: z.enum(['succeeded', 'failed']),
+  error_message: z.string().nullish(),
+});
+
+/** `POST connectors/{id}/check`: changes nothing. */
+function checkConnectorCall(id: ConnectorId): ApiCall<string | null> {
+  const facts = catalogFacts('check the connector');
+  return {
+    request: {
+      method: 'POST',
+      path: `${connectorsPath}/${checkConnectorId(id)}/check`,
+      query: {},
+      body: '{}',
+    },
+    facts,
+    read({ text }) {
+      const { status, error_message: message } = readAnswer(text, checked, facts);
+      return status === 'succeeded' ? null : (message ?? 'the API gives no reason');
     },
   };
 }

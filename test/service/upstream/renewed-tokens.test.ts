@@ -89,3 +89,14 @@ it('says that the credentials are no longer taken when the refresh token is not'
   expect(refusalOf(answer)).toMatchObject({ status: 401, code: 'upstream_unauthorized' });
   expect(JSON.stringify(answer.body)).not.toMatch(/access-|refresh-\d|app-1-secret/);
 });
+
+it('refuses a new connector whose refresh token would serve once before it could be stored', async () => {
+  const world = await opened(notionWorld());
+  const served = await serveWorlds([world]);
+  const given = world.credentials.get('OAuth') ?? {};
+  world.fake.oauth.expireAccessTokens();
+  const answer = refusalOf(await served.create(world, given));
+  expect(answer).toMatchObject({ status: 422, code: 'third_party_refused' });
+  expect(answer.text).toContain('there is no place here to store the new refresh token');
+  expect(world.fake.oauth.refreshes()).toBe(0);
+});
