@@ -8,7 +8,7 @@ import { configLines, defaultDataFolder, servedWorkspace } from './served-accoun
 
 interface Announced {
   readonly service: Pick<Service, 'url' | 'connectors'>;
-  readonly choices: Pick<ServeChoices, 'revision' | 'isIndexed' | 'refreshEveryMs'>;
+  readonly choices: Pick<ServeChoices, 'revision' | 'isIndexed' | 'refreshEveryMs' | 'upstream'>;
   /** As it was written. */
   readonly data: string;
   readonly application: ChosenApplication;
@@ -26,6 +26,7 @@ export function announcement(announced: Announced): readonly string[] {
     `  OpenAPI:     ${service.url}/openapi.json`,
     `  workspace:   ${servedWorkspace}`,
     `  connectors:  ${connectorsText(service.connectors)} (revision ${revision})`,
+    `  new ones:    ${newOnesText(choices)}`,
     `  data:        ${data}`,
     `  search:      ${indexText(choices)}`,
     ...credentialsText(announced),
@@ -52,6 +53,12 @@ const shown = 8;
 function connectorsText(ids: readonly string[]): string {
   const more = ids.length - shown;
   return [...ids.slice(0, shown), ...(more > 0 ? [`and ${more} more`] : [])].join(', ');
+}
+
+function newOnesText({ upstream }: Announced['choices']): string {
+  return upstream === null
+    ? 'sample data, whatever their credentials (--samples)'
+    : 'read their service; a secret "sample" gives sample data';
 }
 
 function indexText({ isIndexed, refreshEveryMs }: Announced['choices']): string {
