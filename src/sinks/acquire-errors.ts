@@ -58,7 +58,8 @@ function changeText({ what, stored, given }: IdentityDifference): string {
 }
 
 function differingParts(stored: string, given: string): readonly string[] {
-  if (!URL.canParse(stored) || !URL.canParse(given)) return [];
+  // An account of a service has no address.
+  if (![stored, given].every((one) => /^https?:/.test(one) && URL.canParse(one))) return [];
   const [before, after] = [new URL(stored), new URL(given)];
   return [
     ...(before.protocol === after.protocol ? [] : ['other scheme']),

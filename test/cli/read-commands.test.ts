@@ -115,7 +115,7 @@ describe('live reads', () => {
       optionsWith({ SECRET: cliSecret }),
     );
     expect(result.code).toBe(1);
-    expect(result.stderr).toMatch(/^No usable answer from the API yet; retrying in \d/m);
+    expect(result.stderr).toMatch(/^No usable answer yet; retrying in \d/m);
     expect(result.stderr).toContain(
       `Error: ${url} refused the connection (ECONNREFUSED), however often it was tried: is api.baseUrl right, and is the service running?`,
     );

@@ -10,13 +10,13 @@ const leastMs = 500;
 
 /**
  * The clock for a command that makes a few calls and shows no progress: a wait between two attempts is told on stderr,
- * or a service that is not there would look like a program that hangs. At such a clock only an API client may wait.
+ * or a service that is not there would look like a program that hangs. At such a clock only the client of an API or a service may wait.
  */
 export function tellWaits({ clock, terminal }: Pick<CommandContext, 'clock' | 'terminal'>): Clock {
   return {
     now: () => clock.now(),
     sleep: (ms, signal) => {
-      if (ms >= leastMs) terminal.note(`No usable answer from the API yet; retrying in ${duration(ms)}.`);
+      if (ms >= leastMs) terminal.note(`No usable answer yet; retrying in ${duration(ms)}.`);
       return clock.sleep(ms, signal);
     },
   };
