@@ -15,6 +15,9 @@ export class JsonTextError extends Error {
 
 // A literal that a double may not hold: an integer of 16 or more digits, or an exponent of 3 or more.
 const suspicious = /(?:^|[[:,])\s*-?(?:\d{16,}|\d+(?:\.\d+)?[eE]\+?\d{3,})/;
+// A suspicious text has one of these, and a text without them is told in half the time.
+const longDigits = /\d{16}/;
+const longExponent = /\d[eE]\+?\d{3}/;
 const maxExponent = 4_096;
 
 /**
@@ -25,7 +28,7 @@ const maxExponent = 4_096;
 export function parseJsonText(text: string): JsonValue {
   try {
     // `as`: both readers return JSON and nothing else.
-    if (!suspicious.test(text)) return JSON.parse(text) as JsonValue;
+    if (!isSuspicious(text)) return JSON.parse(text) as JsonValue;
     return parseLossless(text, null, {
       parseNumber: readNumber,
       // As JSON.parse does it: the last one counts.
@@ -37,6 +40,10 @@ export function parseJsonText(text: string): JsonValue {
     // The reader's own message quotes the text, which may hold personal data.
     throw new JsonTextError(isTooDeep ? 'JSON nested too deeply' : 'not JSON', isTooDeep);
   }
+}
+
+function isSuspicious(text: string): boolean {
+  return (longDigits.test(text) || longExponent.test(text)) && suspicious.test(text);
 }
 
 function readNumber(literal: string): number | bigint {

@@ -1,3 +1,4 @@
+import { isAscii } from 'node:buffer';
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 
@@ -33,7 +34,10 @@ export async function readBody(
 ): Promise<string> {
   const bytes = await inflate(wire, contentEncoding, maxBytes);
   try {
-    return utf8.decode(bytes);
+    // ASCII is only copied, which takes a third of the time.
+    return isAscii(bytes)
+      ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+      : utf8.decode(bytes);
   } catch {
     // It says no more than that the bytes are no UTF-8.
     throw new UnreadableBodyError('invalid', 'expected UTF-8, got other bytes');

@@ -35,8 +35,12 @@ export const offsetPosition = z.object({
 });
 export type OffsetPosition = z.infer<typeof offsetPosition>;
 
-/** Behind a page, and back by the overlap. */
-export function stepForward(position: OffsetPosition, page: PageSeen): OffsetPosition {
+/** Behind a page, and back by the overlap. `thisPage`: its `pageMark`. */
+export function stepForward(
+  position: OffsetPosition,
+  page: PageSeen,
+  thisPage = pageMark(page.marks),
+): OffsetPosition {
   const received = page.marks.length;
   // One row less than the page, so that the walk moves even where a server gives tiny pages.
   const expected = Math.max(0, Math.min(fullOverlap, received - 1));
@@ -47,7 +51,7 @@ export function stepForward(position: OffsetPosition, page: PageSeen): OffsetPos
     offset: position.offset + received - expected,
     pages: position.pages + 1,
     recent: [...position.recent.filter((mark) => !tailSet.has(mark)), ...tail].slice(-rememberedKeys),
-    pageMark: pageMark(page.marks),
+    pageMark: thisPage,
     lastMark: tail.at(-1) ?? '',
     expected,
     overlap: expected,

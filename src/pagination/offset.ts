@@ -73,11 +73,15 @@ export function offsetPagination(
     if (position.expected === 0) return behindTheEnd(position);
     const recent = new Set(position.recent);
     if (!recent.has(shortMark(page.marks[0] ?? ''))) return seamLost(position);
-    if (pageMark(page.marks) === position.pageMark) {
+    const thisPage = pageMark(page.marks);
+    if (thisPage === position.pageMark) {
       const why = 'another offset brought exactly the same page: the API seems to ignore paging';
       return { kind: 'restart', code: 'PAGING_BROKEN', why };
     }
-    const next = { ...stepForward(position, page), isSingle: position.isSingle && isTailOf(position, page) };
+    const next = {
+      ...stepForward(position, page, thisPage),
+      isSingle: position.isSingle && isTailOf(position, page),
+    };
     if (received < known.records && isAllOf(position, page)) return endOf(next, page, false);
     const hasNewKey = page.marks.some((mark) => !recent.has(shortMark(mark)));
     // A full page of known records may end just where unread ones begin.

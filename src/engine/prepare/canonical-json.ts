@@ -42,7 +42,8 @@ function sortNames(value: JsonValue, depth: number, sorting: { isPlain: boolean 
   checkDepth(depth);
   if (isArray(value)) {
     let copy: JsonValue[] | null = null;
-    for (const [index, element] of value.entries()) {
+    for (let index = 0; index < value.length; index += 1) {
+      const element = value[index] ?? null;
       const sorted = sortNames(element, depth + 1, sorting);
       if (sorted !== element) (copy ??= [...value])[index] = sorted;
     }

@@ -8,6 +8,12 @@ export function compileChangeSpan(path: string): (raw: JsonValue) => ChangeSpan 
   const names = path.split('.');
 
   return (raw) => {
+    // Most paths name a field of the record that holds one time.
+    const only = names.length === 1 && isJsonObject(raw) ? memberOf(raw, path) : undefined;
+    if (typeof only === 'string') {
+      const ms = timeMs(only);
+      return ms === null ? null : { lowestMs: ms, highestMs: ms };
+    }
     let lowestMs = Number.POSITIVE_INFINITY;
     let highestMs = Number.NEGATIVE_INFINITY;
 
@@ -42,6 +48,8 @@ export function timeMs(value: JsonValue): number | null {
   const parts = isoTime.exec(value);
   if (parts === null) return null;
   const [, day = '', time = '00:00', zone = 'Z'] = parts;
-  const ms = Date.parse(`${day}T${time}${zone.replace(/^([+-]\d\d)(\d\d)$/, '$1:$2')}`);
+  // +0100 as +01:00.
+  const offset = zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone;
+  const ms = Date.parse(`${day}T${time}${offset}`);
   return Number.isNaN(ms) ? null : ms;
 }

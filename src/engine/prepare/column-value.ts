@@ -31,11 +31,14 @@ export function toColumnValue(type: FieldType, value: JsonValue): ColumnValue | 
   }
 }
 
+const noFields: ReadonlyMap<string, JsonValue> = new Map();
+
 /** Fields that `filledFrom` names and that the record lacks, has as null, or has equal to the other field; with that one's value. Throws `TooDeepError`. */
 export function copiedFields(
   record: JsonObject,
   filledFrom: Entity['filledFrom'],
 ): ReadonlyMap<string, JsonValue> {
+  if (filledFrom.size === 0) return noFields;
   const copied = new Map<string, JsonValue>();
   for (const [field, source] of filledFrom) {
     const value = memberOf(record, source) ?? null;

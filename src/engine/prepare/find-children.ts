@@ -39,7 +39,7 @@ export function compileFindChildren(
   });
 
   return (raw, { inject, keyText, settledMs: atMs }) => {
-    if (isUnlisted(parentEntity, raw)) return [];
+    if (descents.length === 0 || isUnlisted(parentEntity, raw)) return [];
     return descents.flatMap(({ child, parent, variants, bounds, rank }) => {
       if (parent.when.length > 0 && !parent.when.some((condition) => meets(condition, raw))) return [];
       const params = paramsFrom(child, parent, raw, inject);

@@ -71,7 +71,7 @@ export function compilePreparePage(
   const changeSpan = entity.incremental === null ? null : compileChangeSpan(entity.incremental.field);
   const datedBy = entity.incremental?.field ?? markerField(definition, chosen, entity.name);
   const dateSpan = changeSpan ?? (datedBy === null ? null : compileChangeSpan(datedBy));
-  const isSorted = compileIsSorted(entity, run.capMs);
+  const isSorted = compileIsSorted(entity, run.capMs, datedBy);
   // What differs from answer to answer must not make another record of a refused one.
   const unstable = [...[...entity.ignored].map((name) => [name]), ...entity.volatile];
 
@@ -150,7 +150,7 @@ export function compilePreparePage(
       keys,
       changes: changeSpan === null ? [] : dates,
       differenceMs: shownMs,
-      isSorted: isSorted(records),
+      isSorted: isSorted(records, dates),
       drift: [...drift],
       extraFields: new Map([
         [entity.name, extraFields],
@@ -178,16 +178,19 @@ function idOf(raw: JsonValue): string {
   return isJsonObject(raw) ? wholeJson(raw['id'] ?? null) : '';
 }
 
-/** Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may have changed at its old place. */
-function compileIsSorted(entity: Entity, capMs: number): (records: readonly JsonValue[]) => boolean {
+/** Whether a page's records come in the order asked for, as far as it is by time. A value later than the run's start may have changed at its old place. `dates`: of the records, by the field `datedBy`. */
+function compileIsSorted(
+  entity: Entity,
+  capMs: number,
+  datedBy: string | null,
+): (records: readonly JsonValue[], dates: readonly (ChangeSpan | null)[]) => boolean {
   // Page tokens, for one, prove a walk by themselves, and listings in the opposite order have them.
   if (entity.order === null || !styleOf(entity.pagination).restsOnOrder) return () => true;
-  const valueOf = compileChangeSpan(entity.order.field);
+  const valueOf = entity.order.field === datedBy ? null : compileChangeSpan(entity.order.field);
 
-  return (records) => {
+  return (records, dates) => {
     let beforeMs = Number.NEGATIVE_INFINITY;
-    for (const record of records) {
-      const value = valueOf(record);
+    for (const value of valueOf === null ? dates : records.map(valueOf)) {
       if (value === null || value.highestMs > capMs) continue;
       if (value.highestMs < beforeMs) return false;
       beforeMs = value.highestMs;

@@ -124,7 +124,9 @@ const envelopeShape = z.object({
   execution_metadata: z.looseObject({ connector_instance_id: z.string().nullish() }).nullish(),
 });
 
-const markers = ['[truncated — use', String.raw`[truncated \u2014 use`];
+const marker = '[truncated — use';
+/** As a text may hold it; one expression reads a page once. */
+const markerText = /\[truncated (?:—|\\u2014) use/;
 
 /**
  * The execute envelope. Throws `CallFailure` BODY_INVALID for a body that is not the envelope of a success of this
@@ -150,7 +152,7 @@ function readEnvelope(text: string, connector: ConnectorId, facts: CallFacts): E
   // `as`: both came out of the JSON reader; absent is null.
   const result = (parsed.data.result ?? null) as JsonValue;
   const metadata = (parsed.data.connector_metadata ?? null) as JsonValue;
-  if (markers.some((marker) => text.includes(marker)) && holdsMarker(result)) throw truncated(facts);
+  if (markerText.test(text) && holdsMarker(result)) throw truncated(facts);
   return { result, metadata };
 }
 
@@ -170,7 +172,7 @@ function holdsMarker(root: JsonValue): boolean {
   const open: JsonValue[] = [root];
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
     if (typeof value === 'string') {
-      if (value.includes(markers[0] ?? '')) return true;
+      if (value.includes(marker)) return true;
     } else if (Array.isArray(value)) {
       for (const element of value as readonly JsonValue[]) open.push(element);
     } else if (isJsonObject(value)) {
