@@ -44,6 +44,7 @@ export function packetOf(statements: readonly Statement[], heard: () => void): p
   const answers: Answer[] = [];
   let rows: unknown[][] = [];
   let fields: readonly Field[] = [];
+  let readers: readonly Reader[] = [];
   let isOver = false;
   /** Of this process, while it wrote the packet. */
   let ownError: unknown = null;
@@ -77,9 +78,10 @@ export function packetOf(statements: readonly Statement[], heard: () => void): p
     submit: (connection) => void send(connection as unknown as Wire),
     handleRowDescription: (message: { readonly fields: readonly Field[] }) => {
       ({ fields } = message);
+      readers = fields.map(readerOf);
     },
     handleDataRow: (message: { readonly fields: readonly (string | null)[] }) => {
-      rows.push(message.fields.map((text, index) => readCell(text, fields[index])));
+      rows.push(message.fields.map((text, index) => (text === null ? null : readers[index]?.(text))));
     },
     handleCommandComplete: ({ text }: { readonly text: string }) => {
       heard();
@@ -153,23 +155,31 @@ interface Field {
   readonly dataTypeID: number;
 }
 
-function readCell(text: string | null, field: Field | undefined): unknown {
-  if (text === null || field === undefined) return null;
-  const read = ownReaders.get(field.dataTypeID) ?? pg.types.getTypeParser(field.dataTypeID, 'text');
-  return read(text);
+type Reader = (text: string) => unknown;
+
+function readerOf({ dataTypeID }: Field): Reader {
+  if (dataTypeID === timestamptz) return instantReader();
+  return ownReaders.get(dataTypeID) ?? pg.types.getTypeParser(dataTypeID, 'text');
+}
+
+/** Rows that one commit has written carry the same time, which is read once. */
+function instantReader(): Reader {
+  let [lastText, lastInstant] = ['', ''];
+  return (text) => {
+    if (text !== lastText) [lastText, lastInstant] = [text, new Date(text).toISOString()];
+    return lastInstant;
+  };
 }
 
 const { builtins } = pg.types;
+const timestamptz: number = builtins.TIMESTAMPTZ;
 /** Answers come as text; `json` stays text, and times are instants. */
-const ownReaders: ReadonlyMap<number, (text: string) => unknown> = new Map<number, (text: string) => unknown>(
-  [
-    [builtins.INT8, readInteger],
-    [builtins.TEXT, readText],
-    [builtins.VARCHAR, readText],
-    [builtins.JSON, (text) => text],
-    [builtins.TIMESTAMPTZ, (text) => new Date(text).toISOString()],
-  ],
-);
+const ownReaders: ReadonlyMap<number, Reader> = new Map<number, Reader>([
+  [builtins.INT8, readInteger],
+  [builtins.TEXT, readText],
+  [builtins.VARCHAR, readText],
+  [builtins.JSON, (text) => text],
+]);
 
 function readInteger(text: string): number | bigint {
   const number = Number(text);

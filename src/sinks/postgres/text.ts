@@ -21,5 +21,6 @@ export function readText(text: string): string {
  * text has none. Two texts with the same hash would take 2^64 tries to find.
  */
 export function textHash(text: string): Buffer {
-  return hash('sha256', text, 'buffer').subarray(0, 16);
+  // By way of the digits: such a buffer is part of a larger one, where `hash` would allocate 32 bytes outside of the heap each time.
+  return Buffer.from(hash('sha256', text, 'hex').slice(0, 32), 'hex');
 }

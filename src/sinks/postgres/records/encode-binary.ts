@@ -31,7 +31,7 @@ export function* encodeRows(
   bytes.raw(signature);
   for (const row of rows) {
     bytes.int16(types.length);
-    for (const [index, type] of types.entries()) bytes.field(type, row[index] ?? null);
+    types.forEach((type, index) => bytes.field(type, row[index] ?? null));
     if (bytes.length >= chunkBytes) yield bytes.take();
   }
   bytes.int16(-1);

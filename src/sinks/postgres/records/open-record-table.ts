@@ -26,7 +26,7 @@ function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   return {
     find: async (tx, keyTexts) => {
       const rows = await tx.arrays(found, { keys: encodeArray('bytea', keyTexts.map(textHash)) });
-      return new Map((rows as FoundRow[]).map(([n, ...row]) => [keyTexts[n - 1] ?? '', storedRow(row)]));
+      return new Map((rows as FoundRow[]).map((row) => [keyTexts[row[0] - 1] ?? '', storedRow(row)]));
     },
     write: async (tx, rows, stamp) => {
       if (rows.length === 0) return;
@@ -42,8 +42,8 @@ function findAndWrite(place: TablePlace): Pick<RecordTable, 'find' | 'write'> {
   };
 }
 
-type FoundRow = [n: number, ...rest: FoundCells];
-type FoundCells = [
+type FoundRow = [
+  n: number,
   row: number,
   hash: string,
   volatileHash: string | null,
@@ -52,7 +52,7 @@ type FoundCells = [
   home: number | null,
 ];
 
-function storedRow([row, hash, volatileHash, changedAt, deletedAt, home]: FoundCells): StoredRow {
+function storedRow([, row, hash, volatileHash, changedAt, deletedAt, home]: FoundRow): StoredRow {
   return { row, hash, volatileHash, changedAt, deletedAt, home };
 }
 
