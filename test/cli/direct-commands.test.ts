@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -71,6 +72,21 @@ describe('with credentials in the config, and no API', () => {
       expect(stderr).toMatch(/API/);
     }
     expect(world.fake.requests).toEqual([]);
+  });
+
+  it('a sync shares the rate of its account through the Redis of the config', async () => {
+    await using redis = await startRedis({ password: 'redis-password-1' });
+    await using world = await mailchimpWorld({ as: 'my-mail' });
+    await using direct = openDirectWorld(world, { more: 'redis: { url: "${REDIS}" }\n' });
+    direct.env['REDIS'] = redis.url;
+    const { code, stderr } = await direct.cli('sync', '--select', 'lists', '--json');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const client = new Redis(redis.url);
+    try {
+      expect(await client.info('commandstats')).toContain('cmdstat_eval');
+    } finally {
+      client.disconnect();
+    }
   });
 
   it('a worker runs what is scheduled, and nothing that it says or keeps in Redis holds a credential', async () => {
