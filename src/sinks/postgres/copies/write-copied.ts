@@ -113,7 +113,8 @@ export async function writeFacts(
     ...copied
   }: { readonly connector: ConnectorName; readonly of: FactName; readonly rows: readonly FactRow[] },
 ): Promise<void> {
-  await (of === 'partitions' ? transitions.copyIn : inserts[of])(tx, at, copied);
+  if (of === 'partitions') await transitions.copyIn(tx, at, copied);
+  else await inserts[of](tx, at, copied);
 }
 
 /** What makes the connector one of this sink. Its change numbers go on above those of the source, and of an earlier connector of that name. */
