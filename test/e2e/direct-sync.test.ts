@@ -32,6 +32,14 @@ describe('a connector with credentials of its own, and no API', () => {
   );
 });
 
+it("reads a listing whose total is known in one call, as the service's answers say", async () => {
+  await using world = await mailchimpWorld({ as: 'my-mail' });
+  await using direct = openDirectWorld(world, { settings: '    include: [lists]\n' });
+  expect((await direct.cli('sync')).code).toBe(0);
+  // The check of the credentials, and one page.
+  expect(world.fake.requests.map(({ path: asked }) => asked)).toEqual(['/3.0/', '/3.0/lists']);
+});
+
 function written(report: Record<string, unknown> | undefined): object {
   const { entities = [] } = (report ?? {}) as {
     entities?: readonly { counts: Record<'inserted' | 'updated' | 'deleted', number> }[];

@@ -141,9 +141,12 @@ export function openDirectSource(account: UpstreamAccount, options: DirectSource
           const { records, metadata, serverTime, bytes, textLength } = page;
           budget.count({ bytes });
           if (serverTime !== null) serverClock.heard(Date.parse(serverTime));
-          const next = styleOf(pagination).readNext({ result: records, metadata, link: null });
+          const style = styleOf(pagination);
+          const answer = { result: records, metadata, link: null };
+          const next = style.readNext(answer);
           if (next !== null && 'fault' in next) throw invalidBody(facts, next.fault);
-          return { records, next, serverTime, bytes: textLength };
+          const total = style.readTotal(answer);
+          return { records, next, ...(total === null ? {} : { total }), serverTime, bytes: textLength };
         },
         signal,
       );
