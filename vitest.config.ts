@@ -10,12 +10,12 @@ const isLong = process.env['TEST_LONG'] === '1';
  * `npm run test:long`, a few in `npm test`.
  */
 const onDelayedSinks = [
-  'test/sinks/{read-records,sqlite}.test.ts',
+  'test/sinks/read-records.test.ts',
   'test/app/connector-states.test.ts',
   'test/e2e/{falling-page-cap,freshness-of-chains,run-after-run}.test.ts',
   ...(isLong
     ? [
-        'test/library.test.ts',
+        'test/{library,sinks/sqlite}.test.ts',
         'test/e2e/{clock-behind,endless-walks,filled-fields,hostile-service}.test.ts',
         'test/e2e/{long-pause,poison-records,schema-drift}.test.ts',
       ]

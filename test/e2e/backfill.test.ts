@@ -12,7 +12,7 @@ import { allSampleSinks } from '../support/all-sample-sinks.ts';
 import { seededRandom } from '../support/seeded-random.ts';
 import { text } from '../support/service/served-api.ts';
 import { entityNamed, testCredentials } from '../support/sync-once.ts';
-import { startSeed } from '../support/trials.ts';
+import { isLong, startSeed } from '../support/trials.ts';
 import { listingOf, type SampleAccount } from '../../src/sample/sample-account.ts';
 import type { Service } from '../../src/service/start-service.ts';
 
@@ -78,7 +78,10 @@ async function run(args: readonly string[], afterMs: number | null = null): Prom
   return { code, stdout, stderr };
 }
 
-describe.each(Object.entries(allSampleSinks))('a backfill of twelve months into %s', (type, sink) => {
+// The other kinds of sink: `npm run test:long`.
+const kinds = Object.entries(allSampleSinks).filter(([type]) => isLong || type === 'sqlite');
+
+describe.each(kinds)('a backfill of twelve months into %s', (type, sink) => {
   it(`killed again and again brings exactly what the syncs have missed, and leaves their cursors unchanged (seed ${seed})`, async () => {
     const random = seededRandom(seed);
     writeFileSync(

@@ -122,7 +122,7 @@ describe('the bytes of fetched pages', () => {
         onEvent: (event) => {
           bytes.onEvent(event);
           if (event.kind === 'page-fetched' && event.entity === 'list_members') pages += 1;
-          if (pages === 5) come();
+          if (pages === 9) come();
         },
         // The lists come first; then a walk runs ahead of its first page as far as it may.
         wrapSink: failingCommits(async (commits) => {

@@ -37,7 +37,7 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-describe.each(['sqlite', 'jsonl'] as const)('a %s sink under a running worker', (type) => {
+describe.each(isLong ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const))('a %s sink under a running worker', (type) => {
   it('is not served while its file is moved away, others continue, and it resumes when the file is back', async () => {
     await start(type, 'tiny', 5);
     await worker.until((line) => isRunFinished(line) && isOf('news')(line));

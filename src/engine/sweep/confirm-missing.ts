@@ -33,7 +33,11 @@ interface Answer {
   readonly judgement: Judgement;
 }
 
-/** Asks for missing rows by `get`, entities in turns, and stores the answers. Gives the calls left, and what must end the run. */
+/**
+ * Asks for missing rows by `get`, entities in turns, and stores the answers. Gives the calls left, and what must end the run. The source
+ * gives null only where the API says that this record does not exist (404, 410) and still answers for the connector: the record is gone.
+ * All other failures throw, and say nothing about the record.
+ */
 export async function confirmMissing(
   run: Run,
   entities: readonly Entity[],
