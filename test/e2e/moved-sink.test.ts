@@ -37,64 +37,67 @@ afterEach(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-describe.each(isLong ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const))('a %s sink under a running worker', (type) => {
-  it('is not served while its file is moved away, others continue, and it resumes when the file is back', async () => {
-    await start(type, 'tiny', 5);
-    await worker.until((line) => isRunFinished(line) && isOf('news')(line));
-    const [place, away] = [placeOf(type), path.join(world.folder, 'away')];
-    renameSync(place, away);
-    const lost = await worker.until(isLost);
-    expect(lost).toMatchObject({ sink: 'test', found: `nothing is at ${place}` });
-    const ready = await readiness();
-    expect(ready.status).toBe(503);
-    expect(ready.text).toContain('sink test was moved or replaced, or is out of reach');
-    expect(ready.text).not.toContain(world.folder);
-    await nextRunOf('wiki');
-    await nextRunOf('wiki');
-    const metrics = await (await fetch(`${url}/metrics`)).text();
-    expect(metrics).toMatch(/connector="news"[^\n]*entity=/);
-    expect(existsSync(place)).toBe(false);
-    expect(
-      worker.lines.filter((line) => isRunStarted(line) && isOf('news')(line) && line.time > lost.time),
-    ).toEqual([]);
-    const from = worker.lines.length;
-    renameSync(away, place);
-    await worker.until(isBack);
-    await worker.until((line) => isRunFinished(line) && isOf('news')(line), from);
-    expect((await readiness()).status).toBe(200);
-    expect(worker.lines.filter(isLost)).toHaveLength(1);
-    await stop();
-    expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
-  });
+describe.each(isLong ? (['sqlite', 'jsonl'] as const) : (['sqlite'] as const))(
+  'a %s sink under a running worker',
+  (type) => {
+    it('is not served while its file is moved away, others continue, and it resumes when the file is back', async () => {
+      await start(type, 'tiny', 5);
+      await worker.until((line) => isRunFinished(line) && isOf('news')(line));
+      const [place, away] = [placeOf(type), path.join(world.folder, 'away')];
+      renameSync(place, away);
+      const lost = await worker.until(isLost);
+      expect(lost).toMatchObject({ sink: 'test', found: `nothing is at ${place}` });
+      const ready = await readiness();
+      expect(ready.status).toBe(503);
+      expect(ready.text).toContain('sink test was moved or replaced, or is out of reach');
+      expect(ready.text).not.toContain(world.folder);
+      await nextRunOf('wiki');
+      await nextRunOf('wiki');
+      const metrics = await (await fetch(`${url}/metrics`)).text();
+      expect(metrics).toMatch(/connector="news"[^\n]*entity=/);
+      expect(existsSync(place)).toBe(false);
+      expect(
+        worker.lines.filter((line) => isRunStarted(line) && isOf('news')(line) && line.time > lost.time),
+      ).toEqual([]);
+      const from = worker.lines.length;
+      renameSync(away, place);
+      await worker.until(isBack);
+      await worker.until((line) => isRunFinished(line) && isOf('news')(line), from);
+      expect((await readiness()).status).toBe(200);
+      expect(worker.lines.filter(isLost)).toHaveLength(1);
+      await stop();
+      expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
+    });
 
-  it('gets nothing of an active run when another sink takes its place, and a restored copy resumes that run', async () => {
-    await start(type, 'tiny', 100);
-    await worker.until((line) => isRunStarted(line) && isOf('news')(line));
-    await eventually(() => Promise.resolve(world.calls('news') > 20));
-    const [away, other] = [path.join(world.folder, 'away'), path.join(world.folder, 'other-one')];
-    await makeSink(type, other);
-    const before = contents(other);
-    moveAll(type, world.folder, away);
-    moveAll(type, other, world.folder);
-    const lost = await worker.until(isLost);
-    expect(String(lost['found'])).toMatch(/^another sink is at /);
-    await worker.until((line) => line.msg === 'job ended' && isOf('news')(line));
-    await nextRunOf('wiki');
-    expect(worker.lines.some((line) => isRunFinished(line) && isOf('news')(line))).toBe(false);
-    moveAll(type, world.folder, other);
-    expect(contents(other)).toEqual(before);
-    const from = worker.lines.length;
-    const copy = path.join(world.folder, 'copy');
-    cpSync(away, copy, { recursive: true });
-    moveAll(type, copy, world.folder);
-    await worker.until(isBack);
-    const resumed = await worker.until((line) => isRunStarted(line) && isOf('news')(line), from);
-    expect(resumed['continues']).toBeTruthy();
-    await worker.until((line) => isRunFinished(line) && isOf('news')(line), from);
-    await stop();
-    expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
-  });
-});
+    it('gets nothing of an active run when another sink takes its place, and a restored copy resumes that run', async () => {
+      await start(type, 'tiny', 100);
+      await worker.until((line) => isRunStarted(line) && isOf('news')(line));
+      await eventually(() => Promise.resolve(world.calls('news') > 20));
+      const [away, other] = [path.join(world.folder, 'away'), path.join(world.folder, 'other-one')];
+      await makeSink(type, other);
+      const before = contents(other);
+      moveAll(type, world.folder, away);
+      moveAll(type, other, world.folder);
+      const lost = await worker.until(isLost);
+      expect(String(lost['found'])).toMatch(/^another sink is at /);
+      await worker.until((line) => line.msg === 'job ended' && isOf('news')(line));
+      await nextRunOf('wiki');
+      expect(worker.lines.some((line) => isRunFinished(line) && isOf('news')(line))).toBe(false);
+      moveAll(type, world.folder, other);
+      expect(contents(other)).toEqual(before);
+      const from = worker.lines.length;
+      const copy = path.join(world.folder, 'copy');
+      cpSync(away, copy, { recursive: true });
+      moveAll(type, copy, world.folder);
+      await worker.until(isBack);
+      const resumed = await worker.until((line) => isRunStarted(line) && isOf('news')(line), from);
+      expect(resumed['continues']).toBeTruthy();
+      await worker.until((line) => isRunFinished(line) && isOf('news')(line), from);
+      await stop();
+      expect(world.differences('news')).toMatchObject({ lost: 0, superfluous: 0, different: 0 });
+    });
+  },
+);
 
 it.runIf(isLong)(
   'is not served while its schema in PostgreSQL has another name, and resumes when it has its own',
