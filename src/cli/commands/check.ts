@@ -1,12 +1,13 @@
 import type { Command } from 'commander';
+import { readCopies } from '../../app/copy-connector.ts';
 import { checkWritable, freeBytes, sinkFindings } from '../../app/locate-sink.ts';
 import { isWeakSecret } from '../../core/hide-secrets.ts';
 import { sinksOf } from '../../settings/chosen-connectors.ts';
 import type { LocalSettings, SinkSettings, SettingsWith } from '../../settings/settings.ts';
+import { copiedAwayError, unfinishedCopyError } from '../../sinks/acquire-errors.ts';
 import { printable } from '../../telemetry/printable.ts';
 import { count, counted } from '../../telemetry/progress-text.ts';
 import { checkClosedFiles } from './check/check-closed-files.ts';
-import { checkCopies } from './check/check-copies.ts';
 import { checkConnectors } from './check/check-connectors.ts';
 import {
   openCheckProgress,
@@ -162,6 +163,29 @@ async function checkDisk(sink: SinkSettings): Promise<string> {
     throw new Error(`expected at least ${leastFreeMiB} MiB free, got ${freeMiB} MiB`);
   }
   return `${count(freeMiB)} MiB free`;
+}
+
+/**
+ * Copies that were not completed, into every sink of the config: a sink may be there for a copy alone. And connectors of the config that have left the sink
+ * that it names for them. Both fail the next sync where the connector is to be synced into that sink.
+ */
+async function checkCopies({ sinks, connectors }: LocalSettings): Promise<readonly CheckResult[]> {
+  const results: CheckResult[] = [];
+  for (const sink of sinks.values()) {
+    const { unfinished, away } = await readCopies(sink);
+    for (const copy of unfinished.values()) {
+      const connector = connectors.get(copy.connector);
+      const what = `copy of ${copy.connector}`;
+      const problem = failed(what, unfinishedCopyError(copy));
+      const isUsed = connector?.sink.name === sink.name;
+      results.push(isUsed ? problem : { ...problem, state: 'warning', exitCode: exitCodes.ok });
+    }
+    for (const copy of away.values()) {
+      const isUsed = connectors.get(copy.connector)?.sink.name === sink.name;
+      if (isUsed) results.push(failed(`copy of ${copy.connector}`, copiedAwayError(copy)));
+    }
+  }
+  return results;
 }
 
 /**

@@ -5,18 +5,21 @@ import {
   heldConnectors,
   reopenConnector,
   type CopyEnd,
+  type CopyProgress,
   type CopyRequest,
 } from '../../app/copy-connector.ts';
+import type { Clock } from '../../core/clock.ts';
+import type { ConnectorName } from '../../core/names.ts';
 import { usage } from '../../core/usage-error.ts';
 import { chosenConnectors } from '../../settings/chosen-connectors.ts';
 import type { ConnectorSettings, LocalSettings, SinkSettings } from '../../settings/settings.ts';
-import { counted } from '../../telemetry/progress-text.ts';
+import { count, counted, duration } from '../../telemetry/progress-text.ts';
+import type { ProgressScreen } from '../../telemetry/show-progress.ts';
 import type { CommandContext, Enter } from '../command-context.ts';
 import { loadConfig } from '../load-config.ts';
 import { exitCodeOfError, exitCodes, gravestExitCode, type ExitCode } from '../output/exit-codes.ts';
 import { errorDocument } from '../output/report-error.ts';
 import { copyEndText } from './copy/copy-end-text.ts';
-import { showCopying } from './copy/show-copying.ts';
 
 interface CopyFlags {
   readonly from?: string;
@@ -71,7 +74,7 @@ async function runCopy(
   const connectors = names.length > 0 ? chosenConnectors(settings, names) : await heldOf(settings, from);
   return await forEach(context, connectors, async (connector) => {
     const end = await copyShown(context, { connector: connector.name, from, to });
-    tellEnd(context, connector, end, { from, to });
+    showEnd(context, connector, end, { from, to });
   });
 }
 
@@ -83,7 +86,39 @@ async function copyShown(
   return await copyConnector({ ...request, clock, signal, onProgress: progress.onProgress });
 }
 
-function tellEnd(
+interface CopyDisplay extends Disposable {
+  readonly onProgress: (progress: CopyProgress) => void;
+}
+
+const redrawMs = 100;
+const lineMs = 10_000;
+
+/** How far a copy is: redrawn in place on a terminal, elsewhere a line every ten seconds. Disposing it removes the live line. */
+function showCopying(connector: ConnectorName, screen: ProgressScreen, clock: Clock): CopyDisplay {
+  const { style } = screen;
+  const startedMs = clock.now();
+  let shownMs = style === null ? startedMs : -Infinity;
+  return {
+    onProgress: (progress) => {
+      const now = clock.now();
+      if (now - shownMs < (style === null ? lineMs : redrawMs)) return;
+      shownMs = now;
+      const line = copyingText(connector, progress, now - startedMs);
+      if (style === null) screen.addLine(line);
+      else screen.redraw([line.slice(0, style().columns - 1)]);
+    },
+    [Symbol.dispose]: () => {
+      if (style !== null) screen.redraw([]);
+    },
+  };
+}
+
+function copyingText(connector: ConnectorName, { entity, rows, allRows }: CopyProgress, ms: number): string {
+  const what = entity === null ? 'the sync state' : `rows of ${entity}`;
+  return `${connector}  ${duration(ms)}  ${count(rows)} of ${count(allRows)} rows copied, now ${what}`;
+}
+
+function showEnd(
   { terminal, program }: CommandContext,
   connector: ConnectorSettings,
   end: CopyEnd,

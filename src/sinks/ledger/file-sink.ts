@@ -5,9 +5,11 @@ import { releasedError } from '../acquire-errors.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Lease } from '../lease.ts';
 import type { Sink } from '../sink.ts';
-import { acquireConnector } from './acquire.ts';
+import type { Copies } from '../copies.ts';
+import { acquireConnector, noRun, withLock } from './acquire.ts';
 import { commitPages, setWalkAside } from './commit.ts';
-import { ledgerCopies } from './copies/ledger-copies.ts';
+import { discardCopy, openLedgerTarget } from './copies/copy-in.ts';
+import { openLedgerSource } from './copies/copy-out.ts';
 import { ledgerDeletes } from './deletes/ledger-deletes.ts';
 import { ledgerFiles } from './downloads/ledger-files.ts';
 import { finishRun } from './finish.ts';
@@ -16,10 +18,10 @@ import { prepareLedger, type CurrentRun, type HeldConnector, type Ledger } from 
 import { openDatabase, storedId, type DatabaseOptions } from './open-database.ts';
 import { findLeftovers } from './partitions/find-partition.ts';
 import { boundScope, type ReadyPartition } from './partitions/read-partitions.ts';
-import type { RecordStore } from './record-store.ts';
+import type { RecordCopies, RecordStore } from './record-store.ts';
 import { ledgerRepair } from './repair/ledger-repair.ts';
 import { startRun } from './start-run.ts';
-import { checkEpoch, inLedger, inRun, type InLease } from './transact.ts';
+import { checkEpoch, inLedger, inRun, inTransaction, type InLease } from './transact.ts';
 import {
   blockingMs,
   defaultLockTimeoutMs,
@@ -182,4 +184,29 @@ function ledgerDrift(ledger: Ledger, inLease: InLease): Drift {
 function knownOf({ tables, drift }: Ledger, connector: ConnectorName, entity: EntityName): KnownDrift {
   const { evolved = [], asOf = null } = tables.known(connector, entity) ?? {};
   return knownDrift(drift.of(connector, entity), evolved, asOf !== null);
+}
+
+/** `Copies` of a file sink. */
+function ledgerCopies(ledger: Ledger): Copies {
+  const records = (): RecordCopies => {
+    const { copies } = ledger.store;
+    if (copies !== null) return copies;
+    throw new SyncError(
+      `The sink at ${ledger.file} is of a type that connectors cannot be copied from or into.`,
+      {
+        code: 'SINK_INCOMPATIBLE',
+        recovery: 'stop',
+        context: { file: ledger.file },
+      },
+    );
+  };
+  return {
+    openSource: async (connector, holder) => await openLedgerSource(ledger, records(), connector, holder),
+    openTarget: async (copied, how) => await openLedgerTarget(ledger, records(), copied, how),
+    discard: async (connector) => await discardCopy(ledger, connector),
+    reopen: async (connector) =>
+      await withLock(ledger, connector, async () =>
+        inTransaction(ledger, noRun, () => ledger.connectors.reopen(connector)),
+      ),
+  };
 }

@@ -12,7 +12,7 @@ import { standing } from '../decisions/standing.ts';
 import type { EntityRows } from '../sink.ts';
 import type { Commit, SeenRows } from './ledger.ts';
 import type { RecordTable } from './record-store.ts';
-import { statement } from './statement.ts';
+import { columnOf, statement } from './statement.ts';
 
 interface Showing {
   /** The partition that shows them; null outside a walk. */
@@ -117,7 +117,17 @@ export const forgetMissing = statement<[connector: ConnectorName, entity: Entity
 );
 
 /** A chunk's first half says which rows were met, the second which of them in their home. */
-const chunkBytes = 4_096;
+export const chunkBytes = 4_096;
+export const readChunk = columnOf<
+  [connector: ConnectorName, entity: string, origin: number, chunk: number],
+  Buffer
+>('SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?');
+export const writeChunk = statement<
+  [connector: ConnectorName, entity: string, origin: number, chunk: number, bits: Buffer]
+>(
+  `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)
+   ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
+);
 const homeHalf = chunkBytes / 2;
 const rowsPerChunk = homeHalf * 8;
 /** 1 MiB of chunks stays in memory between commits: rows of four million. */
@@ -132,15 +142,6 @@ interface Chunk {
 
 /** A bit per row number and entity, in chunks that are written in the page's transaction. */
 export function openSeenRows(db: Database.Database, connector: ConnectorName, origin: number): SeenRows {
-  const read = db
-    .prepare<[string, string, number, number], Buffer>(
-      'SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?',
-    )
-    .pluck();
-  const write = db.prepare<[string, string, number, number, Buffer]>(
-    `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
-  );
   const chunksByEntity = new Map<EntityName, Map<number, Chunk>>();
   let changed: Chunk[] = [];
   let count = 0;
@@ -151,7 +152,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     chunksByEntity.set(entity, chunks);
     const known = chunks.get(number);
     if (known !== undefined) return known;
-    const bits = read.get(connector, entity, origin, number) ?? Buffer.alloc(chunkBytes);
+    const bits = readChunk(db).get(connector, entity, origin, number) ?? Buffer.alloc(chunkBytes);
     const chunk = { entity, number, bits, isChanged: false };
     chunks.set(number, chunk);
     count += 1;
@@ -196,7 +197,7 @@ export function openSeenRows(db: Database.Database, connector: ConnectorName, or
     hasAtHome: (entity, row) => isSet(entity, row, homeHalf),
     save: () => {
       for (const chunk of changed) {
-        write.run(connector, chunk.entity, origin, chunk.number, chunk.bits);
+        writeChunk(db).run(connector, chunk.entity, origin, chunk.number, chunk.bits);
         chunk.isChanged = false;
       }
       changed = [];

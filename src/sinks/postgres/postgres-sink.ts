@@ -1,13 +1,17 @@
+import type { ConnectorName } from '../../core/names.ts';
 import { releasedError } from '../acquire-errors.ts';
-import type { Lease } from '../lease.ts';
+import type { Copies } from '../copies.ts';
+import type { Holder, Lease } from '../lease.ts';
 import type { OpenHow } from '../sink-access.ts';
 import type { Sink } from '../sink.ts';
-import { postgresCopies } from './copies/postgres-copies.ts';
+import { discardCopy, openPostgresTarget } from './copies/copy-in.ts';
+import { openPostgresSource } from './copies/copy-out.ts';
 import { postgresDeletes } from './deletes/postgres-deletes.ts';
 import { postgresFiles } from './downloads/postgres-files.ts';
 import { ledgerReader } from './history/history.ts';
-import { acquireConnector } from './lease/acquire.ts';
-import { openLeases } from './lease/leases.ts';
+import { acquireConnector, noRun } from './lease/acquire.ts';
+import { noteCopiedTo } from './lease/connectors.ts';
+import { openLeases, type Leases } from './lease/leases.ts';
 import type { HeldConnector, Ledger } from './ledger.ts';
 import { openLedger, type PostgresPlace } from './open-ledger.ts';
 import { findSink } from './open-schema.ts';
@@ -20,7 +24,8 @@ import { postgresRepair } from './repair/postgres-repair.ts';
 import { finishRun } from './runs/finish.ts';
 import { dropPause, requestCancel, writePause } from './runs/runs.ts';
 import { startRun } from './runs/start-run.ts';
-import { inRun, readFenced, type InLease } from './transact.ts';
+import type { Tx } from './session.ts';
+import { fencedTransaction, inRun, readFenced, type InLease } from './transact.ts';
 
 /** A sink in a schema of a PostgreSQL server: records and ledger lie together there, and are committed together. */
 export async function openPostgresSink(place: PostgresPlace, how: OpenHow): Promise<Sink> {
@@ -91,5 +96,32 @@ function postgresSink(ledger: Ledger, schema: string): Sink {
       })();
       await closing;
     },
+  };
+}
+
+/** `Copies` of a sink in PostgreSQL. */
+function postgresCopies(ledger: Ledger, leases: Leases): Copies {
+  /** One transaction, with the connector held meanwhile. */
+  const holding = async <Result>(
+    connector: ConnectorName,
+    holder: Holder,
+    work: (tx: Tx) => Promise<Result>,
+  ): Promise<Result> => {
+    const taken = await leases.take(connector, holder, async () => undefined);
+    try {
+      const held = { ...taken, definitionHash: '', run: null };
+      return await taken.inTurn(async () => await fencedTransaction(ledger, held, noRun, work));
+    } finally {
+      await taken.release();
+    }
+  };
+  const { at } = ledger;
+  return {
+    openSource: async (connector, holder) => await openPostgresSource(ledger, leases, connector, holder),
+    openTarget: async (copied, how) => await openPostgresTarget(ledger, leases, copied, how),
+    discard: async (connector, holder) =>
+      await holding(connector, holder, async (tx) => await discardCopy(tx, at, connector)),
+    reopen: async (connector, holder) =>
+      await holding(connector, holder, async (tx) => await noteCopiedTo(tx, at, connector, null)),
   };
 }

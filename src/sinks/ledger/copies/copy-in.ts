@@ -2,26 +2,16 @@ import { instant } from '../../../core/clock.ts';
 import { writeJson } from '../../../core/json-text.ts';
 import type { ConnectorName, EntityName } from '../../../core/names.ts';
 import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
-import { copyVersion, type CopiedConnector, type CopyInto, type CopyTarget } from '../../copies.ts';
+import type { CopiedConnector, CopyInto, CopyTarget } from '../../copies.ts';
 import { factNames, movedNumber, shifted } from '../../copies/facts.ts';
 import { parseNames } from '../../stored-json.ts';
 import { lockConnector, noRun, withLock } from '../acquire.ts';
 import type { Ledger } from '../ledger.ts';
+import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import type { RecordCopies } from '../record-store.ts';
 import { reserveIds } from '../partitions/partitions-sql.ts';
 import { inTransaction } from '../transact.ts';
 import { writeConnector, writeFacts, writeTable } from './write-facts.ts';
-
-interface Marker {
-  readonly version: number;
-  readonly source: string;
-  readonly state: string;
-  readonly entities: string;
-  readonly shift: number;
-  readonly entity: EntityName | null;
-  readonly row: number;
-  readonly finishedAt: string | null;
-}
 
 /** Holds the kernel's lock of the connector, and writes batches with how far they are. */
 export async function openLedgerTarget(
@@ -97,18 +87,16 @@ function begin(
   records: RecordCopies,
   copied: CopiedConnector,
   { from, to, holder }: CopyInto,
-): { readonly state: CopyTarget['state']; readonly marker: Marker } {
+): { readonly state: CopyTarget['state']; readonly marker: CopyMarker } {
   const { db } = ledger;
-  const { connector, sinkId: source, state, tables } = copied;
+  const { connector } = copied;
   const rival = ledger.connectors.rival(connector);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   const known = readMarker(ledger, connector);
-  const isSame = known?.source === source && known.state === state && known.version === copyVersion;
-  if (ledger.connectors.identity.get(connector) !== undefined) {
-    if (isSame && known.finishedAt !== null) return { state: 'done', marker: known };
-    throw alreadyHeldError(connector, to);
-  }
-  if (known !== undefined && isSame && known.finishedAt === null) {
+  const met = meetCopy(known, copied, ledger.connectors.identity.get(connector) !== undefined);
+  if (met === 'refuse') throw alreadyHeldError(connector, to);
+  if (known !== undefined && met === 'done') return { state: 'done', marker: known };
+  if (known !== undefined && met === 'resume') {
     const hold = db.prepare(
       'UPDATE _sync_copies SET holder = ?, source_name = ?, target_name = ? WHERE connector = ?',
     );
@@ -116,17 +104,8 @@ function begin(
     return { state: 'resumed', marker: known };
   }
   if (known !== undefined) dropCopy(ledger, connector, known);
-  for (const table of tables) records.make(connector, table);
-  const marker: Marker = {
-    version: copyVersion,
-    source,
-    state,
-    entities: JSON.stringify(tables.map(({ entity }) => entity)),
-    shift: reserveIds(db, copied.highestPartition),
-    entity: null,
-    row: 0,
-    finishedAt: null,
-  };
+  for (const table of copied.tables) records.make(connector, table);
+  const marker = firstMarker(copied, reserveIds(db, copied.highestPartition));
   db.prepare(
     `INSERT INTO _sync_copies (connector, version, source, source_name, target_name, state, entities, shift, entity, row, holder, since)
      VALUES (:connector, :version, :source, :from, :to, :state, :entities, :shift, NULL, 0, :holder, :since)`,
@@ -134,9 +113,9 @@ function begin(
   return { state: 'begun', marker };
 }
 
-function readMarker({ db }: Ledger, connector: ConnectorName): Marker | undefined {
+function readMarker({ db }: Ledger, connector: ConnectorName): CopyMarker | undefined {
   return db
-    .prepare<[string], Marker>(
+    .prepare<[string], CopyMarker>(
       `SELECT version, source, state, entities, shift, entity, row, finished_at AS finishedAt FROM _sync_copies WHERE connector = ?`,
     )
     .get(connector);
@@ -147,7 +126,7 @@ function highestRun({ db }: Ledger): number {
   return db.prepare<[], number>('SELECT coalesce(max(number), 0) FROM _sync_runs').pluck().get() ?? 0;
 }
 
-function dropCopy(ledger: Ledger, connector: ConnectorName, { entities }: Marker): void {
+function dropCopy(ledger: Ledger, connector: ConnectorName, { entities }: CopyMarker): void {
   for (const entity of parseNames(entities)) ledger.store.drop(connector, entity as EntityName);
   dropFacts(ledger, connector);
   ledger.db.prepare('DELETE FROM _sync_copies WHERE connector = ?').run(connector);

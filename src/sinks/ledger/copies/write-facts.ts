@@ -12,6 +12,7 @@ import {
 import type { Holder } from '../../lease.ts';
 import { writeColumns } from '../../stored-json.ts';
 import type { Ledger } from '../ledger.ts';
+import { chunkBytes, readChunk, writeChunk } from '../store-rows.ts';
 
 export function writeFacts(
   ledger: Ledger,
@@ -38,29 +39,18 @@ export function writeFacts(
   return undefined;
 }
 
-/** As `seen-rows.ts` has them. */
-const chunkBytes = 4_096;
-
+/** Chunks of the facts are shorter than those here: each fills a part of both halves. */
 function mergeChunks({ db }: Ledger, connector: ConnectorName, rows: readonly Facts['seen'][]): void {
   const half = chunkBytes / 2;
   const partBytes = seenRows / 8;
   const parts = half / partBytes;
-  const read = db
-    .prepare<[string, string, number, number], Buffer>(
-      'SELECT bits FROM _sync_seen WHERE connector = ? AND entity = ? AND origin = ? AND chunk = ?',
-    )
-    .pluck();
-  const write = db.prepare<[string, string, number, number, Buffer]>(
-    `INSERT INTO _sync_seen (connector, entity, origin, chunk, bits) VALUES (?, ?, ?, ?, ?)
-     ON CONFLICT (connector, entity, origin, chunk) DO UPDATE SET bits = excluded.bits`,
-  );
   for (const { entity, origin, chunk, bits } of rows) {
     const number = Math.floor(chunk / parts);
-    const whole = read.get(connector, entity, origin, number) ?? Buffer.alloc(chunkBytes);
+    const whole = readChunk(db).get(connector, entity, origin, number) ?? Buffer.alloc(chunkBytes);
     const at = (chunk % parts) * partBytes;
     bits.copy(whole, at, 0, partBytes);
     bits.copy(whole, half + at, partBytes);
-    write.run(connector, entity, origin, number, whole);
+    writeChunk(db).run(connector, entity, origin, number, whole);
   }
 }
 

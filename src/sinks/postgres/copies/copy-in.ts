@@ -1,31 +1,21 @@
 import { instant } from '../../../core/clock.ts';
 import { writeJson } from '../../../core/json-text.ts';
-import type { ConnectorName, EntityName } from '../../../core/names.ts';
+import type { ConnectorName } from '../../../core/names.ts';
 import { alreadyHeldError, sharedTablesError } from '../../acquire-errors.ts';
-import { copyVersion, type CopiedConnector, type CopyInto, type CopyTarget } from '../../copies.ts';
+import type { CopiedConnector, CopyInto, CopyTarget } from '../../copies.ts';
 import { factNames, shifted } from '../../copies/facts.ts';
 import { parseNames } from '../../stored-json.ts';
 import { noRun } from '../lease/acquire.ts';
 import { rivalOf, storedIdentity } from '../lease/connectors.ts';
 import type { Leases } from '../lease/leases.ts';
 import type { HeldConnector, Ledger } from '../ledger.ts';
+import { firstMarker, meetCopy, type CopyMarker } from '../../decisions/begin-copy.ts';
 import { transitions } from '../partitions/transitions.ts';
 import { createTable } from '../records/ensure-tables.ts';
 import { tableAt } from '../records/names.ts';
 import type { Tx } from '../session.ts';
 import { fencedTransaction } from '../transact.ts';
 import { reserveNumbers, writeConnector, writeFacts, writeRecords } from './write-copied.ts';
-
-interface Marker {
-  readonly version: number;
-  readonly source: string;
-  readonly state: string;
-  readonly entities: string;
-  readonly shift: number;
-  readonly entity: EntityName | null;
-  readonly row: number;
-  readonly finishedAt: string | null;
-}
 
 /** A lease of the connector, and batches with how far they are. */
 export async function openPostgresTarget(
@@ -112,18 +102,16 @@ async function begin(
   { at, clock }: Ledger,
   copied: CopiedConnector,
   { from, to, holder }: CopyInto,
-): Promise<{ readonly state: CopyTarget['state']; readonly marker: Marker }> {
-  const { connector, sinkId: source, state, tables } = copied;
+): Promise<{ readonly state: CopyTarget['state']; readonly marker: CopyMarker }> {
+  const { connector, tables } = copied;
   const rival = await rivalOf(tx, at, connector);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
   const known = await readMarker(tx, at, connector);
-  const isSame = known?.source === source && known.state === state && known.version === copyVersion;
-  if ((await storedIdentity(tx, at, connector)) !== undefined) {
-    if (isSame && known.finishedAt !== null) return { state: 'done', marker: known };
-    throw alreadyHeldError(connector, to);
-  }
+  const met = meetCopy(known, copied, (await storedIdentity(tx, at, connector)) !== undefined);
+  if (met === 'refuse') throw alreadyHeldError(connector, to);
+  if (known !== undefined && met === 'done') return { state: 'done', marker: known };
   const names = { connector, from, to, holder: writeJson(holder) };
-  if (known !== undefined && isSame && known.finishedAt === null) {
+  if (known !== undefined && met === 'resume') {
     await tx.run(
       `UPDATE ${at}_sync_copies SET holder = :holder, source_name = :from, target_name = :to WHERE connector = :connector`,
       names,
@@ -134,16 +122,7 @@ async function begin(
   for (const { entity, key, stored } of tables) {
     createTable(tx, at, connector, { entity, key, columns: stored });
   }
-  const marker: Marker = {
-    version: copyVersion,
-    source,
-    state,
-    entities: JSON.stringify(tables.map(({ entity }) => entity)),
-    shift: await reserveNumbers(tx, at, 'partitions', copied.highestPartition),
-    entity: null,
-    row: 0,
-    finishedAt: null,
-  };
+  const marker = firstMarker(copied, await reserveNumbers(tx, at, 'partitions', copied.highestPartition));
   await tx.run(
     `INSERT INTO ${at}_sync_copies (connector, version, source, source_name, target_name, state, entities, shift, entity, row, holder, since)
      VALUES (:connector, :version, :source, :from, :to, :state, :entities, :shift, NULL, 0, :holder, :since)`,
@@ -152,14 +131,19 @@ async function begin(
   return { state: 'begun', marker };
 }
 
-async function readMarker(tx: Tx, at: string, connector: ConnectorName): Promise<Marker | undefined> {
-  return await tx.first<Marker>(
+async function readMarker(tx: Tx, at: string, connector: ConnectorName): Promise<CopyMarker | undefined> {
+  return await tx.first<CopyMarker>(
     `SELECT version, source, state, entities, shift, entity, row, finished_at FROM ${at}_sync_copies WHERE connector = :connector`,
     { connector },
   );
 }
 
-async function dropCopy(tx: Tx, at: string, connector: ConnectorName, { entities }: Marker): Promise<void> {
+async function dropCopy(
+  tx: Tx,
+  at: string,
+  connector: ConnectorName,
+  { entities }: CopyMarker,
+): Promise<void> {
   const tables = parseNames(entities).map((entity) => tableAt(at, connector, entity));
   if (tables.length > 0) await tx.run(`DROP TABLE IF EXISTS ${tables.toSorted().join(', ')}`);
   await dropFacts(tx, at, connector);

@@ -6,9 +6,9 @@ import { factNames, movedNumber, type FactName, type FactRow } from '../../copie
 import type { Holder } from '../../lease.ts';
 import { writeColumns } from '../../stored-json.ts';
 import { transitions } from '../partitions/transitions.ts';
-import { encodeRows, type BinaryType, type BinaryValue } from '../records/encode-binary.ts';
-import { quoted, tableAt, tableName } from '../records/names.ts';
-import { binaryType } from '../records/types.ts';
+import type { BinaryValue } from '../records/encode-binary.ts';
+import { tableName } from '../records/names.ts';
+import { rowsInto } from '../records/open-record-table.ts';
 import { writePause } from '../runs/runs.ts';
 import type { Tx } from '../session.ts';
 import { textHash } from '../text.ts';
@@ -35,20 +35,6 @@ export async function reserveNumbers(
   return (reserved?.last ?? 0) - count;
 }
 
-const own: readonly (readonly [string, BinaryType])[] = [
-  ['_row', 'bigint'],
-  ['_key', 'bytea'],
-  ['_extra', 'json'],
-  ['_first_seen_at', 'timestamptz'],
-  ['_changed_at', 'timestamptz'],
-  ['_run_id', 'text'],
-  ['_seq', 'bigint'],
-  ['_hash', 'text'],
-  ['_volatile_hash', 'text'],
-  ['_deleted_at', 'timestamptz'],
-  ['_partition', 'bigint'],
-];
-
 /** Rows as they are, with their numbers. */
 export function writeRecords(
   tx: Tx,
@@ -65,19 +51,12 @@ export function writeRecords(
     readonly shift: number;
   },
 ): void {
-  const names = [...own.map(([name]) => name), ...table.stored.map(({ name }) => quoted(name))];
-  const types = [...own.map(([, type]) => type), ...table.stored.map(({ type }) => binaryType[type])];
   const key = table.key.map((name) => table.stored.findIndex((column) => column.name === name));
-  tx.put(
-    `COPY ${tableAt(at, connector, table.entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`,
-    {},
-    encodeRows(
-      types,
-      rows.map((row) => cellsOf(row, key, shift)),
-    ),
-  );
+  const cells = rows.map((row) => cellsOf(row, key, shift));
+  rowsInto(at, connector, { entity: table.entity, columns: table.stored })(tx, cells);
 }
 
+/** In the order that `rowsInto` takes. */
 function cellsOf(record: CopiedRecord, key: readonly number[], shift: number): readonly BinaryValue[] {
   const { row, extra, firstSeenAt, changedAt, run, seq, hash, volatileHash, deletedAt, home, values } =
     record;

@@ -1,5 +1,6 @@
 import type { Instant } from '../../../core/clock.ts';
-import type { PreparedRecord } from '../../../core/records.ts';
+import type { ConnectorName } from '../../../core/names.ts';
+import type { EntityTable, PreparedRecord } from '../../../core/records.ts';
 import { columnsMissingIn } from '../../decisions/stored-table.ts';
 import type { Tx } from '../session.ts';
 import type { Stamp } from '../stamp.ts';
@@ -77,26 +78,37 @@ function newestOf(rows: readonly WrittenRow[], firstSeq: number): Iterable<Newes
 
 type Writing = (tx: Tx, rows: readonly NewestRow[], stamp: Stamp) => void;
 
-/** Straight into the table: the keys are new, and nobody else may add any. */
+const ownColumns: readonly (readonly [string, BinaryType])[] = [
+  ['_row', 'bigint'],
+  ['_key', 'bytea'],
+  ['_extra', 'json'],
+  ['_first_seen_at', 'timestamptz'],
+  ['_changed_at', 'timestamptz'],
+  ['_run_id', 'text'],
+  ['_seq', 'bigint'],
+  ['_hash', 'text'],
+  ['_volatile_hash', 'text'],
+  ['_deleted_at', 'timestamptz'],
+  ['_partition', 'bigint'],
+];
+
+/** Puts whole rows straight into a table; the cells of each are those of `ownColumns`, then those of `columns`. */
+export function rowsInto(
+  at: string,
+  connector: ConnectorName,
+  { entity, columns }: Pick<EntityTable, 'entity' | 'columns'>,
+): (tx: Tx, rows: Iterable<readonly BinaryValue[]>) => void {
+  const names = [...ownColumns.map(([name]) => name), ...columns.map(({ name }) => quoted(name))];
+  const types = [...ownColumns.map(([, type]) => type), ...columns.map(({ type }) => binaryType[type])];
+  const copy = `COPY ${tableAt(at, connector, entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  return (tx, rows) => tx.put(copy, {}, encodeRows(types, rows));
+}
+
+/** The keys are new, and no other process may add any. */
 function insertOf({ at, connector, table }: TablePlace): Writing {
-  const own: readonly (readonly [string, BinaryType])[] = [
-    ['_row', 'bigint'],
-    ['_key', 'bytea'],
-    ['_extra', 'json'],
-    ['_first_seen_at', 'timestamptz'],
-    ['_changed_at', 'timestamptz'],
-    ['_run_id', 'text'],
-    ['_seq', 'bigint'],
-    ['_hash', 'text'],
-    ['_volatile_hash', 'text'],
-    ['_partition', 'bigint'],
-  ];
-  const names = [...own.map(([name]) => name), ...table.columns.map(({ name }) => quoted(name))];
-  const types = [...own.map(([, type]) => type), ...table.columns.map(({ type }) => binaryType[type])];
-  const copy = `COPY ${tableAt(at, connector, table.entity)} (${names.join(', ')}) FROM STDIN (FORMAT binary)`;
+  const put = rowsInto(at, connector, table);
   return (tx, rows, { now, run }) => {
-    if (rows.length === 0) return;
-    tx.put(copy, {}, encodeRows(types, cellsOf(rows, now, run)));
+    if (rows.length > 0) put(tx, cellsOf(rows, now, run));
   };
 }
 
@@ -107,7 +119,7 @@ function* cellsOf(
 ): Generator<readonly BinaryValue[], void> {
   for (const { row, record, seq, home = null } of rows) {
     const { keyText, extra, hash, volatileHash, values } = record;
-    yield [row, textHash(keyText), extra, now, now, run, seq, hash, volatileHash, home, ...values];
+    yield [row, textHash(keyText), extra, now, now, run, seq, hash, volatileHash, null, home, ...values];
   }
 }
 
