@@ -7,7 +7,7 @@ import { build } from 'esbuild';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const dist = path.join(root, 'dist');
-const { dependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+const { dependencies, peerDependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 
 /** The program, the library, and what `builtModule` starts as processes. */
 const entryPoints = [
@@ -25,7 +25,7 @@ const shared = {
   platform: 'node',
   target: 'node20.18',
   // What npm installs beside the program stays outside; what is imported and is a development dependency is put in.
-  external: Object.keys(dependencies),
+  external: [...Object.keys(dependencies), ...Object.keys(peerDependencies)],
   // The build of yaml for browsers is the one in the form of ES modules, which a bundler can take apart.
   alias: { yaml: path.join(root, 'node_modules/yaml/browser/dist/index.js') },
   logLevel: 'warning',

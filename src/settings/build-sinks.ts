@@ -87,7 +87,7 @@ function buildSink(name: string, file: SinkFile, folder: string, note: Note): Si
 }
 
 /** It needs no quotes in a person's own statements. */
-const schemaName = /^(?!pg_)[a-z][a-z0-9_]{0,39}$/;
+export const schemaName = /^(?!pg_)[a-z][a-z0-9_]{0,39}$/;
 
 /** A JSONL sink's ledger is a database file inside its directory. */
 function occupiedPlaces(sink: SinkSettings): readonly string[] {

@@ -14,6 +14,7 @@ import { parseShape } from '../definitions/schema-problems.ts';
 import { buildApi, buildHttp, buildRedis } from './build-api.ts';
 import { buildAllowedHosts } from './build-direct.ts';
 import { buildConnectors } from './build-connectors.ts';
+import { buildPublish } from './build-publish.ts';
 import { buildSinks } from './build-sinks.ts';
 import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
@@ -131,7 +132,17 @@ function buildSettings(
   const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
   const { guards } = data;
   const allowUpstreamHosts = buildAllowedHosts(data.allowUpstreamHosts, note);
-  return { file, parts, sinks, connectors, allowUpstreamHosts, guards, definitions: found.definitions };
+  const publish = buildPublish(data.publish, { connectors, folder: path.dirname(file) }, note);
+  return {
+    file,
+    parts,
+    sinks,
+    connectors,
+    publish,
+    allowUpstreamHosts,
+    guards,
+    definitions: found.definitions,
+  };
 }
 
 function placeOfProblem({ file, path: at }: Problem): string {

@@ -57,6 +57,67 @@ const sink = z.discriminatedUnion(
   { error: 'expected type: sqlite, jsonl or postgres' },
 );
 
+const publishFormat = z.enum(['parquet', 'jsonl', 'csv']).default('parquet');
+
+const layout = z.string().min(1).optional().meta({
+  description:
+    'Path of a file without its ending, of {connector} {entity} {generation} {kind} {date} {publication} {part}',
+});
+
+const publishing = {
+  connectors: z.array(z.string()).min(1).optional().meta({
+    description: 'Names of connectors of one sink; default: all, where there is one sink',
+  }),
+  when: z
+    .union([z.literal('after-sync'), z.literal('by-hand'), strictObject({ every: duration })], {
+      error: 'expected after-sync, by-hand or { every: 1h }',
+    })
+    .default('after-sync'),
+  snapshotEvery: duration.optional(),
+  keep: duration
+    .optional()
+    .meta({ description: 'How long an older publication can be read; default: for good' }),
+};
+
+const publishTarget = z.discriminatedUnion(
+  'type',
+  [
+    strictObject({
+      type: z.literal('files'),
+      directory: z.string().min(1),
+      format: publishFormat,
+      layout,
+      ...publishing,
+    }),
+    strictObject({
+      type: z.literal('s3'),
+      bucket: z.string().min(1),
+      prefix: z.string().default(''),
+      region: z.string().min(1).optional(),
+      endpoint: z.string().min(1).nullable().optional().meta({
+        description: 'https address of a compatible server; http only on this machine',
+      }),
+      accessKeyId: z.string().min(1).optional(),
+      secretAccessKey: z.string().min(1).optional().meta({
+        description: 'Best as ${file:path} or ${VARIABLE}; without the two the AWS SDK looks for credentials',
+      }),
+      format: publishFormat,
+      layout,
+      ...publishing,
+    }),
+    strictObject({
+      type: z.literal('postgres'),
+      url: z.string().min(1),
+      password: z.string().min(1).optional().meta({ description: 'Best as ${file:path} or ${VARIABLE}' }),
+      schema: z.string().optional().meta({ description: "Default: the target's name, - as _" }),
+      deletes: z.enum(['mark', 'remove']).default('mark'),
+      ...publishing,
+    }),
+    strictObject({ type: z.literal('duckdb'), path: z.string().min(1), ...publishing }),
+  ],
+  { error: 'expected type: files, s3, postgres or duckdb' },
+);
+
 const schedule = strictObject({
   cron: z.string().optional(),
   timezone: z.string().optional(),
@@ -160,6 +221,9 @@ export const settingsFile = strictObject({
   }).optional(),
   defaults: defaults.optional(),
   connectors: z.record(z.string(), connector).default({}),
+  publish: z.record(z.string(), publishTarget).default({}).meta({
+    description: 'Where what is stored is published to, for warehouses',
+  }),
   guards: strictObject({
     maxDeleteShare: z.number().min(0).max(1).default(0.2),
     minDeleteRows: z.int().min(0).max(1_000_000_000).default(20),
@@ -169,6 +233,7 @@ export const settingsFile = strictObject({
 export type SettingsFile = z.infer<typeof settingsFile>;
 export type SinkFile = SettingsFile['sinks'][string];
 export type ConnectorFile = SettingsFile['connectors'][string];
+export type PublishFile = SettingsFile['publish'][string];
 export type DownloadsFile = NonNullable<ConnectorFile['downloads']>;
 export type EntitySettingsFile = ConnectorFile['entities'][string];
 

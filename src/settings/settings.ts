@@ -35,6 +35,8 @@ export interface LocalSettings {
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;
+  /** Where what is stored is published to, by name. */
+  readonly publish: ReadonlyMap<string, PublishSettings>;
   /** Lower case. Hosts that direct connectors may reach at any address. */
   readonly allowUpstreamHosts: readonly string[];
   readonly guards: { readonly maxDeleteShare: number; readonly minDeleteRows: number };
@@ -166,4 +168,47 @@ export interface EntitySettings {
   readonly freshWithinMs: number | null;
   /** What is done with a field that the definition does not declare. The entity's, or else the connector's. */
   readonly onSchemaChange: 'keepExtra' | 'evolve' | 'quarantine' | 'fail';
+}
+
+/** A target of `publish`. */
+export type PublishSettings = PublishPlace & {
+  readonly name: string;
+  /** Of one sink, because a publication shows one state of it. Not empty. */
+  readonly connectors: readonly ConnectorSettings[];
+  readonly when:
+    | { readonly kind: 'after-sync' }
+    | { readonly kind: 'every'; readonly everyMs: number }
+    | { readonly kind: 'by-hand' };
+  /** The oldest that the newest snapshot may be before a publication has one; null: only those that somebody asks for. */
+  readonly snapshotEveryMs: number | null;
+  /** For how long a publication can be read after a newer one is there; null: for good. */
+  readonly keepMs: number | null;
+};
+
+export type PublishPlace =
+  | (PublishedFiles & { readonly type: 'files'; readonly directory: string })
+  | (PublishedFiles & {
+      readonly type: 's3';
+      readonly bucket: string;
+      /** Without a slash at its ends; empty: the bucket's root. */
+      readonly prefix: string;
+      readonly region: string | null;
+      /** Of a server that is compatible; null: AWS. */
+      readonly endpoint: string | null;
+      /** Null: those that the AWS SDK finds. */
+      readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: Secret } | null;
+    })
+  | {
+      readonly type: 'postgres';
+      readonly connection: PostgresAddress;
+      readonly schema: string;
+      /** What becomes of a row that is deleted: `_deleted` says so, or it is removed. */
+      readonly deletes: 'mark' | 'remove';
+    }
+  | { readonly type: 'duckdb'; readonly path: string };
+
+interface PublishedFiles {
+  readonly format: 'parquet' | 'jsonl' | 'csv';
+  /** Path of a file below the root, without its ending; `{connector}`, `{entity}`, `{generation}`, `{kind}`, `{date}`, `{publication}`, `{part}` stand for what they say. */
+  readonly layout: string;
 }

@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import * as z from 'zod';
+import { isConnectorName, isDeclaredName, isRunId } from '../core/names.ts';
+
+const { strictObject } = z;
+
+/** Format of the manifests that this program writes and reads. */
+export const manifestFormat = 1;
+
+const sha256 = z.string().regex(/^[0-9a-f]{64}$/);
+const instant = z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+const seq = z.int().min(0);
+const count = z.int().min(0);
+const number = z.int().min(1);
+
+/** Relative to the root of the target, with `/`; never leads out of it. */
+const path = z
+  .string()
+  .max(1024)
+  .regex(/^(?!.*(?:^|\/)\.\.?(?:\/|$))[A-Za-z0-9_][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._=-]*)*$/);
+
+const file = strictObject({
+  path,
+  rows: count,
+  bytes: count,
+  sha256,
+  firstSeq: seq.meta({ description: 'Lowest _seq of its rows' }),
+  lastSeq: seq.meta({ description: 'Highest _seq of its rows' }),
+});
+
+const column = strictObject({
+  name: z.string().min(1).meta({ description: 'In the files and tables of the target' }),
+  field: z.string().min(1).meta({ description: 'In the sink' }),
+  type: z.enum(['string', 'integer', 'number', 'boolean', 'object', 'array', 'any']).meta({
+    description: 'object, array and any are JSON text',
+  }),
+});
+
+const entity = strictObject({
+  connector: z.string().refine(isConnectorName),
+  entity: z.string().refine(isDeclaredName),
+  generation: number.meta({
+    description:
+      'Rows of another generation do not count: a new one begins where the old rows cannot be followed',
+  }),
+  base: number.meta({
+    description:
+      'The publication to begin reading with: its snapshot if it has one, else its files; then the files of the later ones',
+  }),
+  tableId: z.string().meta({ description: 'Of the table in the sink; another one after reset --data' }),
+  schema: number.meta({ description: 'Counts up whenever the columns change' }),
+  key: z
+    .array(z.string())
+    .min(1)
+    .readonly()
+    .meta({ description: 'Names of the columns that identify a row' }),
+  columns: z.array(column).min(1).readonly(),
+  after: seq.meta({ description: 'The files hold each row whose newest change has a higher _seq' }),
+  through: seq.meta({ description: 'Every change up to this _seq is in this publication or an earlier one' }),
+  asOf: instant.nullable().meta({
+    description:
+      'What changed at the source before this time is in; null: the entity was never read completely',
+  }),
+  run: strictObject({ run: z.string().refine(isRunId), startedAt: instant })
+    .nullable()
+    .meta({ description: 'The newest run of the connector that the sink knew' }),
+  upserts: count,
+  deletes: count,
+  files: z.array(file).readonly().meta({ description: 'The changes; of tables in a database none' }),
+  snapshot: strictObject({ rows: count, files: z.array(file).readonly() })
+    .nullable()
+    .meta({ description: 'All rows that are not deleted, for readers that begin here' }),
+});
+
+/** A publication: what it holds, and from where to where. The only thing that makes its files count. */
+const manifest = strictObject({
+  format: z.literal(manifestFormat),
+  publication: number,
+  previous: strictObject({ publication: number, sha256 }).nullable().meta({
+    description: 'The publication before, and the SHA-256 of its manifest as bytes; null for the first',
+  }),
+  sink: z.string().min(1).meta({ description: 'Random id made with the sink' }),
+  createdAt: instant,
+  by: strictObject({ program: z.string(), host: z.string() }),
+  entities: z.array(entity).readonly(),
+});
+
+export type Manifest = z.infer<typeof manifest>;
+export type PublishedEntity = Manifest['entities'][number];
+export type PublishedFile = PublishedEntity['files'][number];
+export type PublishedColumn = PublishedEntity['columns'][number];
+
+/** A manifest as it is stored, with the SHA-256 of its text. */
+export interface StoredManifest {
+  readonly manifest: Manifest;
+  readonly sha256: string;
+}
+
+/** The text that is stored, and hashed: the same for the same manifest. */
+export function manifestText(value: Manifest): string {
+  return `${JSON.stringify(value, null, 1)}\n`;
+}
+
+/** Throws `Error` with a sentence that names the first thing that is wrong; the caller says which manifest it is. */
+export function readManifest(text: string): StoredManifest {
+  const parsed = manifest.safeParse(JSON.parse(text));
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    throw new Error(`${issue?.path.join('.') ?? ''}: ${issue?.message ?? 'not a manifest'}`);
+  }
+  return { manifest: parsed.data, sha256: createHash('sha256').update(text).digest('hex') };
+}
+
+/** JSON Schema of a manifest, for readers in other languages. */
+export function manifestJsonSchema(): object {
+  return z.toJSONSchema(manifest);
+}

@@ -1,0 +1,65 @@
+import type { ConnectorName, EntityName } from '../core/names.ts';
+import type { StoredRecord } from '../sinks/record-reader.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from './manifest.ts';
+
+/** A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else is there. */
+export interface Target extends AsyncDisposable {
+  /** The newest publication; null before the first. */
+  newest(): Promise<StoredManifest | null>;
+  /** In the order of their numbers, from `first` on. */
+  manifests(first: number): AsyncIterable<StoredManifest>;
+  /** Prepares publication `number`; nobody sees anything of it before `commit`. */
+  begin(number: number): Promise<OpenPublication>;
+  /** Reads back what was published, without changing anything. */
+  check(): Promise<TargetCheck>;
+  /** Removes what no reader of a publication since `keepFrom` needs, and what attempts left that were killed. */
+  prune(keepFrom: number): Promise<PrunedTarget>;
+}
+
+/** Disposed without `commit`, or after it said `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
+export interface OpenPublication extends AsyncDisposable {
+  /** Writes the changes of an entity, and all its rows besides where `snapshot` is given. One entity at a time. */
+  write(entity: PlannedEntity, rows: EntityRows): Promise<WrittenEntity>;
+  /** Makes it visible, whole. `taken`: another process has published this number meanwhile, and nothing of this one is there. */
+  commit(manifest: Manifest): Promise<'published' | 'taken'>;
+}
+
+/** What an entity of a publication will be, before its rows are written. */
+export interface PlannedEntity extends Omit<
+  PublishedEntity,
+  'connector' | 'entity' | 'upserts' | 'deletes' | 'files' | 'snapshot'
+> {
+  readonly connector: ConnectorName;
+  readonly entity: EntityName;
+  /** As it is stored; its columns are those of `columns`, in the same order. */
+  readonly table: EntityTable;
+  readonly columns: readonly PublishedColumn[];
+  /** Rows of earlier publications no longer count. */
+  readonly isNewGeneration: boolean;
+}
+
+/** Each can be read once, `changes` first. */
+export interface EntityRows {
+  /** Since `after`, in the order of `_seq`. */
+  readonly changes: AsyncIterable<readonly StoredRecord[]>;
+  /** Rows that are not deleted; null unless the publication holds a snapshot. */
+  readonly snapshot: AsyncIterable<readonly StoredRecord[]> | null;
+}
+
+export type WrittenEntity = Pick<PublishedEntity, 'upserts' | 'deletes' | 'files' | 'snapshot'>;
+
+export interface TargetCheck {
+  readonly publications: number;
+  readonly files: number;
+  readonly rows: number;
+  readonly bytes: number;
+  /** In words: a missing file, another hash, a gap in the numbers. */
+  readonly problems: readonly string[];
+}
+
+export interface PrunedTarget {
+  readonly publications: number;
+  readonly files: number;
+  readonly bytes: number;
+}
