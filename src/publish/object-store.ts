@@ -23,4 +23,6 @@ export interface ObjectStore extends AsyncDisposable {
   replace(name: string, text: string): Promise<void>;
   /** Those that are not there are no error. */
   remove(names: readonly string[]): Promise<void>;
+  /** Staged files and uploads that were begun before `beforeMs` and never ended: their processes were killed. */
+  removeStaged(beforeMs: number): Promise<{ readonly files: number; readonly bytes: number }>;
 }

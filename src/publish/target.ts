@@ -5,6 +5,8 @@ import type { Manifest, PublishedColumn, PublishedEntity, StoredManifest } from 
 
 /** A place that publications go to. Rejects with `SyncError` TARGET_FAILED, and TARGET_INCOMPATIBLE where something else is there. */
 export interface Target extends AsyncDisposable {
+  /** Readers follow files, which a snapshot shortens. False: tables show the newest state, and no publication has a snapshot. */
+  readonly hasFiles: boolean;
   /** The newest publication; null before the first. */
   newest(): Promise<StoredManifest | null>;
   /** In the order of their numbers, from `first` on. */
@@ -13,8 +15,11 @@ export interface Target extends AsyncDisposable {
   begin(number: number): Promise<OpenPublication>;
   /** Reads back what was published, without changing anything. */
   check(): Promise<TargetCheck>;
-  /** Removes what no reader of a publication since `keepFrom` needs, and what attempts left that were killed. */
-  prune(keepFrom: number): Promise<PrunedTarget>;
+  /**
+   * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at `keepFromMs` or later
+   * (milliseconds since the epoch). Null: every publication stays.
+   */
+  prune(keepFromMs: number | null): Promise<PrunedTarget>;
 }
 
 /** Disposed without `commit`, or after it said `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
