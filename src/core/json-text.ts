@@ -23,6 +23,7 @@ export function writeJson(value: unknown): string {
  * `String` would round them (2^60 to 1152921504606847000).
  */
 export function writeNumber(value: number): string {
+  if (Object.is(value, -0)) return '-0.0';
   const isLongInteger = Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) < 1e21;
   return isLongInteger ? BigInt(value).toString() : JSON.stringify(value);
 }

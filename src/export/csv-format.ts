@@ -10,7 +10,7 @@ interface CsvOptions {
   readonly isSafeForSpreadsheets: boolean;
 }
 
-const lineEnd = '\r\n';
+export const lineEnd = '\r\n';
 const needsQuotes = /[",\r\n]/;
 const startsFormula = /^[=+\-@\t\r\n]/;
 
@@ -40,7 +40,11 @@ export function csvFormat(table: EntityTable, { isSafeForSpreadsheets }: CsvOpti
 
 type WriteCell = (value: Exclude<ColumnValue, null>) => string;
 
-function cellWriter({ type }: Column, text: (value: string) => string): WriteCell {
+/** One cell; `text` writes a string. */
+export function cellWriter(
+  { type }: Pick<Column, 'type'>,
+  text: (value: string) => string = quotedText,
+): WriteCell {
   switch (type) {
     case 'string':
       return (value) => text(String(value));
@@ -56,7 +60,7 @@ function cellWriter({ type }: Column, text: (value: string) => string): WriteCel
   }
 }
 
-function quotedText(text: string): string {
+export function quotedText(text: string): string {
   return text === '' || needsQuotes.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 

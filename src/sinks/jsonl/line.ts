@@ -40,7 +40,7 @@ function ending(op: 'upsert' | 'delete', seq: number, { now, run }: WriteStamp):
 }
 
 /** Writes one member and the comma behind it; one always follows. */
-function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
+export function columnWriter({ name, type }: Column): (value: ColumnValue) => string {
   const start = `${JSON.stringify(name)}:`;
   const write = valueWriter(type);
   return (value) => (value === null ? `${start}null,` : `${start}${write(value)},`);
@@ -58,6 +58,6 @@ function scalar(value: string | number | bigint): string {
 }
 
 /** In JSON text a raw line break can only be white space between tokens. */
-function onOneLine(json: string): string {
+export function onOneLine(json: string): string {
   return json.includes('\n') || json.includes('\r') ? json.replace(/[\n\r]+/g, ' ') : json;
 }

@@ -1,0 +1,22 @@
+import { type DuckDBConnection, DuckDBInstance, type DuckDBValue } from '@duckdb/node-api';
+
+export type Row = Readonly<Record<string, DuckDBValue>>;
+
+let opened: Promise<DuckDBConnection> | null = null;
+
+/** Rows of a query on one DuckDB in memory: 64 bit integers are bigint, instants have their own class. */
+export async function duckdb(sql: string): Promise<readonly Row[]> {
+  opened ??= DuckDBInstance.create(':memory:', { threads: '2' }).then((instance) => instance.connect());
+  const reader = await (await opened).runAndReadAll(sql);
+  return reader.getRowObjects();
+}
+
+/** A text in SQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+/** A name in SQL. */
+export function identifier(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`;
+}
