@@ -5,6 +5,8 @@ import type {
   EntitySettings,
   LocalSettings,
   PostgresAddress,
+  PublishPlace,
+  PublishSettings,
   Schedule,
   SinkSettings,
 } from './settings.ts';
@@ -31,11 +33,21 @@ export function describeSettings(settings: LocalSettings): object {
     connectors: Object.fromEntries(
       [...settings.connectors].map(([name, connector]) => [name, describeConnector(connector)]),
     ),
+    ...(settings.publish.size === 0
+      ? {}
+      : {
+          publish: Object.fromEntries(
+            [...settings.publish].map(([name, target]) => [name, describeTarget(target, shown)]),
+          ),
+        }),
     guards: { ...settings.guards },
   };
 }
 
-function describeApi(api: ApiSettings, shown: (path: string, text: string) => string): object {
+/** What is shown of a value: itself, unless it is missing here. */
+type Shown = (path: string, text: string) => string;
+
+function describeApi(api: ApiSettings, shown: Shown): object {
   const { organizationId, scopedToWorkspace, lookups } = api;
   return {
     baseUrl: shown('api.baseUrl', api.baseUrl),
@@ -106,6 +118,50 @@ function describeAddress(address: ConnectorSettings['address']): object {
           [...address.credentials].map(([name, value]) => [name, String(value)]),
         ),
       };
+  }
+}
+
+function describeTarget(target: PublishSettings, shown: Shown): object {
+  const { name, connectors, when, snapshotEveryMs, keepMs } = target;
+  return {
+    ...describePlace(target, (key, text) => shown(`publish.${name}.${key}`, text)),
+    connectors: connectors.map((connector) => connector.name),
+    when: when.kind === 'every' ? { every: formatDuration(when.everyMs) } : when.kind,
+    ...(snapshotEveryMs === null ? {} : { snapshotEvery: formatDuration(snapshotEveryMs) }),
+    ...(keepMs === null ? {} : { keep: formatDuration(keepMs) }),
+  };
+}
+
+function describePlace(place: PublishPlace, shown: Shown): object {
+  switch (place.type) {
+    case 'files': {
+      const { type, directory, format, layout } = place;
+      return { type, directory: shown('directory', directory), format, layout: shown('layout', layout) };
+    }
+    case 's3': {
+      const { type, bucket, prefix, region, endpoint, credentials, format, layout } = place;
+      return {
+        type,
+        bucket: shown('bucket', bucket),
+        prefix: shown('prefix', prefix),
+        ...(region === null ? {} : { region: shown('region', region) }),
+        ...(endpoint === null ? {} : { endpoint: shown('endpoint', endpoint) }),
+        ...(credentials === null
+          ? {}
+          : {
+              accessKeyId: shown('accessKeyId', credentials.accessKeyId),
+              secretAccessKey: shown('secretAccessKey', credentials.secretAccessKey.toString()),
+            }),
+        format,
+        layout: shown('layout', layout),
+      };
+    }
+    case 'postgres': {
+      const { type, connection, schema, deletes } = place;
+      return { type, url: shown('url', describePostgres(connection)), schema, deletes };
+    }
+    case 'duckdb':
+      return { type: place.type, path: shown('path', place.path) };
   }
 }
 

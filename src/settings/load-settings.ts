@@ -18,7 +18,7 @@ import { buildPublish } from './build-publish.ts';
 import { buildSinks } from './build-sinks.ts';
 import { gatherConnectors, readWritten, type WrittenConfig } from './gather-connectors.ts';
 import { settingsFile, type SettingsFile } from './settings-file.ts';
-import type { LocalSettings, PartName, Settings, SettingsWith } from './settings.ts';
+import type { LocalSettings, PartName, PublishSettings, Settings, SettingsWith } from './settings.ts';
 
 interface LoadSettingsOptions {
   readonly file: string;
@@ -51,6 +51,14 @@ export function withParts<Name extends PartName>(
   return Object.freeze({ ...settings, ...parts }) as LocalSettings as SettingsWith<Name>;
 }
 
+/** Throws `ProblemsError` CONFIG_INVALID with everything that is missing here of these targets. */
+export function checkTargets(settings: LocalSettings, targets: readonly PublishSettings[]): void {
+  const lacking = settings.missing.filter(({ path: at }) =>
+    targets.some(({ name }) => at.startsWith(`publish.${name}.`)),
+  );
+  if (lacking.length > 0) throw new ProblemsError('CONFIG_INVALID', lacking);
+}
+
 const needsApi =
   'This needs a Connector Execution API, and the config has none: its connectors read their services directly. Add api, or use a command that reads a connector, such as sync.';
 
@@ -72,7 +80,8 @@ export function readSettings(options: LoadSettingsOptions): LocalSettings {
   const missing: Problem[] = [];
   for (const file of config.files) {
     for (const { at, message, isMissing } of file.unresolved) {
-      const isOfPart = (file === main && partNames.some((name) => name === at[0])) || isCredential(at);
+      const isInPart = partNames.some((name) => name === at[0]) || at[0] === 'publish';
+      const isOfPart = (file === main && isInPart) || isCredential(at);
       (isMissing && isOfPart ? missing : problems).push(file.yaml.problem(at, message));
     }
   }
@@ -132,7 +141,8 @@ function buildSettings(
   const connectors = buildConnectors(data, { found, sinks, folderOf: config.folderOf }, note);
   const { guards } = data;
   const allowUpstreamHosts = buildAllowedHosts(data.allowUpstreamHosts, note);
-  const publish = buildPublish(data.publish, { connectors, folder: path.dirname(file) }, note);
+  const named = Object.keys(data.connectors);
+  const publish = buildPublish(data.publish, { connectors, named, sinks, folder: path.dirname(file) }, note);
   return {
     file,
     parts,

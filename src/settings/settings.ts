@@ -31,7 +31,7 @@ export interface LocalSettings {
   readonly file: string;
   /** For `withParts` and `describeSettings` alone: what is missing here is an empty text there. */
   readonly parts: Omit<SettingsParts, 'api' | 'access'> & { readonly api: ApiSettings | null };
-  /** What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a connector. */
+  /** What keeps a part from being whole; the path of each begins with the name of its part, or leads to credentials of a connector or into a target. */
   readonly missing: readonly Problem[];
   readonly sinks: ReadonlyMap<string, SinkSettings>;
   readonly connectors: ReadonlyMap<ConnectorName, ConnectorSettings>;

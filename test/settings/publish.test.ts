@@ -1,0 +1,170 @@
+import path from 'node:path';
+import { describe, expect } from 'vitest';
+import { formatProblem, ProblemsError } from '../../src/core/problems.ts';
+import { describeSettings } from '../../src/settings/describe-settings.ts';
+import { checkTargets, readSettings } from '../../src/settings/load-settings.ts';
+import type { LocalSettings, PublishSettings } from '../../src/settings/settings.ts';
+import { goodConfig, it, type ConfigFolder } from '../support/settings/config-folder.ts';
+
+let folder: ConfigFolder;
+it.beforeEach(({ configs }) => {
+  folder = configs;
+});
+
+const withTargets = (text: string): string => `${goodConfig}publish:\n${text}`;
+const read = (text: string): LocalSettings =>
+  readSettings({ file: folder.write('config.yaml', text), env: folder.env });
+const targetOf = (text: string): PublishSettings | undefined =>
+  read(withTargets(`  lake: ${text}\n`)).publish.get('lake');
+const problems = (text: string): readonly string[] => folder.problems(withTargets(text));
+
+describe('a target of publish', () => {
+  it('needs a type and a place, and then holds every connector, after each sync, for good', () => {
+    const target = targetOf('{ type: files, directory: ../lake }');
+    expect(target).toMatchObject({
+      name: 'lake',
+      type: 'files',
+      directory: path.join(path.dirname(folder.path), 'lake'),
+      format: 'parquet',
+      layout: '{connector}/{entity}/g{generation}/{kind}/{publication}-{part}',
+      when: { kind: 'after-sync' },
+      snapshotEveryMs: null,
+      keepMs: null,
+    });
+    expect(target?.connectors.map(({ name }) => name)).toEqual(['newsletter']);
+  });
+
+  it('may be a bucket, tables in PostgreSQL or a DuckDB file', () => {
+    expect(
+      targetOf(
+        '{ type: s3, bucket: acme-raw, prefix: /raw/, endpoint: "http://127.0.0.1:9000", format: csv }',
+      ),
+    ).toMatchObject({ type: 's3', prefix: 'raw', credentials: null, region: null, format: 'csv' });
+    expect(targetOf('{ type: postgres, url: postgresql://u@127.0.0.1/mart }')).toMatchObject({
+      schema: 'lake',
+      deletes: 'mark',
+      connection: { database: 'mart' },
+    });
+    expect(targetOf('{ type: duckdb, path: ./desk.duckdb, when: { every: 1h }, keep: 30d }')).toMatchObject({
+      path: path.join(folder.path, 'desk.duckdb'),
+      when: { kind: 'every', everyMs: 3_600_000 },
+      keepMs: 30 * 86_400_000,
+    });
+  });
+
+  const files = 'type: files, directory: ./lake';
+  it.each([
+    [`{ type: lake }`, 'publish.lake.type: expected type: files, s3, postgres or duckdb'],
+    [
+      `{ ${files}, connectors: [newsleter] }`,
+      'connectors.0: no such connector: "newsleter"; did you mean "news',
+    ],
+    [`{ ${files}, connectors: [newsletter, newsletter] }`, 'connectors.1: newsletter is named twice'],
+    [`{ ${files}, when: daily }`, 'publish.lake.when: expected after-sync, by-hand or { every: 1h }'],
+    [`{ ${files}, when: { every: 1s } }`, 'publish.lake.when.every: expected at least 10s'],
+    [`{ ${files}, keep: forever }`, 'publish.lake.keep: expected a duration'],
+    [`{ ${files}, layout: '{entity}/{publication}' }`, 'publish.lake.layout: expected {connector} in it'],
+    [
+      `{ ${files}, layout: '../{connector}/{entity}/{generation}/{kind}/{publication}-{part}' }`,
+      'publish.lake.layout: expected a relative path',
+    ],
+    [
+      `{ ${files}, layout: '{connector}/{entity}/{generation}/{kind}/{hour}/{publication}-{part}' }`,
+      'got {hour}',
+    ],
+    [`{ type: s3, bucket: Acme }`, 'publish.lake.bucket: expected the name of a bucket'],
+    [`{ type: s3, bucket: acme, accessKeyId: a }`, 'expected both accessKeyId and secretAccessKey'],
+    [
+      `{ type: s3, bucket: acme, endpoint: "http://minio.example" }`,
+      'publish.lake.endpoint: expected an https',
+    ],
+    [`{ type: postgres, url: postgresql://u@h/d, schema: pg_x }`, 'publish.lake.schema: expected 1 to 40'],
+    [`{ type: duckdb, path: ./warehouse.db }`, 'publish.lake.path: the sink warehouse is there'],
+  ])('is refused as %s', (target, problem) => {
+    const found = problems(`  lake: ${target}\n`);
+    expect(found).toHaveLength(1);
+    expect(found[0]).toContain(problem);
+  });
+
+  it('shares its place with no other target: no glob may find the files of both', () => {
+    expect(
+      problems(`  a: { type: files, directory: ./lake }
+  b: { type: files, directory: ./lake/b }
+  c: { type: s3, bucket: acme, prefix: raw }
+  d: { type: s3, bucket: acme, prefix: raw/more }
+  e: { type: s3, bucket: acme, prefix: raw-other }
+`),
+    ).toEqual([
+      ':14: publish.b.directory: the target a is there; give each its own',
+      ':16: publish.d.bucket: the target c is there; give each its own',
+    ]);
+  });
+
+  it('holds connectors of one sink, because it shows one state of it', () => {
+    const two = `${goodConfig.replace('connectors:', '  second: { type: sqlite, path: ./second.db }\nconnectors:')}  other: { definition: email-marketing, id: c-2, sink: second }
+`;
+    const found = folder.problems(`${two}publish: { lake: { type: files, directory: ./lake } }\n`);
+    expect(found).toEqual([
+      expect.stringContaining(
+        'publish.lake: expected connectors of one sink, got those of warehouse and second',
+      ),
+    ]);
+    const named = `${two}publish: { lake: { type: files, directory: ./lake, connectors: [other] } }\n`;
+    expect(folder.problems(named)).toEqual([]);
+  });
+
+  it('says nothing of a connector that is told as broken itself', () => {
+    const broken = goodConfig.replace('email-marketing', 'email-marketin');
+    const found = folder.problems(
+      `${broken}publish: { lake: { type: files, directory: ./lake, connectors: [newsletter] } }\n`,
+    );
+    expect(found).toEqual([expect.stringContaining('connectors.newsletter.definition: no such definition')]);
+  });
+});
+
+describe('what is missing of a target', () => {
+  const config = withTargets(`  lake: { type: files, directory: ./lake }
+  mart: { type: postgres, url: '\${MART_URL}', password: '\${MART_PASSWORD}' }
+  bucket: { type: s3, bucket: acme, accessKeyId: a, secretAccessKey: '\${file:./key}' }
+`);
+
+  it('is no concern of other targets, and of commands that publish nothing', () => {
+    const settings = read(config);
+    const [lake, mart, bucket] = [...settings.publish.values()];
+    if (lake === undefined || mart === undefined || bucket === undefined) throw new Error('expected three');
+    expect(() => checkTargets(settings, [lake])).not.toThrow();
+    expect(problemsOf(() => checkTargets(settings, [lake, mart]))).toEqual([
+      expect.stringContaining('publish.mart.url: the environment variable MART_URL is not set'),
+      expect.stringContaining('publish.mart.password: the environment variable MART_PASSWORD is not set'),
+    ]);
+    expect(problemsOf(() => checkTargets(settings, [bucket]))).toEqual([
+      expect.stringContaining('publish.bucket.secretAccessKey: '),
+    ]);
+  });
+
+  it('and every secret of it, is not shown', () => {
+    expect(describeSettings(read(config))).toMatchObject({
+      publish: {
+        lake: { type: 'files', connectors: ['newsletter'], when: 'after-sync' },
+        mart: { url: '[missing]', deletes: 'mark' },
+        bucket: { secretAccessKey: '[missing]' },
+      },
+    });
+    folder.env['MART_URL'] = 'postgresql://publisher:pass-from-url@db.example/mart';
+    folder.env['MART_PASSWORD'] = 'pass-from-beside';
+    folder.write('key', 'the-key-of-the-bucket');
+    const text = JSON.stringify(describeSettings(read(config)));
+    expect(text).toContain('postgresql://[secret]@db.example:5432/mart');
+    expect(text).not.toMatch(/pass-from|the-key-of|publisher/);
+  });
+});
+
+function problemsOf(run: () => unknown): readonly string[] {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof ProblemsError) return error.problems.map(formatProblem);
+    throw error;
+  }
+  return [];
+}
