@@ -13,13 +13,15 @@ export interface Target extends AsyncDisposable {
   manifests(first: number): AsyncIterable<StoredManifest>;
   /** Prepares publication `number`; nobody sees anything of it before `commit`. */
   begin(number: number): Promise<OpenPublication>;
-  /** Reads back what was published, without changing anything. */
-  check(): Promise<TargetCheck>;
+  /** Rejects where no publication could be made: the place cannot be reached or written. Leaves nothing behind. */
+  probe(): Promise<void>;
+  /** Reads back what was published, without changing anything. Rejects with the signal's reason. */
+  check(signal: AbortSignal): Promise<TargetCheck>;
   /**
    * Removes what attempts left that were killed, and what no reader needs of a publication that was the newest one at `keepFromMs` or later
-   * (milliseconds since the epoch). Null: every publication stays.
+   * (milliseconds since the epoch). Null: every publication stays. `isDryRun`: only says what it would remove.
    */
-  prune(keepFromMs: number | null): Promise<PrunedTarget>;
+  prune(keepFromMs: number | null, isDryRun: boolean): Promise<PrunedTarget>;
 }
 
 /** Disposed without `commit`, or after it said `taken`, it leaves nothing behind. A killed one leaves what `prune` removes. */
