@@ -5,7 +5,7 @@ import type { FactName, Facts } from './copies/facts.ts';
 import type { Holder, Pause } from './lease.ts';
 
 /** Raised with every change of what a copy hands over: a copy that another version of the program began starts again. */
-export const copyVersion = 1;
+export const copyVersion = 2;
 
 /**
  * Moves a connector with all that a sink knows of it into another sink, without its service. A source gives records, then facts of the ledger, in
@@ -93,6 +93,7 @@ export interface CopiedTable {
   readonly takenOver: number | null;
   readonly adoptedAt: string | null;
   readonly firstOrigin: number | null;
+  readonly tableId: string;
 }
 
 /** One row of a table, tombstones included. */

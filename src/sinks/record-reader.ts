@@ -16,6 +16,11 @@ export interface RecordReader extends AsyncDisposable {
   readonly history: LedgerReader;
   /** The columns as they are stored, of earlier definitions too; null where nothing was ever stored. */
   table(connector: ConnectorName, entity: EntityName): Promise<EntityTable | null>;
+  /**
+   * Id of the entity's table, random text: `reset --data` makes another table, with another id, and all else keeps it (new columns, a copy into another sink,
+   * an undelete). Null where nothing was ever stored.
+   */
+  tableId(connector: ConnectorName, entity: EntityName): Promise<string | null>;
   /** Each record whose newest change is behind number `after`, once, in the order of the changes, in batches. `table` is what `table()` gave. */
   changes(
     connector: ConnectorName,

@@ -28,7 +28,7 @@ import {
 } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating } from '../support/sinks/migrating.ts';
+import { migrating, olderVersions } from '../support/sinks/migrating.ts';
 import { byKey } from '../support/sinks/stored-record.ts';
 
 const ledgerFile = (folder: string): string => join(folder, '_ledger.db');
@@ -67,7 +67,7 @@ const kind = fileSinkKind({
 });
 
 describeFileSink('JSONL', kind);
-describe.each([1, 2, 3, 4, 5] as const)('a JSONL sink of version %i', (version) => migrating(kind, version));
+describe.each(olderVersions)('a JSONL sink of version %i', (version) => migrating(kind, version));
 
 describe('JSONL files', () => {
   const bench = useBench(kind);

@@ -9,6 +9,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { instant } from '../../src/core/clock.ts';
 import type { EntityName } from '../../src/core/names.ts';
 import type { EntityTable, PreparedRecord } from '../../src/core/records.ts';
 import type { RecordReader, StoredRecord } from '../../src/sinks/record-reader.ts';
@@ -153,7 +154,40 @@ describe.each(['sqlite', 'jsonl', 'postgres'] as const)('the records of a %s sin
   it('have no table where nothing was ever stored', async () => {
     await using reader = await open();
     expect(await reader.table(news, 'strangers' as EntityName)).toBeNull();
+    expect(await reader.tableId(news, 'strangers' as EntityName)).toBeNull();
     expect(await reader.newestSeq(news)).toBe(0);
+  });
+
+  it('are of a table that has one id until its data is reset, and numbers that go on behind a reset', async () => {
+    const look = async (): Promise<{ readonly id: string | null; readonly newest: number }> => {
+      await using reader = await open();
+      return { id: await reader.tableId(news, members), newest: await reader.newestSeq(news) };
+    };
+    await store(member('1'), member('2'));
+    const first = await look();
+    expect(first).toEqual({ id: expect.stringMatching(/^[0-9a-f-]{32,36}$/) as string, newest: 2 });
+    await sink.repair.tombstoneRecord(started.lease, started.run, members, '["a","2"]');
+    await started.lease[Symbol.asyncDispose]();
+    sink = await bench.open();
+    const columns = [...membersTable.columns, { name: 'added', type: 'string' } as const];
+    started = await bench.begin(sink, 'run-2', { tables: [{ ...membersTable, columns }] });
+    await started.lease[Symbol.asyncDispose]();
+    const now = instant(bench.clock.now());
+    await sink.repair.reset(news, { entity: members, tables: [membersTable], withData: false, now });
+    expect(await look()).toEqual({ ...first, newest: 3 });
+    const ids = [first.id];
+    for (const entity of [members, null]) {
+      await sink.repair.reset(news, { entity, tables: [membersTable], withData: true, now });
+      expect((await look()).id).toBeNull();
+      started = await bench.begin(sink, `run-${ids.length + 2}`);
+      partition = (await onlyPartition(sink, started.lease)).id;
+      await store(member('1'));
+      await started.lease[Symbol.asyncDispose]();
+      const { id, newest } = await look();
+      expect(newest).toBe(3 + ids.length);
+      ids.push(id);
+    }
+    expect(new Set(ids).size).toBe(3);
   });
 
   it('may be left in the middle', async () => {

@@ -9,7 +9,7 @@ import { describeFileSink } from '../contracts/file-sink-contract.ts';
 import { member, membersTable, onlyPartition, page, type Started } from '../contracts/sink/fixture.ts';
 import { fileSinkKind } from '../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../contracts/sink/use-bench.ts';
-import { migrating } from '../support/sinks/migrating.ts';
+import { migrating, olderVersions } from '../support/sinks/migrating.ts';
 import { seenTransitions } from '../support/sinks/observed-transitions.ts';
 import { byKey, columnValue } from '../support/sinks/stored-record.ts';
 
@@ -63,7 +63,7 @@ const kind = fileSinkKind({
 });
 
 describeFileSink('SQLite', kind);
-describe.each([1, 2, 3, 4, 5] as const)('a SQLite sink of version %i', (version) => migrating(kind, version));
+describe.each(olderVersions)('a SQLite sink of version %i', (version) => migrating(kind, version));
 
 describe('SQLite tables', () => {
   const bench = useBench(kind);

@@ -20,6 +20,7 @@ export const migrations: readonly ((db: Database.Database) => void)[] = [
   toVersion4,
   toVersion5,
   toVersion6,
+  toVersion7,
 ];
 
 function toVersion2(db: Database.Database): void {
@@ -87,6 +88,14 @@ ${hoursSql}
 
 function toVersion6(db: Database.Database): void {
   db.exec(`${copiesSql} ALTER TABLE _sync_connectors ADD COLUMN copied_to TEXT;`);
+}
+
+/** Tables that are there are told apart by the sink that they were made in. */
+function toVersion7(db: Database.Database): void {
+  db.exec(`
+ALTER TABLE _sync_tables ADD COLUMN table_id TEXT NOT NULL DEFAULT '';
+UPDATE _sync_tables SET table_id = (SELECT sink_id FROM _sync_meta);
+`);
 }
 
 interface SeenChunk {

@@ -66,7 +66,7 @@ function toSummary({ report, ...run }: RunRow): RunSummary {
  */
 
 /** The version of the schema that came with each of these; `deletes` with homes, kinds of runs, windows and drift. */
-const cameWith = { pauses: 2, deletes: 3, files: 4, copies: 6 } as const;
+const cameWith = { pauses: 2, deletes: 3, files: 4, copies: 6, tableIds: 7 } as const;
 
 /** Whether the file's version has them. */
 export function has(db: Database.Database, what: keyof typeof cameWith): boolean {

@@ -5,6 +5,7 @@ import { otherKeyError } from '../decisions/stored-table.ts';
 import type { KeyAndHash, KeyReader } from '../record-reader.ts';
 import { openLedgerReader } from './history.ts';
 import { openReadonlyDatabase, type DatabaseOptions } from './open-database.ts';
+import { has } from './read-runs.ts';
 import { toSinkError } from './sink-error.ts';
 import { parseColumns, parseNames } from '../stored-json.ts';
 
@@ -26,6 +27,7 @@ export function openReadTransaction(options: Pick<DatabaseOptions, 'file' | 'kin
       newestSeq: async () => meta?.seq ?? 0,
       history: openLedgerReader(db, file),
       table: async (connector: ConnectorName, entity: EntityName) => storedTable(db, connector, entity),
+      tableId: async (connector: ConnectorName, entity: EntityName) => storedTableId(db, connector, entity),
       [Symbol.asyncDispose]: async () => void db.close(),
     };
   } catch (error) {
@@ -64,6 +66,16 @@ function storedTable(
     )
     .get(connector, entity);
   return row === undefined ? null : { entity, columns: parseColumns(row.stored), key: parseNames(row.key) };
+}
+
+/** In a file of an older version every table has the id that its migration will give it. */
+function storedTableId(db: Database.Database, connector: ConnectorName, entity: EntityName): string | null {
+  const id = has(db, 'tableIds') ? 'table_id' : '(SELECT sink_id FROM _sync_meta)';
+  const found = db
+    .prepare<[string, string], string>(`SELECT ${id} FROM _sync_tables WHERE connector = ? AND entity = ?`)
+    .pluck()
+    .get(connector, entity);
+  return found ?? null;
 }
 
 /** What a file sink says of its keys: `select` reads those of a table that is there. */

@@ -5,7 +5,7 @@ import { partitionsSql } from './partitions/partitions-sql.ts';
 export const applicationId = 0x43_53_59_31;
 
 /** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 6;
+export const schemaVersion = 7;
 
 /**
  * `_sync_also`: rows met in partitions besides their home; `origin` is the chain that met them there last. `_sync_missing`: live rows that a full walk did not meet; `missed`: by how
@@ -120,6 +120,7 @@ CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE repla
  * `as_of` of a table is when the newest chain began that read all of it;
  * `adopted_at`: since when the rows are taken for those of a new address, and no full run has agreed yet;
  * `taken_over` is the newest chain that began in the middle of a partition, where an earlier one had stopped;
+ * `table_id` is random, and another one once the table was dropped and made anew;
  * `copied_to` of a connector says into which sink it was copied and when: it goes on there.
  */
 export const schemaSql = `
@@ -155,6 +156,7 @@ CREATE TABLE _sync_tables (
   evolved TEXT NOT NULL DEFAULT '[]',
   adopted_at TEXT,
   first_origin INTEGER,
+  table_id TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (connector, entity)
 ) STRICT, WITHOUT ROWID;
 

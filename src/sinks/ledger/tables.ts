@@ -25,7 +25,8 @@ export function prepareTables(db: Database.Database) {
     'SELECT key, stored, declared, evolved, as_of AS asOf FROM _sync_tables WHERE connector = ? AND entity = ?',
   );
   const write = db.prepare<[string, string, string, string, string, string]>(
-    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows) VALUES (?, ?, ?, ?, ?, ?, 0)
+    `INSERT INTO _sync_tables (connector, entity, key, stored, declared, evolved, rows, table_id)
+     VALUES (?, ?, ?, ?, ?, ?, 0, lower(hex(randomblob(16))))
      ON CONFLICT (connector, entity) DO UPDATE SET stored = excluded.stored, declared = excluded.declared,
        evolved = excluded.evolved`,
   );

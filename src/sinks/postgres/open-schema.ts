@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { instant, type Clock } from '../../core/clock.ts';
 import { SyncError } from '../../core/errors.ts';
+import { migrations, statementsAt } from './migrations.ts';
 import { quoted } from './records/names.ts';
 import { schemaSql, schemaVersion } from './schema.ts';
 import type { Server, WriteTx } from './server.ts';
@@ -16,7 +17,7 @@ export interface FoundSink {
 const oldestVersion = 14;
 
 /**
- * Makes the sink in `schema`, with the schema, where there is none. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
+ * Makes the sink in `schema`, with the schema, where there is none, and migrates an older one. Several processes may do so at once. Throws `SyncError` SINK_INCOMPATIBLE where
  * tables of another program are there, or a newer sink.
  */
 export async function makeSink(
@@ -26,7 +27,7 @@ export async function makeSink(
 ): Promise<FoundSink> {
   const known = await server.read(async (tx) => {
     const found = await findSink(tx, schema, server.place);
-    return found !== null && isOf(found, await identifyServer(tx)) ? found : null;
+    return found?.version === schemaVersion && isOf(found, await identifyServer(tx)) ? found : null;
   });
   return known ?? (await server.transact(async (tx) => await makeOnce(tx, server.place, schema, clock)));
 }
@@ -76,9 +77,7 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
     // IF NOT EXISTS would ask for the right to make one, also where it is there.
     const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
     if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
-    for (const statement of schemaSql(at).split(';')) {
-      if (statement.trim() !== '') tx.put(statement);
-    }
+    for (const statement of statementsAt(at, schemaSql)) tx.put(statement);
     const sinkId = randomUUID();
     await tx.run(
       `INSERT INTO ${at}_sync_meta (one, sink_id, kind, version, created_at, system_identifier, timeline)
@@ -93,7 +92,17 @@ async function makeOnce(tx: WriteTx, place: string, schema: string, clock: Clock
     );
     return { sinkId, version: schemaVersion };
   }
-  return isOf(found, server) ? found : await moveOn(tx, at, found, server);
+  if (found.version < schemaVersion) await migrate(tx, at, found.version);
+  const { sinkId } = isOf(found, server) ? found : await moveOn(tx, at, found, server);
+  return { sinkId, version: schemaVersion };
+}
+
+/** In the transaction of the lock, so that a kill leaves the old version or the new one, and only what no other process has done meanwhile. */
+async function migrate(tx: WriteTx, at: string, version: number): Promise<void> {
+  for (const sql of migrations.slice(version - 1)) {
+    for (const statement of statementsAt(at, sql)) tx.put(statement);
+  }
+  await tx.run(`UPDATE ${at}_sync_meta SET version = :schemaVersion`, { schemaVersion });
 }
 
 /** Numbers that a reader may have seen of commits which the new primary never got. */
@@ -109,7 +118,7 @@ async function moveOn(
   at: string,
   found: StoredMeta,
   server: ServerIdentity,
-): Promise<FoundSink> {
+): Promise<Pick<FoundSink, 'sinkId'>> {
   const sinkId = found.systemIdentifier === server.systemIdentifier ? found.sinkId : randomUUID();
   await tx.run(`UPDATE ${at}_sync_counters SET seq = seq + :lostNumbers, epoch = epoch + 1`, {
     lostNumbers,
@@ -118,7 +127,7 @@ async function moveOn(
     `UPDATE ${at}_sync_meta SET sink_id = :sinkId, system_identifier = :systemIdentifier, timeline = :timeline`,
     { sinkId, systemIdentifier: server.systemIdentifier, timeline: server.timeline },
   );
-  return { sinkId, version: found.version };
+  return { sinkId };
 }
 
 /** Which cluster it is, and how often a standby of it was promoted. */

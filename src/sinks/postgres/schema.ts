@@ -1,7 +1,7 @@
 import { partitionsSql } from './partitions/partitions-sql.ts';
 
 /** Raised with every change of the tables below, which needs a migration. */
-export const schemaVersion = 1;
+export const schemaVersion = 2;
 
 /**
  * The ledger's tables, as the file sinks have them (`src/sinks/ledger/schema.ts` says what the columns mean), with these differences:
@@ -10,8 +10,7 @@ export const schemaVersion = 1;
  * of reports and counts when these are written, `failure_code`, `last_page_size` and `last_page_records` out of failures and proofs.
  * Texts are compared byte by byte, whatever the server's locale. Flags are 0 and 1.
  */
-export function schemaSql(at: string): string {
-  return `
+export const schemaSql = `
 CREATE TABLE _sync_meta (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   sink_id TEXT NOT NULL,
@@ -63,6 +62,7 @@ CREATE TABLE _sync_tables (
   evolved TEXT NOT NULL DEFAULT '[]',
   adopted_at TEXT,
   first_origin BIGINT,
+  table_id TEXT NOT NULL DEFAULT gen_random_uuid()::text,
   PRIMARY KEY (connector, entity)
 ) WITH (fillfactor = 50);
 
@@ -235,10 +235,4 @@ CREATE TABLE _sync_downloads (
 );
 CREATE INDEX _sync_downloads_wanted ON _sync_downloads (connector, entity, failed_at NULLS FIRST, id) WHERE is_wanted = 1;
 CREATE INDEX _sync_downloads_replaced ON _sync_downloads (connector) WHERE replaced IS NOT NULL;
-`
-    .replaceAll(/\bTEXT\b/g, 'text COLLATE "C"')
-    .replaceAll(
-      /\b(CREATE TABLE|ALTER TABLE|ON) (_sync_\w+)/g,
-      (_, before: string, table: string) => `${before} ${at}${table}`,
-    );
-}
+`;

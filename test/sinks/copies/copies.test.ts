@@ -26,6 +26,7 @@ import {
   spelledRows,
   sqliteKind,
   stoppingSink,
+  tableIds,
 } from '../../support/sinks/copying.ts';
 
 const postgres = await postgresSinkKind();
@@ -76,6 +77,7 @@ describe.each(ways)('a copy %s', (_way, ofSource, ofTarget) => {
     expect(attempts).toBeGreaterThan(10);
     expect(await storedState(from)).toEqual(before);
     expect(await storedState(to)).toEqual(before);
+    expect(await tableIds(to)).toEqual(await tableIds(from));
     expect(await target.history.pause(news)).toEqual(await source.history.pause(news));
     expect(await copyNews(source, target, from)).toMatchObject({ state: 'done', rows: 230 });
   });

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { copyBetween, type CopyEnd } from '../../../src/app/copy-connector.ts';
 import type { ConnectorName } from '../../../src/core/names.ts';
 import type { Copies } from '../../../src/sinks/copies.ts';
+import { accessSink } from '../../../src/sinks/registry.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import { fileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import {
@@ -12,6 +13,7 @@ import {
   membersTable,
   news,
   onlyPartition,
+  opens,
   page,
   partition,
   report,
@@ -120,6 +122,12 @@ export function stoppingSink(sink: Sink, at: number, stop: Error): Sink {
     reopen: async (connector, holder) => await sink.copies.reopen(connector, holder),
   };
   return { ...sink, copies };
+}
+
+/** By entity. */
+export async function tableIds({ kind, folder }: Bench): Promise<readonly unknown[]> {
+  await using reader = await accessSink(kind.options(folder)).openRecords();
+  return [await reader.tableId(news, members), await reader.tableId(news, opens)];
 }
 
 /** Every cell of the rows as SQLite would spell it: equal to the bit. */

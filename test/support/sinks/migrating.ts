@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
 import { afterEach, expect, it } from 'vitest';
 import { instant } from '../../../src/core/clock.ts';
-import { openHistory, openSink } from '../../../src/sinks/registry.ts';
+import { accessSink, openHistory, openSink } from '../../../src/sinks/registry.ts';
 import type { RunReport } from '../../../src/sinks/run-report.ts';
 import type { Sink } from '../../../src/sinks/sink.ts';
 import {
@@ -31,6 +31,9 @@ import { schemaVersion } from '../../../src/sinks/ledger/schema.ts';
 import type { FileSinkKind } from '../../contracts/file-sink/file-sink-kind.ts';
 import { useBench } from '../../contracts/sink/use-bench.ts';
 import { lastPartition, makeOlder, type OlderVersion } from './older-file.ts';
+
+/** The way from the first one leads through all. */
+export const olderVersions: readonly OlderVersion[] = isLong ? [1, 2, 3, 4, 5, 6] : [1, 3, 6];
 
 const nothingDeleted = {
   incremental: 0,
@@ -130,6 +133,8 @@ export function migrating(kind: FileSinkKind, older: OlderVersion): void {
     await fillOlder(bench(), file(), older);
     await using history = await openHistory(kind.options(bench().folder));
     const asOf = await history.freshness(news);
+    await using records = await accessSink(kind.options(bench().folder)).openRecords();
+    expect(await records.tableId(news, members)).toBe(records.sinkId);
     const sink = await bench().open();
     await sink.pause(news, { since: instant(start), reason: 'too expensive' });
     expect(await history.pauses()).toHaveLength(1);
@@ -138,6 +143,8 @@ export function migrating(kind: FileSinkKind, older: OlderVersion): void {
       entities: [{ rows: 0 }, { rows: 1, deleted: 0 }],
     });
     expect(await history.runs({ kind: 'sync', limit: 1 })).toMatchObject([{ run: 'r3', kind: 'sync' }]);
+    await using later = await accessSink(kind.options(bench().folder)).openRecords();
+    expect(await later.tableId(news, members)).toBe(later.sinkId);
   });
 
   it('becomes what a new one is when it is opened for writing, and its last run is gone on with', async () => {

@@ -3,7 +3,7 @@ import Database from 'better-sqlite3';
 import * as z from 'zod';
 import { applicationId } from '../../../src/sinks/ledger/schema.ts';
 
-export type OlderVersion = 1 | 2 | 3 | 4 | 5;
+export type OlderVersion = 1 | 2 | 3 | 4 | 5 | 6;
 
 /** The highest number that a partition of an older file has had. */
 export const lastPartition = 41;

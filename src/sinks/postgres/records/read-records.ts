@@ -29,6 +29,16 @@ export async function openPostgresRecords(place: PostgresPlace): Promise<RecordR
         return counter?.seq ?? 0;
       }),
     table: async (connector, entity) => await storedTable(snapshot, connector, entity),
+    tableId: async (connector, entity) =>
+      await ask(async (tx) => {
+        // A sink of version 1 has no such column; its migration gives every table the id of the sink.
+        const found = await tx.first<{ readonly id: string }>(
+          `SELECT coalesce(to_json(t) ->> 'table_id', :sinkId) AS id
+           FROM ${at}_sync_tables AS t WHERE connector = :connector AND entity = :entity`,
+          { connector, entity, sinkId },
+        );
+        return found?.id ?? null;
+      }),
     changes: async function* (connector, table, after) {
       const sql = `${selectRecords(at, connector, table)} WHERE _seq > :after ORDER BY _seq`;
       for await (const rows of inBatches(snapshot, sql, { after })) {
