@@ -1,0 +1,207 @@
+import { setMaxListeners } from 'node:events';
+import type * as Sdk from '@aws-sdk/client-s3';
+import { SyncError, type Recovery } from '../core/errors.ts';
+import { orAborted } from '../http/or-aborted.ts';
+import type { PublishPlace } from '../settings/settings.ts';
+
+export type S3Place = Pick<
+  Extract<PublishPlace, { type: 's3' }>,
+  'bucket' | 'prefix' | 'region' | 'endpoint' | 'credentials'
+>;
+
+type Verb = 'read' | 'write' | 'list' | 'remove';
+
+/** Rejects with the signal's reason, and with TARGET_FAILED: its context has the `status` and the `code` of the answer. */
+type Ask = <Result>(
+  verb: Verb,
+  key: string,
+  send: (how: { readonly abortSignal: AbortSignal }) => Promise<Result>,
+) => Promise<Result>;
+
+export interface OpenS3Client {
+  readonly sdk: typeof Sdk;
+  readonly client: Sdk.S3Client;
+  readonly ask: Ask;
+  /** Aborted with the publication, and by `close`. */
+  readonly signal: AbortSignal;
+  readonly toError: (error: unknown, verb: Verb, key: string) => SyncError;
+  readonly close: () => void;
+}
+
+/** With those that the SDK makes itself, with a growing wait between them. */
+const attempts = 5;
+
+/** Until the first byte of an answer, the request's body included: 8 MiB at 70 kB/s. */
+const answerMs = 120_000;
+
+export async function openS3Client(
+  place: S3Place,
+  { signal, idleTimeoutMs }: { readonly signal: AbortSignal; readonly idleTimeoutMs: number },
+): Promise<OpenS3Client> {
+  const sdk = await loadSdk();
+  const { region, endpoint, credentials } = place;
+  const client = new sdk.S3Client({
+    // A compatible server takes any; AWS's own is looked for where the SDK looks for everything.
+    ...(region === null ? (endpoint === null ? {} : { region: 'us-east-1' }) : { region }),
+    ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+    ...(credentials === null
+      ? {}
+      : {
+          credentials: {
+            accessKeyId: credentials.accessKeyId,
+            secretAccessKey: credentials.secretAccessKey.reveal(),
+          },
+        }),
+    // Older servers refuse the checksums that the SDK adds; those that matter are given with their requests.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    retryMode: 'standard',
+    maxAttempts: attempts,
+    requestHandler: {
+      connectionTimeout: 10_000,
+      socketTimeout: idleTimeoutMs,
+      requestTimeout: answerMs,
+      throwOnRequestTimeout: true,
+    },
+  });
+  const ended = new AbortController();
+  // Each request that is under way listens to it.
+  setMaxListeners(100, ended.signal);
+  const end = (): void => ended.abort(signal.reason);
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  const how = { abortSignal: ended.signal };
+  return {
+    sdk,
+    client,
+    ask: async (verb, key, send) => {
+      ended.signal.throwIfAborted();
+      try {
+        // Not every version of the SDK looks at the signal while it waits for the next attempt.
+        return await orAborted(send(how), ended.signal);
+      } catch (error) {
+        ended.signal.throwIfAborted();
+        throw toTargetError(error, verb, key, place);
+      }
+    },
+    signal: ended.signal,
+    toError: (error, verb, key) => toTargetError(error, verb, key, place),
+    close: () => {
+      signal.removeEventListener('abort', end);
+      ended.abort(new SyncError('The target is closed.', { code: 'INTERRUPTED', recovery: 'stop' }));
+      client.destroy();
+    },
+  };
+}
+
+async function loadSdk(): Promise<typeof Sdk> {
+  try {
+    return await import('@aws-sdk/client-s3');
+  } catch (cause) {
+    const isMissing = cause instanceof Error && 'code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND';
+    if (!isMissing) throw cause;
+    throw new SyncError(
+      'A target of type s3 needs the package @aws-sdk/client-s3, which is not installed. Install it beside this program: `npm install @aws-sdk/client-s3`.',
+      { code: 'PACKAGE_MISSING', recovery: 'stop' },
+    );
+  }
+}
+
+/** The SDK's texts and objects stay out: a server can write into them what it likes, and headers have signatures. */
+function toTargetError(error: unknown, verb: string, key: string, place: S3Place): SyncError {
+  if (error instanceof SyncError) return error;
+  const { status, code, region } = factsOf(error);
+  const { text, recovery } = failureOf(status, code, region, place);
+  const server = place.endpoint === null ? '' : ` at ${new URL(place.endpoint).host}`;
+  return new SyncError(`Could not ${verb} s3://${place.bucket}/${key}${server}: ${text}`, {
+    code: 'TARGET_FAILED',
+    recovery,
+    context: { status, code },
+  });
+}
+
+interface Facts {
+  /** 0: no answer came. */
+  readonly status: number;
+  readonly code: string;
+  readonly region: string | null;
+}
+
+function factsOf(error: unknown): Facts {
+  const of = (value: unknown, name: string): unknown =>
+    typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+  const wordOf = (...values: readonly unknown[]): string | undefined =>
+    values.find((value): value is string => typeof value === 'string' && /^[\w-]{2,64}$/.test(value));
+  const status = of(of(error, '$metadata'), 'httpStatusCode');
+  const headers = of(of(error, '$response'), 'headers');
+  return {
+    status: typeof status === 'number' ? status : 0,
+    // An error of the network has its kind in `code`, one of S3 in `name`.
+    code: wordOf(of(error, 'code'), of(error, 'Code'), of(error, 'name')) ?? 'unknown',
+    region: wordOf(of(headers, 'x-amz-bucket-region'), of(error, 'Region')) ?? null,
+  };
+}
+
+const rights = 's3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject and s3:AbortMultipartUpload';
+const refusesKey = /^(?:InvalidAccessKeyId|SignatureDoesNotMatch|ExpiredToken|InvalidToken)$/;
+const refusesCertificate = /CERT|SELF_SIGNED|UNABLE_TO_|ERR_TLS|ERR_SSL|EPROTO/;
+
+function failureOf(
+  status: number,
+  code: string,
+  region: string | null,
+  { bucket, endpoint }: S3Place,
+): { readonly text: string; readonly recovery: Recovery } {
+  const stop = (text: string): ReturnType<typeof failureOf> => ({ text, recovery: 'stop' });
+  const answer = `the server answered ${status} ${code}`;
+  if (code === 'NoSuchBucket') {
+    return stop(`there is no bucket "${bucket}". Create it, or correct \`bucket\`.`);
+  }
+  if ([301, 307, 308].includes(status) || (status === 400 && region !== null)) {
+    const where = region === null ? 'in another region' : `in the region ${region}`;
+    return stop(
+      `the bucket is ${where}. Set \`region\` of the target${region === null ? '' : ` to ${region}`}.`,
+    );
+  }
+  if (code === 'CredentialsProviderError' || code === 'TokenProviderError') {
+    return stop(
+      'no credentials were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or a role for this machine, or `accessKeyId` and `secretAccessKey` of the target.',
+    );
+  }
+  if (code === 'RequestTimeTooSkewed') return stop(`${answer}: the clock of this machine is wrong.`);
+  if (refusesKey.test(code)) {
+    return stop(`${answer}. Check the access key of the target, and that it is one of this service.`);
+  }
+  if (status === 401 || status === 403) {
+    return stop(`${answer}. The access key needs ${rights} on the bucket.`);
+  }
+  if (status === 0 && refusesCertificate.test(code)) {
+    return stop(`the server's certificate was refused (${code}). Name its authority in NODE_EXTRA_CA_CERTS.`);
+  }
+  if (status === 0) {
+    const server = endpoint === null ? 'AWS' : new URL(endpoint).host;
+    return { text: `${server} gave no answer in ${attempts} attempts (${code}).`, recovery: 'retry' };
+  }
+  const isPassing = status >= 500 || [400, 408, 409, 412, 429].includes(status);
+  if (
+    status === 200 ||
+    (status === 400 && !/Digest|Timeout|Incomplete/.test(code)) ||
+    status === 501 ||
+    !isPassing
+  ) {
+    return stop(
+      `${answer}${status === 200 ? ', but not as S3 does' : ''}. Check \`endpoint\` and \`bucket\`.`,
+    );
+  }
+  return { text: `${answer} after up to ${attempts} attempts.`, recovery: 'retry' };
+}
+
+/** For `catch`: null where the server says that there is no such object. */
+export function nullIfAbsent(error: unknown): null {
+  const isAbsent =
+    error instanceof SyncError &&
+    error.context['status'] === 404 &&
+    (error.context['code'] === 'NoSuchKey' || error.context['code'] === 'NotFound');
+  if (isAbsent) return null;
+  throw error;
+}

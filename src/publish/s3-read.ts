@@ -1,0 +1,75 @@
+import { addAbortSignal, Readable } from 'node:stream';
+import type { GetObjectCommandOutput } from '@aws-sdk/client-s3';
+import { SyncError } from '../core/errors.ts';
+import { nullIfAbsent, type OpenS3Client } from './s3-client.ts';
+
+interface ObjectPlace {
+  readonly Bucket: string;
+  readonly Key: string;
+}
+
+/** Connections in a row that may break without a byte. */
+const maxBroken = 3;
+
+/**
+ * An object, piece by piece. A connection that breaks is made again from the next byte on, of the same object. Rejects with TARGET_FAILED, whose
+ * `code` is NoSuchKey where there is none.
+ */
+export async function* streamObject(s3: OpenS3Client, at: ObjectPlace): AsyncIterable<Uint8Array> {
+  const { sdk, client, ask, signal } = s3;
+  let read = 0;
+  let bytes = -1;
+  let etag: string | undefined;
+  for (let broken = 0; read !== bytes;) {
+    const from = read === 0 ? {} : { Range: `bytes=${read}-`, IfMatch: etag };
+    const input = new sdk.GetObjectCommand({ ...at, ...from });
+    const found: GetObjectCommandOutput = await ask('read', at.Key, (how) => client.send(input, how));
+    const { Body, ContentLength = -2, ETag } = found;
+    if (read === 0) [bytes, etag] = [ContentLength, ETag];
+    if (!(Body instanceof Readable) || ContentLength !== bytes - read) throw notAsAsked(at);
+    addAbortSignal(signal, Body);
+    try {
+      for await (const piece of Body as AsyncIterable<Uint8Array>) {
+        read += piece.length;
+        broken = 0;
+        yield piece;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      broken += 1;
+      if (broken === maxBroken) throw s3.toError(error, 'read', at.Key);
+    }
+  }
+}
+
+/** What is read into memory as a whole is a text of this program. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+export async function readObject(s3: OpenS3Client, at: ObjectPlace): Promise<Buffer | null> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of streamObject(s3, at)) {
+      bytes += piece.length;
+      if (bytes > maxTextBytes) throw tooLong(at);
+      pieces.push(piece);
+    }
+  } catch (error) {
+    return nullIfAbsent(error);
+  }
+  return Buffer.concat(pieces);
+}
+
+function notAsAsked({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Could not read s3://${Bucket}/${Key}: expected the bytes that were asked for and their number, got something else. Check \`endpoint\`.`,
+    { code: 'TARGET_FAILED', recovery: 'stop' },
+  );
+}
+
+function tooLong({ Bucket, Key }: ObjectPlace): SyncError {
+  return new SyncError(
+    `Expected at most ${maxTextBytes} bytes in s3://${Bucket}/${Key}, got more: this program did not write it. Remove it, or choose another \`prefix\`.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}

@@ -1,0 +1,185 @@
+import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { SyncError } from '../core/errors.ts';
+import type { ObjectStore } from './object-store.ts';
+import { createByClaim } from './s3-claims.ts';
+import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
+import { readObject, streamObject } from './s3-read.ts';
+import { checksumOf, readRange, uploadInParts } from './s3-upload.ts';
+
+export interface S3StoreOptions {
+  readonly signal: AbortSignal;
+  /** What is longer is uploaded in parts of this length. */
+  readonly partBytes?: number;
+  /** How long a connection may be silent. */
+  readonly idleTimeoutMs?: number;
+}
+
+/** Requests at once that remove. One object each: not every server can remove many in one request. */
+const removers = 8;
+
+/** A bucket, or what is below a prefix in it. Rejects with the signal's reason, PACKAGE_MISSING, TARGET_FAILED, and TARGET_INCOMPATIBLE where a server is not like S3. */
+export async function openS3Store(
+  place: S3Place,
+  { signal, partBytes = 8 * 1024 * 1024, idleTimeoutMs = 30_000 }: S3StoreOptions,
+): Promise<ObjectStore> {
+  const s3 = await openS3Client(place, { signal, idleTimeoutMs });
+  const { sdk, client, ask } = s3;
+  const staging = openStaging();
+  const root = place.prefix === '' ? '' : `${place.prefix}/`;
+  const at = (name: string): { Bucket: string; Key: string } => ({ Bucket: place.bucket, Key: root + name });
+
+  const list: ObjectStore['list'] = async function* (prefix, after) {
+    let last = after === undefined ? '' : root + after;
+    let token: string | undefined;
+    do {
+      const from = token === undefined ? { StartAfter: last || undefined } : { ContinuationToken: token };
+      const input = new sdk.ListObjectsV2Command({ Bucket: place.bucket, Prefix: root + prefix, ...from });
+      const page = await ask('list', root + prefix, (how) => client.send(input, how));
+      if (page.IsTruncated === undefined) throw notS3(place);
+      const objects = page.Contents ?? [];
+      token = page.IsTruncated ? page.NextContinuationToken : undefined;
+      if (token !== undefined && objects.length === 0) throw notInOrder(place);
+      for (const { Key = '', Size = 0, LastModified } of objects) {
+        // Names that only ever rise end every loop, whatever the server says.
+        if (Key <= last || !Key.startsWith(root + prefix)) throw notInOrder(place);
+        last = Key;
+        yield { name: Key.slice(root.length), bytes: Size, modifiedAtMs: LastModified?.getTime() ?? 0 };
+      }
+    } while (token !== undefined);
+  };
+
+  const read = async (name: string): Promise<Buffer | null> => await readObject(s3, at(name));
+
+  const write = async (name: string, body: Buffer, more: object = {}): Promise<void> => {
+    const facts = { ContentLength: body.length, ChecksumSHA256: checksumOf(body) };
+    const input = new sdk.PutObjectCommand({ ...at(name), Body: body, ...facts, ...more });
+    await ask('write', root + name, (how) => client.send(input, how));
+  };
+  const json = { ContentType: 'application/json' };
+  const replace = async (name: string, text: string): Promise<void> =>
+    await write(name, Buffer.from(text), json);
+  const writeNew = async (name: string, text: string): Promise<void> =>
+    await write(name, Buffer.from(text), { ...json, IfNoneMatch: '*' });
+
+  const remove = async (names: readonly string[]): Promise<void> => {
+    const left = names.values();
+    const removeNext = async (): Promise<void> => {
+      for (const name of left) {
+        const input = new sdk.DeleteObjectCommand(at(name));
+        await ask('remove', root + name, (how) => client.send(input, how)).catch(nullIfAbsent);
+      }
+    };
+    await Promise.all(Array.from({ length: removers }, removeNext));
+  };
+
+  const createByCondition = async (name: string, text: string): Promise<'created' | 'exists'> => {
+    for (let tried = 1; ; tried += 1) {
+      const failure = await writeNew(name, text).then(() => null, asSyncError);
+      if (failure === null) return 'created';
+      // An attempt whose answer was lost may have written it: the text says whose it is.
+      const found = await read(name);
+      if (found !== null) return found.toString() === text ? 'created' : 'exists';
+      if (!isRefusal(failure) || tried === 3) throw failure;
+    }
+  };
+
+  /** Writes the same object on condition that it is not there, again if it was not: who ignores conditions says that it was written. */
+  const hasConditions = async (): Promise<boolean> => {
+    for (let tried = 1; tried <= 2; tried += 1) {
+      const failure = await writeNew('_conditions', '{}\n').then(() => null, asSyncError);
+      if (failure !== null && isRefusal(failure)) return true;
+      if (failure?.context['status'] === 501) return false;
+      if (failure !== null) throw failure;
+    }
+    return false;
+  };
+  let conditions: boolean | null = null;
+
+  return {
+    list,
+    read,
+    stream: (name) => streamObject(s3, at(name)),
+    stage: async () => await staging.newPath(),
+    put: async (name, staged, { bytes }) => {
+      const file = await open(staged, 'r');
+      try {
+        if (bytes <= partBytes) await write(name, await readRange(file, 0, bytes));
+        else await uploadInParts(s3, { at: at(name), file, bytes, partBytes });
+      } finally {
+        await file.close();
+      }
+      await rm(staged);
+    },
+    create: async (name, text) => {
+      conditions ??= await hasConditions();
+      if (conditions) return await createByCondition(name, text);
+      return await createByClaim({ list, read, replace, remove }, name, text, s3.signal);
+    },
+    replace,
+    remove,
+    [Symbol.asyncDispose]: async () => {
+      s3.close();
+      await staging[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function asSyncError(error: unknown): SyncError {
+  if (error instanceof SyncError) return error;
+  throw error;
+}
+
+/** The name is taken (412), or another conditional request for it is under way (409). */
+function isRefusal({ context }: SyncError): boolean {
+  return context['status'] === 412 || context['status'] === 409;
+}
+
+function notS3({ bucket }: S3Place): SyncError {
+  return new SyncError(
+    `Expected the list of the objects in the bucket "${bucket}", got an answer as S3 gives none. Check \`endpoint\`.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+function notInOrder({ bucket }: S3Place): SyncError {
+  return new SyncError(
+    `The list of the objects in the bucket "${bucket}" is not in the order of their names, or has others than were asked for. Use a general purpose bucket: directory buckets (S3 Express) keep no order.`,
+    { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
+  );
+}
+
+interface Staging extends AsyncDisposable {
+  newPath(): Promise<string>;
+}
+
+const stagingName = 'connector-sync-publish-';
+const dayMs = 86_400_000;
+
+/** A folder for files that wait for their upload, for their owner alone. It also removes those of killed processes, a day later. */
+function openStaging(): Staging {
+  let folder: Promise<string> | null = null;
+  let files = 0;
+  return {
+    newPath: async () => {
+      folder ??= removeOld().then(async () => await mkdtemp(path.join(tmpdir(), stagingName)));
+      files += 1;
+      return path.join(await folder, String(files));
+    },
+    [Symbol.asyncDispose]: async () => {
+      const made = await folder?.catch(() => null);
+      if (typeof made === 'string') await rm(made, { recursive: true, force: true });
+    },
+  };
+}
+
+async function removeOld(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(stagingName)) continue;
+    const old = path.join(tmpdir(), name);
+    const { mtimeMs } = await stat(old).catch(() => ({ mtimeMs: Infinity }));
+    // Of another user it cannot be removed, and that user's next publication does it.
+    if (mtimeMs < Date.now() - dayMs) await rm(old, { recursive: true, force: true }).catch(() => undefined);
+  }
+}

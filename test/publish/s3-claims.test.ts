@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { openFakeStore, openStore, placeIn } from '../support/publish/s3-place.ts';
+import type { FakeS3 } from '../support/publish/fake-s3.ts';
+import { seededRandom } from '../support/seeded-random.ts';
+import { repeats, startSeed } from '../support/trials.ts';
+
+const minuteMs = 60_000;
+const name = '_publications/00000000000000000001.json';
+
+describe('a server that ignores conditions', () => {
+  it('gives a name to one text only', async () => {
+    const { fake, store } = await openForgetful();
+    expect(await store.create(name, 'mine')).toBe('created');
+    expect(await store.create(name, 'other')).toBe('exists');
+    expect(String(await store.read(name))).toBe('mine');
+    expect([...fake.objects.keys()].filter((key) => key.includes('_claims/'))).toEqual([]);
+  });
+
+  it('is found out too where it says that it cannot', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = ({ headers }) =>
+      headers['if-none-match'] === undefined ? null : { status: 501, code: 'NotImplemented' };
+    expect(await store.create(name, 'mine')).toBe('created');
+    expect(await store.create(name, 'other')).toBe('exists');
+  });
+
+  it('lets one of several writers at once win', { timeout: 300_000 }, async () => {
+    const rounds = repeats('TRIALS', { share: 3, full: 200 });
+    const { fake, store } = await openForgetful();
+    const stores = [store, await openStore(placeIn(fake)), await openStore(placeIn(fake))];
+    const random = seededRandom(startSeed());
+    fake.delayMs = () => random() * 8;
+    for (let round = 1; round <= rounds; round += 1) {
+      const each = `${round}.json`;
+      const ends = await Promise.all(
+        stores.map(async (one, at) => await settled(one.create(each, `by ${at}`))),
+      );
+      const winners = ends.flatMap((end, at) => (end === 'created' ? [at] : []));
+      expect(winners.length).toBeLessThan(2);
+      const found = await store.read(each);
+      if (winners.length === 1) expect(String(found)).toBe(`by ${winners[0]}`);
+      else expect(found).toBeNull();
+      expect(ends.filter((end) => end === 'failed').length).toBeLessThan(stores.length);
+    }
+  });
+
+  it('keeps a writer away while another one may still write', async () => {
+    const { fake, store } = await openForgetful();
+    leaveClaim(fake, Date.now() - 14 * minuteMs);
+    const ending = new AbortController();
+    const second = await openStore(placeIn(fake), { signal: ending.signal });
+    const created = second.create(name, 'second');
+    setTimeout(() => ending.abort(new Error('enough')), 300);
+    await expect(created).rejects.toThrow('enough');
+    expect(await store.read(name)).toBeNull();
+  });
+
+  it('forgets the claim of a writer that was killed, a quarter of an hour later', async () => {
+    const { fake, store } = await openForgetful();
+    leaveClaim(fake, Date.now() - 16 * minuteMs);
+    expect(await store.create(name, 'mine')).toBe('created');
+    expect([...fake.objects.keys()].filter((key) => key.includes('_claims/'))).toEqual([]);
+  });
+
+  it('keeps its claim when it does not know whether its text arrived', async () => {
+    const { fake, store } = await openForgetful();
+    fake.fault = ({ operation, key }) =>
+      operation === 'put' && key.endsWith('1.json') ? { status: 403, code: 'AccessDenied' } : null;
+    await expect(store.create(name, 'mine')).rejects.toMatchObject({ code: 'TARGET_FAILED' });
+    expect([...fake.objects.keys()].filter((key) => key.includes('_claims/'))).toHaveLength(1);
+  });
+
+  it('is refused where its lists do not show what was written', async () => {
+    const { fake, store } = await openForgetful();
+    fake.listed = (key) => (key.includes('_claims/') ? `${key.slice(0, -16)}0000000000000000` : key);
+    await expect(store.create(name, 'mine')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    expect(fake.objects.has(`raw/sync/${name}`)).toBe(false);
+  });
+});
+
+async function openForgetful(): Promise<{ readonly fake: FakeS3; readonly store: ObjectStore }> {
+  const opened = await openFakeStore();
+  opened.fake.keepsConditions = false;
+  return opened;
+}
+
+function leaveClaim(fake: FakeS3, modifiedAtMs: number): void {
+  fake.objects.set(`raw/sync/_claims/${name}/00aa`, { body: Buffer.alloc(0), modifiedAtMs });
+}
+
+async function settled(created: Promise<'created' | 'exists'>): Promise<'created' | 'exists' | 'failed'> {
+  return await created.catch(() => 'failed' as const);
+}

@@ -1,0 +1,104 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { inspect } from 'node:util';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import { SyncError } from '../../src/core/errors.ts';
+import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { fakeKey, type S3Fault } from '../support/publish/fake-s3.ts';
+import { openFakeStore, openStore, placeIn } from '../support/publish/s3-place.ts';
+
+describe('what goes wrong with a bucket', () => {
+  it.each<[string, S3Fault, 'stop' | 'retry', RegExp]>([
+    ['no bucket', { status: 404, code: 'NoSuchBucket' }, 'stop', /there is no bucket "lake"/],
+    ['no right', { status: 403, code: 'AccessDenied' }, 'stop', /403 AccessDenied.* needs s3:ListBucket/],
+    ['another key', { status: 403, code: 'SignatureDoesNotMatch' }, 'stop', /Check the access key/],
+    ['a wrong clock', { status: 403, code: 'RequestTimeTooSkewed' }, 'stop', /clock of this machine/],
+    [
+      'another region',
+      { status: 301, code: 'PermanentRedirect', headers: { 'x-amz-bucket-region': 'eu-central-1' } },
+      'stop',
+      /in the region eu-central-1. Set `region` of the target to eu-central-1/,
+    ],
+    [
+      'a region not said',
+      { status: 301, code: 'PermanentRedirect' },
+      'stop',
+      /in another region. Set `region`/,
+    ],
+    ['what it cannot do', { status: 501, code: 'NotImplemented' }, 'stop', /501 NotImplemented/],
+    ['an upload that was cut', { status: 400, code: 'RequestTimeout' }, 'retry', /400 RequestTimeout/],
+  ])('is said in words: %s', async (_name, fault, recovery, text) => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => fault;
+    const error = await store.replace('x', 'text').catch((failure: unknown) => failure);
+    expect(error).toMatchObject({ code: 'TARGET_FAILED', recovery });
+    expect(String(error)).toMatch(text);
+    expect(String(error)).toMatch(
+      /^SyncError: Could not write s3:\/\/lake\/raw\/sync\/x at 127\.0\.0\.1:\d+: /,
+    );
+  });
+
+  it('is said after 5 attempts, of a server that always fails', { timeout: 30_000 }, async () => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => 'cut-before';
+    await expect(store.read('x')).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      recovery: 'retry',
+      message: expect.stringMatching(/gave no answer in 5 attempts \(ECONNRESET\)/),
+    });
+    expect(fake.requests).toHaveLength(5);
+  });
+
+  it('is said of a server that stops responding', async () => {
+    const { fake, store } = await openFakeStore({ idleTimeoutMs: 40 });
+    fake.fault = () => 'silence';
+    await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+  });
+
+  it('is said of an object that breaks off again and again', async () => {
+    const { fake, store } = await openFakeStore();
+    await store.replace('x', 'a');
+    fake.fault = () => 'cut-within';
+    await expect(store.read('x')).rejects.toMatchObject({ code: 'TARGET_FAILED', recovery: 'retry' });
+    expect(fake.requests.length).toBeLessThan(10);
+  });
+
+  it('is said of a server that is none of S3', async () => {
+    const server = createServer((_request, response) => response.end('<html><body>Welcome</body></html>'));
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { fake } = await openFakeStore();
+    const { port } = server.address() as AddressInfo;
+    const store = await openStore(placeIn(fake, { endpoint: `http://127.0.0.1:${port}` }));
+    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+  });
+
+  it.each([
+    ['more than the prefix', (name: string) => name.replace('raw/sync', 'raw/other')],
+    ['names in no order', (name: string) => name.replace('/y', '/b')],
+  ])('is said of lists with %s', async (_what, rename) => {
+    const { fake, store } = await openFakeStore();
+    fake.pageSize = 1;
+    await store.replace('x', '');
+    await store.replace('y', '');
+    fake.listed = rename;
+    await expect(namesIn(store, '')).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE', recovery: 'stop' });
+  });
+
+  it('holds no secret, and no word of the server', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.fault = () => ({ status: 403, code: `Denied <${fakeKey.secretAccessKey}>` });
+    const error = await store.replace('x', 'text').catch((failure: unknown) => failure);
+    expect(error).toBeInstanceOf(SyncError);
+    const all = inspect(error, { depth: null, showHidden: true });
+    expect(all).not.toContain(fakeKey.secretAccessKey);
+    expect(all).not.toContain('AWS4-HMAC');
+    expect(all).not.toContain(fakeKey.accessKeyId);
+  });
+});
+
+async function namesIn(store: ObjectStore, prefix: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of store.list(prefix)) names.push(name);
+  return names;
+}

@@ -1,0 +1,192 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { buffer } from 'node:stream/consumers';
+import { describe, expect, it } from 'vitest';
+import type { ObjectStore } from '../../src/publish/object-store.ts';
+import { startFakeS3, type S3Fault, type S3Operation } from '../support/publish/fake-s3.ts';
+import { openFakeStore, openStore, placeIn, realPlace } from '../support/publish/s3-place.ts';
+
+const real = realPlace();
+
+/** The shortest part that AWS takes. */
+const realPartBytes = 5 * 1024 * 1024;
+
+describe.each([
+  {
+    name: 'the fake',
+    isSkipped: false,
+    partBytes: 1000,
+    open: async () => (await openFakeStore({ partBytes: 1000 })).store,
+  },
+  {
+    name: 'a real endpoint',
+    isSkipped: real === null,
+    partBytes: realPartBytes,
+    open: async () => await openStore(real ?? placeIn(await startFakeS3()), { partBytes: realPartBytes }),
+  },
+])('a bucket of $name', ({ open, partBytes, isSkipped }) => {
+  it.skipIf(isSkipped)('keeps what is written under names, and lists them in their order', async () => {
+    const store = await open();
+    for (const name of ['b/2', 'a', 'b/1', 'b/10', 'c/1']) await store.replace(name, `text of ${name}`);
+    await store.replace('a', 'another');
+    expect(await namesOf(store, '')).toEqual(['a', 'b/1', 'b/10', 'b/2', 'c/1']);
+    expect(await namesOf(store, 'b/')).toEqual(['b/1', 'b/10', 'b/2']);
+    expect(await namesOf(store, 'b/', 'b/1')).toEqual(['b/10', 'b/2']);
+    expect(String(await store.read('a'))).toBe('another');
+    expect(await store.read('b')).toBeNull();
+    await store.remove(['a', 'b/1', 'b/1', 'missing', 'b/10', 'b/2', 'c/1']);
+    expect(await namesOf(store, '')).toEqual([]);
+  });
+
+  it.skipIf(isSkipped)('gives a name to one text only', async () => {
+    const store = await open();
+    expect(await store.create('1.json', 'mine')).toBe('created');
+    expect(await store.create('1.json', 'other')).toBe('exists');
+    expect(String(await store.read('1.json'))).toBe('mine');
+    await store.remove(['1.json', '_conditions']);
+  });
+
+  it.skipIf(isSkipped)('takes files of every length, in one piece or in parts', async () => {
+    const store = await open();
+    for (const bytes of [0, 1, partBytes, partBytes + 1]) {
+      const staged = await stage(store, bytes);
+      await store.put(`file-${bytes}`, staged.path, staged);
+      expect(hashOf(await buffer(store.stream(`file-${bytes}`)))).toBe(staged.sha256);
+      expect(existsSync(staged.path)).toBe(false);
+    }
+    await store.remove(await namesOf(store, ''));
+  });
+});
+
+describe('a bucket', () => {
+  it('reads lists of many pages', async () => {
+    const { fake, store } = await openFakeStore();
+    fake.pageSize = 3;
+    const names = Array.from({ length: 10 }, (_, index) => `n/${index}`);
+    for (const name of names) await store.replace(name, '');
+    expect(await namesOf(store, 'n/')).toEqual(names);
+    expect(await namesOf(store, 'n/', 'n/4')).toEqual(names.slice(5));
+  });
+
+  it.each<[S3Operation, S3Fault]>([
+    ['put', 'slow-down'],
+    ['put', 'cut-before'],
+    ['put', 'cut-after'],
+    ['begin', 'slow-down'],
+    ['part', 'cut-before'],
+    ['part', 'cut-after'],
+    ['complete', 'slow-down'],
+    ['complete', 'cut-after'],
+    ['complete', 'late'],
+    ['list', 'cut-before'],
+    ['list', 'cut-within'],
+    ['get', 'slow-down'],
+    ['get', 'cut-before'],
+    ['get', 'cut-within'],
+    ['delete', 'cut-after'],
+  ])('goes on after a request to %s with the fault %s', async (operation, fault) => {
+    const { fake, store } = await openFakeStore({ partBytes: 1000 });
+    const staged = await stage(store, operation === 'put' ? 900 : 2500);
+    let faults = 0;
+    fake.fault = (request) => (request.operation === operation && faults++ === 0 ? fault : null);
+    await store.put('file', staged.path, staged);
+    expect(await namesOf(store, '')).toEqual(['file']);
+    expect(hashOf(await buffer(store.stream('file')))).toBe(staged.sha256);
+    await store.remove(['file']);
+    expect(fake.objects.size).toBe(0);
+    expect(fake.uploads.size).toBe(0);
+    expect(faults).toBeGreaterThan(1);
+  });
+
+  it.each<S3Fault>(['cut-after', 'late', 'cut-before', 'slow-down'])(
+    'knows its own text after an answer to its creation was lost (%s)',
+    async (fault) => {
+      const { fake, store } = await openFakeStore();
+      let faults = 0;
+      fake.fault = ({ key }) => (key.endsWith('1.json') && faults++ === 0 ? fault : null);
+      expect(await store.create('1.json', 'mine')).toBe('created');
+      expect(await store.create('1.json', 'other')).toBe('exists');
+      expect(String(await store.read('1.json'))).toBe('mine');
+    },
+  );
+
+  it('asks once whether the server refuses to overwrite', async () => {
+    const { fake, store } = await openFakeStore();
+    await store.create('1', 'a');
+    await store.create('2', 'b');
+    expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(2);
+    const later = await openStore(placeIn(fake));
+    await later.create('3', 'c');
+    expect(fake.requests.filter(({ key }) => key.endsWith('/_conditions'))).toHaveLength(3);
+  });
+
+  it('gives up an upload that fails, and leaves no parts', async () => {
+    const { fake, store } = await openFakeStore({ partBytes: 1000 });
+    const staged = await stage(store, 5000);
+    fake.fault = ({ operation }) =>
+      operation === 'part' && fake.uploads.size > 0 && [...fake.uploads.values()][0]?.size === 2
+        ? { status: 403, code: 'AccessDenied' }
+        : null;
+    await expect(store.put('file', staged.path, staged)).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      recovery: 'stop',
+    });
+    expect(fake.uploads.size).toBe(0);
+    expect(fake.objects.size).toBe(0);
+  });
+
+  it('ends soon when it is aborted, and closes what it began', async () => {
+    const ending = new AbortController();
+    const { fake, store } = await openFakeStore({ partBytes: 1000, signal: ending.signal });
+    const staged = await stage(store, 5000);
+    fake.fault = ({ operation }) => {
+      if (operation !== 'part') return null;
+      setImmediate(() => ending.abort(new Error('stop')));
+      return 'silence';
+    };
+    await expect(store.put('file', staged.path, staged)).rejects.toThrow('stop');
+    expect(fake.uploads.size).toBe(0);
+    await store[Symbol.asyncDispose]();
+    expect(existsSync(path.dirname(staged.path))).toBe(false);
+  });
+
+  it('does not wait for the next attempt when it is aborted', async () => {
+    const ending = new AbortController();
+    const { fake, store } = await openFakeStore({ signal: ending.signal });
+    fake.fault = () => {
+      // The SDK waits now, and looks at no signal.
+      setImmediate(() => ending.abort(new Error('stop')));
+      return 'slow-down';
+    };
+    await expect(store.read('x')).rejects.toThrow('stop');
+    expect(fake.requests).toHaveLength(1);
+  });
+
+  it('keeps files that wait for their upload to their owner', async () => {
+    const { store } = await openFakeStore();
+    const file = await store.stage('a/b');
+    expect((await stat(path.dirname(file))).mode & 0o777).toBe(0o700);
+  });
+});
+
+async function namesOf(store: ObjectStore, prefix: string, after?: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const { name } of store.list(prefix, after)) names.push(name);
+  return names;
+}
+
+async function stage(
+  store: ObjectStore,
+  bytes: number,
+): Promise<{ readonly path: string; readonly bytes: number; readonly sha256: string }> {
+  const content = randomBytes(bytes);
+  const file = await store.stage('file');
+  await writeFile(file, content);
+  return { path: file, bytes, sha256: hashOf(content) };
+}
+
+function hashOf(content: Buffer): string {
+  return createHash('sha256').update(content).digest('hex');
+}

@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto';
+import { onTestFinished } from 'vitest';
+import { Secret } from '../../../src/core/secret.ts';
+import type { ObjectStore } from '../../../src/publish/object-store.ts';
+import type { S3Place } from '../../../src/publish/s3-client.ts';
+import { openS3Store, type S3StoreOptions } from '../../../src/publish/s3-store.ts';
+import { fakeBucket, fakeKey, startFakeS3, type FakeS3 } from './fake-s3.ts';
+
+/** Where the fake is, for the settings of a target. */
+export function placeIn(fake: FakeS3, more: Partial<S3Place> = {}): S3Place {
+  const { accessKeyId, secretAccessKey } = fakeKey;
+  return {
+    bucket: fakeBucket,
+    prefix: 'raw/sync',
+    region: null,
+    endpoint: fake.endpoint,
+    credentials: { accessKeyId, secretAccessKey: new Secret(secretAccessKey) },
+    ...more,
+  };
+}
+
+/** Both closed when the test ends. */
+export async function openFakeStore(
+  options: Partial<S3StoreOptions> = {},
+): Promise<{ readonly fake: FakeS3; readonly store: ObjectStore }> {
+  const fake = await startFakeS3();
+  onTestFinished(async () => await fake[Symbol.asyncDispose]());
+  return { fake, store: await openStore(placeIn(fake), options) };
+}
+
+export async function openStore(place: S3Place, options: Partial<S3StoreOptions> = {}): Promise<ObjectStore> {
+  const store = await openS3Store(place, { signal: new AbortController().signal, ...options });
+  onTestFinished(async () => await store[Symbol.asyncDispose]());
+  return store;
+}
+
+const { S3_TEST_ENDPOINT, S3_TEST_BUCKET, S3_TEST_REGION, S3_TEST_KEY, S3_TEST_SECRET } = process.env;
+
+/** A real bucket, below a prefix of its own: S3_TEST_BUCKET, and where they are needed S3_TEST_ENDPOINT, S3_TEST_REGION, S3_TEST_KEY, S3_TEST_SECRET. Null without. */
+export function realPlace(): S3Place | null {
+  if (S3_TEST_BUCKET === undefined) return null;
+  return {
+    bucket: S3_TEST_BUCKET,
+    prefix: `connector-sync-test/${randomUUID()}`,
+    region: S3_TEST_REGION ?? null,
+    endpoint: S3_TEST_ENDPOINT ?? null,
+    credentials:
+      S3_TEST_KEY === undefined || S3_TEST_SECRET === undefined
+        ? null
+        : { accessKeyId: S3_TEST_KEY, secretAccessKey: new Secret(S3_TEST_SECRET) },
+  };
+}
