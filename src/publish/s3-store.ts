@@ -1,12 +1,11 @@
-import { mkdtemp, open, readdir, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
+import { open, rm } from 'node:fs/promises';
 import { SyncError } from '../core/errors.ts';
 import type { ObjectStore } from './object-store.ts';
 import { createByClaim } from './s3-claims.ts';
 import { nullIfAbsent, openS3Client, type S3Place } from './s3-client.ts';
 import { readObject, streamObject } from './s3-read.ts';
-import { checksumOf, readRange, uploadInParts } from './s3-upload.ts';
+import { checksumOf, readRange, removeUploads, uploadInParts } from './s3-upload.ts';
+import { openStagingFolder, removeStagingFolders } from './staging-folder.ts';
 
 export interface S3StoreOptions {
   readonly signal: AbortSignal;
@@ -26,7 +25,7 @@ export async function openS3Store(
 ): Promise<ObjectStore> {
   const s3 = await openS3Client(place, { signal, idleTimeoutMs });
   const { sdk, client, ask } = s3;
-  const staging = openStaging();
+  const staging = openStagingFolder();
   const root = place.prefix === '' ? '' : `${place.prefix}/`;
   const at = (name: string): { Bucket: string; Key: string } => ({ Bucket: place.bucket, Key: root + name });
 
@@ -119,6 +118,11 @@ export async function openS3Store(
     },
     replace,
     remove,
+    removeStaged: async (beforeMs) => {
+      const folders = await removeStagingFolders(beforeMs);
+      const uploads = await removeUploads(s3, { Bucket: place.bucket, Prefix: root }, beforeMs);
+      return { files: folders.files + uploads, bytes: folders.bytes };
+    },
     [Symbol.asyncDispose]: async () => {
       s3.close();
       await staging[Symbol.asyncDispose]();
@@ -148,38 +152,4 @@ function notInOrder({ bucket }: S3Place): SyncError {
     `The list of the objects in the bucket "${bucket}" is not in the order of their names, or has others than were asked for. Use a general purpose bucket: directory buckets (S3 Express) keep no order.`,
     { code: 'TARGET_INCOMPATIBLE', recovery: 'stop' },
   );
-}
-
-interface Staging extends AsyncDisposable {
-  newPath(): Promise<string>;
-}
-
-const stagingName = 'connector-sync-publish-';
-const dayMs = 86_400_000;
-
-/** A folder for files that wait for their upload, for their owner alone. It also removes those of killed processes, a day later. */
-function openStaging(): Staging {
-  let folder: Promise<string> | null = null;
-  let files = 0;
-  return {
-    newPath: async () => {
-      folder ??= removeOld().then(async () => await mkdtemp(path.join(tmpdir(), stagingName)));
-      files += 1;
-      return path.join(await folder, String(files));
-    },
-    [Symbol.asyncDispose]: async () => {
-      const made = await folder?.catch(() => null);
-      if (typeof made === 'string') await rm(made, { recursive: true, force: true });
-    },
-  };
-}
-
-async function removeOld(): Promise<void> {
-  for (const name of await readdir(tmpdir())) {
-    if (!name.startsWith(stagingName)) continue;
-    const old = path.join(tmpdir(), name);
-    const { mtimeMs } = await stat(old).catch(() => ({ mtimeMs: Infinity }));
-    // Of another user it cannot be removed, and that user's next publication does it.
-    if (mtimeMs < Date.now() - dayMs) await rm(old, { recursive: true, force: true }).catch(() => undefined);
-  }
 }

@@ -51,6 +51,28 @@ export async function uploadInParts(
   }
 }
 
+/** Uploads that were begun before `beforeMs` (since the epoch), a page of them. Resolves to their number. */
+export async function removeUploads(
+  { sdk, client, ask, signal }: OpenS3Client,
+  below: { readonly Bucket: string; readonly Prefix: string },
+  beforeMs: number,
+): Promise<number> {
+  // In a bucket without a prefix they may be anybody's.
+  if (below.Prefix === '') return 0;
+  const input = new sdk.ListMultipartUploadsCommand(below);
+  // It needs a right that nothing else does, and not every server has it: the bucket may have a rule that removes them.
+  const page = await ask('list', below.Prefix, (how) => client.send(input, how)).catch(() => null);
+  signal.throwIfAborted();
+  let removed = 0;
+  for (const { Key = '', UploadId, Initiated } of page?.Uploads ?? []) {
+    if (!Key.startsWith(below.Prefix) || (Initiated?.getTime() ?? Infinity) >= beforeMs) continue;
+    const abort = new sdk.AbortMultipartUploadCommand({ Bucket: below.Bucket, Key, UploadId });
+    await ask('remove', Key, (how) => client.send(abort, how));
+    removed += 1;
+  }
+  return removed;
+}
+
 /** Rejects with TARGET_FAILED where the file is shorter. */
 export async function readRange(file: FileHandle, first: number, length: number): Promise<Buffer> {
   const body = Buffer.allocUnsafe(length);

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { stat, writeFile } from 'node:fs/promises';
+import { stat, utimes, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { describe, expect, it } from 'vitest';
@@ -126,7 +126,7 @@ describe('a bucket', () => {
     const { fake, store } = await openFakeStore({ partBytes: 1000 });
     const staged = await stage(store, 5000);
     fake.fault = ({ operation }) =>
-      operation === 'part' && fake.uploads.size > 0 && [...fake.uploads.values()][0]?.size === 2
+      operation === 'part' && fake.uploads.size > 0 && [...fake.uploads.values()][0]?.parts.size === 2
         ? { status: 403, code: 'AccessDenied' }
         : null;
     await expect(store.put('file', staged.path, staged)).rejects.toMatchObject({
@@ -162,6 +162,24 @@ describe('a bucket', () => {
     };
     await expect(store.read('x')).rejects.toThrow('stop');
     expect(fake.requests).toHaveLength(1);
+  });
+
+  it('removes what a killed process has not ended, when it is old enough', async () => {
+    const { fake, store } = await openFakeStore({ partBytes: 1000 });
+    const killed = await openStore(placeIn(fake), { partBytes: 1000 });
+    const staged = await stage(killed, 1500);
+    fake.fault = ({ operation }) =>
+      ['complete', 'abort'].includes(operation) ? { status: 403, code: 'AccessDenied' } : null;
+    await expect(killed.put('file', staged.path, staged)).rejects.toThrow('AccessDenied');
+    fake.fault = () => null;
+    const dayAgoMs = Date.now() - 86_400_000;
+    expect(await store.removeStaged(dayAgoMs)).toEqual({ files: 0, bytes: 0 });
+    expect(fake.uploads.size).toBe(1);
+    await utimes(path.dirname(staged.path), 0, (dayAgoMs - 1) / 1000);
+    for (const [id, upload] of fake.uploads) fake.uploads.set(id, { ...upload, startedMs: dayAgoMs - 1 });
+    expect(await store.removeStaged(dayAgoMs)).toEqual({ files: 2, bytes: 1500 });
+    expect(fake.uploads.size).toBe(0);
+    expect(existsSync(path.dirname(staged.path))).toBe(false);
   });
 
   it('keeps files that wait for their upload to their owner', async () => {

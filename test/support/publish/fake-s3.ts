@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers';
 import { setTimeout as wait } from 'node:timers/promises';
 
 export type S3Operation =
-  'put' | 'get' | 'head' | 'list' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
+  'put' | 'get' | 'head' | 'list' | 'uploads' | 'delete' | 'begin' | 'part' | 'complete' | 'abort';
 
 /**
  * What happens to a request. `cut-before`: the connection breaks and nothing was done; `cut-after`: it was done, and the answer is
@@ -35,11 +35,17 @@ interface S3Object {
   readonly modifiedAtMs: number;
 }
 
+interface S3Upload {
+  readonly key: string;
+  readonly startedMs: number;
+  readonly parts: Map<number, Buffer>;
+}
+
 export interface FakeS3 extends AsyncDisposable {
   readonly endpoint: string;
   /** By key, in no order. */
   readonly objects: Map<string, S3Object>;
-  readonly uploads: Map<string, Map<number, Buffer>>;
+  readonly uploads: Map<string, S3Upload>;
   readonly requests: S3Request[];
   /** Asked for each request. */
   fault: (request: S3Request) => S3Fault | null;
@@ -122,7 +128,7 @@ async function answer(fake: FakeS3, request: IncomingMessage, response: ServerRe
 }
 
 function operationOf({ method }: IncomingMessage, key: string, { searchParams: query }: URL): S3Operation {
-  if (method === 'GET') return key === '' ? 'list' : 'get';
+  if (method === 'GET') return query.has('uploads') ? 'uploads' : key === '' ? 'list' : 'get';
   if (method === 'HEAD') return 'head';
   if (method === 'POST') return query.has('uploadId') ? 'complete' : 'begin';
   if (method === 'DELETE') return query.has('uploadId') ? 'abort' : 'delete';
@@ -160,14 +166,18 @@ function apply(fake: FakeS3, { operation, key, headers }: S3Request, url: URL, b
       return { status: 204 };
     case 'list':
       return listing(fake, query);
+    case 'uploads':
+      return xml(
+        `<ListMultipartUploadsResult>${[...fake.uploads].map(uploadText).join('')}</ListMultipartUploadsResult>`,
+      );
     case 'begin': {
       const id = randomUUID();
-      fake.uploads.set(id, new Map());
+      fake.uploads.set(id, { key, startedMs: Date.now(), parts: new Map() });
       return xml(`<InitiateMultipartUploadResult><UploadId>${id}</UploadId></InitiateMultipartUploadResult>`);
     }
     case 'part':
       if (upload === undefined) return failure(404, 'NoSuchUpload');
-      upload.set(Number(query.get('partNumber')), body);
+      upload.parts.set(Number(query.get('partNumber')), body);
       return { status: 200, headers: { etag: etagOf(body) } };
     case 'abort':
       fake.uploads.delete(query.get('uploadId') ?? '');
@@ -190,7 +200,7 @@ function content({ body, modifiedAtMs }: S3Object, headers: IncomingMessage['hea
 
 function complete(fake: FakeS3, key: string, query: URLSearchParams, body: Buffer): Answer {
   const id = query.get('uploadId') ?? '';
-  const parts = fake.uploads.get(id) ?? new Map<number, Buffer>();
+  const parts = fake.uploads.get(id)?.parts ?? new Map<number, Buffer>();
   const named = [...body.toString().matchAll(/<Part>(.*?)<\/Part>/gs)].map(([, part = '']) => ({
     number: Number(/<PartNumber>(\d+)</.exec(part)?.[1]),
     etag: /<ETag>(.*?)</.exec(part)?.[1]?.replaceAll('&quot;', '"'),
@@ -222,6 +232,11 @@ function listing(fake: FakeS3, query: URLSearchParams): Answer {
   return xml(
     `<ListBucketResult><IsTruncated>${next !== ''}</IsTruncated>${next}${contents.join('')}</ListBucketResult>`,
   );
+}
+
+function uploadText([id, { key, startedMs }]: readonly [string, S3Upload]): string {
+  const at = new Date(startedMs).toISOString();
+  return `<Upload><Key>${key}</Key><UploadId>${id}</UploadId><Initiated>${at}</Initiated></Upload>`;
 }
 
 const xml = (body: string): Answer => ({ status: 200, body: `<?xml version="1.0"?>${body}` });
