@@ -1,0 +1,168 @@
+import { constants, type Dirent, type Stats } from 'node:fs';
+import { lstat, open, readdir, unlink, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { SyncError } from '../core/errors.ts';
+import { toFileError } from './file-error.ts';
+
+/** A file that is being written: no glob over the files of a kind finds it. */
+const partialName = /^\..+\.partial$/;
+
+/** A manifest of ten thousand entities has a tenth of it. */
+const maxTextBytes = 64 * 1024 * 1024;
+
+const readOnly = constants.O_RDONLY | constants.O_NOFOLLOW;
+
+export async function readFile(root: string, path: string): Promise<Buffer | null> {
+  return await explained(path, async () => {
+    const handle = await openExisting(root, path);
+    if (handle === null) return null;
+    try {
+      const { size } = await handle.stat();
+      if (size > maxTextBytes) {
+        throw incompatible(path, `has ${size} bytes, expected a manifest of at most 64 MiB`);
+      }
+      return await handle.readFile();
+    } finally {
+      await handle.close();
+    }
+  });
+}
+
+/** Nothing where it is not there. */
+export async function* streamFile(root: string, path: string): AsyncGenerator<Uint8Array> {
+  const handle = await explained(path, async () => await openExisting(root, path));
+  if (handle === null) return;
+  try {
+    const buffer = Buffer.allocUnsafe(1024 * 1024);
+    for (;;) {
+      const { bytesRead } = await explained(path, async () => await handle.read(buffer));
+      if (bytesRead === 0) return;
+      yield Uint8Array.from(buffer.subarray(0, bytesRead));
+    }
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Null where it is not there. Refuses links on the way below the root, and what is no file. */
+async function openExisting(root: string, path: string): Promise<FileHandle | null> {
+  try {
+    await checkFolders(root, dirname(path));
+    const stats = await lstat(path);
+    if (!stats.isFile()) throw incompatible(path, 'is a link or a folder, expected a file');
+    return await open(path, readOnly);
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
+/** What a link leads to is not the target's: it is neither read nor removed. Rejects with ENOENT where a folder is not there. */
+async function checkFolders(root: string, last: string): Promise<void> {
+  for (let folder = last; folder.length > root.length; folder = dirname(folder)) {
+    if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
+  }
+}
+
+/** One that is not there is no error. */
+export async function removeFile(root: string, path: string): Promise<void> {
+  await explained(path, async () => {
+    try {
+      await checkFolders(root, dirname(path));
+      await unlink(path);
+    } catch (error) {
+      if (!isCode(error, 'ENOENT')) throw error;
+    }
+  });
+}
+
+interface ListedFile {
+  readonly name: string;
+  readonly bytes: number;
+  readonly modifiedAtMs: number;
+}
+
+/** In the order of the names, as a bucket lists them. Links and devices are left out, files that are being written too. */
+export async function* listFiles(root: string, prefix: string, after: string): AsyncGenerator<ListedFile> {
+  const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1);
+  const place = join(root, prefix.slice(0, Math.max(0, folder.length - 1)));
+  await explained(place, async () => await nullWithout(checkFolders(root, place)));
+  for await (const { name, stats } of walk(root, folder)) {
+    if (partialName.test(basename(name)) || !name.startsWith(prefix) || name <= after) continue;
+    yield { name, bytes: stats.size, modifiedAtMs: stats.mtimeMs };
+  }
+}
+
+/** Every file below `folder`, which is empty or ends with `/`. A file that is gone by the time that it is looked at was removed. */
+async function* walk(
+  root: string,
+  folder: string,
+): AsyncGenerator<{ readonly name: string; readonly stats: Stats }> {
+  const entries = await explained(join(root, folder), async () => await entriesOf(join(root, folder)));
+  const names = entries.map((entry) => ({
+    entry,
+    name: `${folder}${entry.name}${entry.isDirectory() ? '/' : ''}`,
+  }));
+  for (const { entry, name } of names.toSorted((left, right) => (left.name < right.name ? -1 : 1))) {
+    if (entry.isDirectory()) yield* walk(root, name);
+    if (!entry.isFile()) continue;
+    const stats = await explained(join(root, name), async () => await nullWithout(lstat(join(root, name))));
+    if (stats !== null) yield { name, stats };
+  }
+}
+
+async function entriesOf(path: string): Promise<readonly Dirent[]> {
+  try {
+    return await readdir(path, { withFileTypes: true });
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return [];
+    throw isCode(error, 'ENOTDIR') ? notFolder(path) : error;
+  }
+}
+
+async function nullWithout<Result>(asked: Promise<Result>): Promise<Result | null> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return null;
+    throw error;
+  }
+}
+
+export async function removePartials(
+  root: string,
+  beforeMs: number,
+): Promise<{ readonly files: number; readonly bytes: number }> {
+  const removed = { files: 0, bytes: 0 };
+  for await (const { name, stats } of walk(root, '')) {
+    if (!partialName.test(basename(name)) || stats.mtimeMs >= beforeMs) continue;
+    await removeFile(root, join(root, name));
+    removed.files += 1;
+    removed.bytes += stats.size;
+  }
+  return removed;
+}
+
+export async function explained<Result>(path: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFileError(error, path);
+  }
+}
+
+export function isCode(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && 'code' in error && codes.includes(String(error.code));
+}
+
+export function incompatible(path: string, what: string): SyncError {
+  return new SyncError(`${path} ${what}. Remove it, or publish to another folder.`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { file: path },
+  });
+}
+
+export function notFolder(path: string): SyncError {
+  return incompatible(path, 'is a link or a file, expected a folder');
+}

@@ -1,0 +1,149 @@
+import { randomBytes } from 'node:crypto';
+import { constants } from 'node:fs';
+import { link, lstat, mkdir, open, rename, unlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { hasCode } from '../core/errors.ts';
+import { createPrivateDirectory } from '../sinks/ledger/private-file.ts';
+import { explained, incompatible, isCode, notFolder } from './folder-files.ts';
+import { listFiles, readFile, removeFile, removePartials, streamFile } from './folder-files.ts';
+import type { ObjectStore } from './object-store.ts';
+
+const createNew = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
+
+/**
+ * A folder, made for its owner alone (0700, files 0600, whatever the umask) when the first file is written. Below it, links and files in place of folders are
+ * refused, and left out of lists. What `put`, `create` and `replace` wrote survives a power loss.
+ */
+export function openFolderStore(directory: string): ObjectStore {
+  const pathOf = (name: string): string => join(directory, ...name.split('/'));
+
+  /** Writes a text beside `path`, then has `settle` give it its name. */
+  const writeText = async <Result>(
+    path: string,
+    text: string,
+    settle: (partial: string) => Promise<Result>,
+  ): Promise<Result> => {
+    const partial = partialOf(path, randomBytes(4).toString('hex'));
+    return await explained(path, async () => {
+      await makeFolders(directory, dirname(path));
+      try {
+        await writeNew(partial, text);
+        const result = await settle(partial);
+        await syncFolder(dirname(path));
+        return result;
+      } finally {
+        // Renamed, it is gone.
+        await unlink(partial).catch(() => undefined);
+      }
+    });
+  };
+
+  return {
+    list: (prefix, after = '') => listFiles(directory, prefix, after),
+    read: async (name) => await readFile(directory, pathOf(name)),
+    stream: (name) => streamFile(directory, pathOf(name)),
+    stage: async (name) => {
+      const path = pathOf(name);
+      await explained(path, async () => {
+        await makeFolders(directory, dirname(path));
+      });
+      return partialOf(path, 'staged');
+    },
+    put: async (name, staged, { bytes }) => {
+      const path = pathOf(name);
+      await explained(path, async () => {
+        await makeFolders(directory, dirname(path));
+        await settleFile(staged, bytes);
+        await rename(staged, path);
+        await syncFolder(dirname(path));
+      });
+    },
+    create: async (name, text) => {
+      const path = pathOf(name);
+      return await writeText(path, text, async (partial) => {
+        try {
+          await link(partial, path);
+          return 'created';
+        } catch (error) {
+          if (isCode(error, 'EEXIST')) return 'exists';
+          if (!isCode(error, 'EPERM', 'ENOTSUP', 'ENOSYS', 'EOPNOTSUPP')) throw error;
+          throw incompatible(directory, 'is on a file system without hard links, which a publication needs');
+        }
+      });
+    },
+    replace: async (name, text) => {
+      const path = pathOf(name);
+      await writeText(path, text, async (partial) => {
+        await rename(partial, path);
+      });
+    },
+    remove: async (names) => {
+      for (const name of names) await removeFile(directory, pathOf(name));
+    },
+    removeStaged: async (beforeMs) => await removePartials(directory, beforeMs),
+    [Symbol.asyncDispose]: () => Promise.resolve(),
+  };
+}
+
+/** Behind a dot, so that no glob takes it for a file of the target. */
+function partialOf(path: string, what: string): string {
+  return join(dirname(path), `.${path.slice(dirname(path).length + 1)}.${what}.partial`);
+}
+
+async function writeNew(path: string, text: string): Promise<void> {
+  const handle = await open(path, createNew, 0o600);
+  try {
+    await handle.chmod(0o600);
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** Whole, on the disk, and its owner's alone. */
+async function settleFile(path: string, bytes: number): Promise<void> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  try {
+    const { size } = await handle.stat();
+    if (size !== bytes) throw new Error(`${path} has ${size} bytes, expected ${bytes}`);
+    await handle.chmod(0o600);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The target's own folder may be behind a link; what is below it may not. Names that were made survive a power loss. */
+async function makeFolders(root: string, folder: string): Promise<void> {
+  if (folder === root) {
+    makeRoot(root);
+    return;
+  }
+  await makeFolders(root, dirname(folder));
+  try {
+    await mkdir(folder, { mode: 0o700 });
+    await syncFolder(dirname(folder));
+  } catch (error) {
+    if (!isCode(error, 'EEXIST')) throw error;
+    if (!(await lstat(folder)).isDirectory()) throw notFolder(folder);
+  }
+}
+
+function makeRoot(root: string): void {
+  try {
+    createPrivateDirectory(root);
+  } catch (error) {
+    if (!hasCode(error, 'SINK_INCOMPATIBLE')) throw error;
+    throw incompatible(root, 'is a file or lies below one, expected a folder');
+  }
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, constants.O_RDONLY);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

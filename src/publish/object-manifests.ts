@@ -1,0 +1,76 @@
+import { SyncError } from '../core/errors.ts';
+import { readManifest, type StoredManifest } from './manifest.ts';
+import type { ObjectStore } from './object-store.ts';
+
+const folder = '_publications/';
+/** Says which publication is the newest, for people and sensors; those that count are found by their names. */
+export const latestName = '_latest.json';
+
+export function manifestName(publication: number): string {
+  return `${folder}${String(publication).padStart(20, '0')}.json`;
+}
+
+export function latestText(publication: number): string {
+  return `${JSON.stringify({ publication, manifest: manifestName(publication) })}\n`;
+}
+
+/** Numbers of the publications behind `after`, rising. What else lies beside their manifests is left alone. */
+async function* publicationNumbers(store: ObjectStore, after: number): AsyncGenerator<number> {
+  for await (const { name } of store.list(folder, after > 0 ? manifestName(after) : undefined)) {
+    const [, digits] = /^_publications\/(\d{20})\.json$/.exec(name) ?? [];
+    const number = Number(digits);
+    if (Number.isSafeInteger(number) && number > after) yield number;
+  }
+}
+
+/** From publication `first` on, in order. */
+export async function* readManifests(store: ObjectStore, first: number): AsyncGenerator<StoredManifest> {
+  for await (const number of publicationNumbers(store, first - 1)) {
+    const stored = await readStored(store, number);
+    // Pruned since it was listed.
+    if (stored !== null) yield stored;
+  }
+}
+
+/** Lists from the one on that was the newest when somebody wrote it down last. */
+export async function readNewest(store: ObjectStore): Promise<StoredManifest | null> {
+  const noted = await notedNumber(store);
+  const number = (await lastNumber(store, noted - 1)) ?? (noted > 1 ? await lastNumber(store, 0) : null);
+  if (number === null) return null;
+  const stored = await readStored(store, number);
+  if (stored !== null) return stored;
+  throw new SyncError(
+    `The newest manifest ${manifestName(number)} was listed and is gone. If nothing else removes files there, publish again.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { publication: number } },
+  );
+}
+
+async function lastNumber(store: ObjectStore, after: number): Promise<number | null> {
+  let last: number | null = null;
+  for await (const number of publicationNumbers(store, Math.max(0, after))) last = number;
+  return last;
+}
+
+/** 1 where it is not there or says nothing useful: it only saves listing. */
+async function notedNumber(store: ObjectStore): Promise<number> {
+  const text = (await store.read(latestName))?.toString() ?? '';
+  const number = Number(/"publication":\s*(\d{1,15})/.exec(text)?.[1] ?? 1);
+  return Math.max(1, number);
+}
+
+async function readStored(store: ObjectStore, publication: number): Promise<StoredManifest | null> {
+  const name = manifestName(publication);
+  const bytes = await store.read(name);
+  if (bytes === null) return null;
+  try {
+    const stored = readManifest(bytes.toString());
+    if (stored.manifest.publication === publication) return stored;
+    throw new Error(`it says that it is publication ${stored.manifest.publication}`);
+  } catch (error) {
+    throw new SyncError(
+      `${name} is not a manifest that this version reads: ${error instanceof Error ? error.message : String(error)}. ` +
+        'If a newer version wrote it, use that one; if something else lies there, publish to another place.',
+      { code: 'TARGET_INCOMPATIBLE', recovery: 'stop', context: { manifest: name }, cause: error },
+    );
+  }
+}

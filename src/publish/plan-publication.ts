@@ -1,0 +1,218 @@
+import type { Instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import type { ConnectorName } from '../core/names.ts';
+import type { EntityTable } from '../core/records.ts';
+import type { Manifest, PublishedColumn, PublishedEntity } from './manifest.ts';
+import { ownColumns } from './row-text.ts';
+import type { PlannedEntity } from './target.ts';
+
+/** What the sink holds of the target's connectors, in one state. */
+export interface StoredState {
+  readonly sinkId: string;
+  readonly connectors: readonly StoredConnector[];
+}
+
+export interface StoredConnector {
+  readonly connector: ConnectorName;
+  readonly newestSeq: number;
+  /** Null: the ledger knows none. */
+  readonly newestRun: PublishedEntity['run'];
+  readonly oldestRunAt: Instant | null;
+  /** The ledger still has the run that the newest publication names; true where it names none. */
+  readonly isPublishedRunKnown: boolean;
+  readonly entities: readonly StoredEntity[];
+}
+
+export interface StoredEntity {
+  readonly table: EntityTable;
+  readonly tableId: string;
+  readonly asOf: Instant | null;
+}
+
+interface Wishes {
+  readonly target: string;
+  readonly isNewGenerationAsked: boolean;
+  /** Asked for, or due. */
+  readonly hasSnapshot: boolean;
+}
+
+export interface PublicationPlan {
+  readonly publication: number;
+  readonly entities: readonly EntityPlan[];
+  /** Of entities that are not stored any more, or not in the settings: their rows stay as they were published. */
+  readonly unchanged: readonly PublishedEntity[];
+  /** There is something to publish even where no row has changed. */
+  readonly isNeeded: boolean;
+}
+
+export interface EntityPlan {
+  readonly planned: PlannedEntity;
+  readonly hasSnapshot: boolean;
+  readonly hasNewColumns: boolean;
+  /** For people: why a new generation begins. Null: none does, or the entity is published for the first time. */
+  readonly reason: string | null;
+}
+
+/**
+ * What the publication after `newest` holds. An entity that is not stored any more, or left the settings, stays as it was published until the next
+ * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet.
+ */
+export function planPublication(
+  newest: Manifest | null,
+  stored: StoredState,
+  wishes: Wishes,
+): PublicationPlan {
+  const publication = (newest?.publication ?? 0) + 1;
+  const ofAll = reasonForAll(newest, stored, wishes);
+  const entities = stored.connectors.flatMap((connector) =>
+    connector.entities.map((entity) => {
+      const published = newest?.entities.find(isOf(connector.connector, entity.table.entity)) ?? null;
+      return planEntity({ publication, connector, entity, published, ofAll, wishes });
+    }),
+  );
+  const unchanged = wishes.hasSnapshot
+    ? []
+    : (newest?.entities ?? []).filter(
+        (one) => !entities.some(({ planned }) => isOf(planned.connector, planned.entity)(one)),
+      );
+  const isNeeded = entities.some(({ planned, hasSnapshot, hasNewColumns }) => {
+    const published = newest?.entities.find(isOf(planned.connector, planned.entity));
+    return planned.isNewGeneration || hasSnapshot || hasNewColumns || published?.asOf !== planned.asOf;
+  });
+  return { publication, entities, unchanged: unchanged.map(withoutRows), isNeeded };
+}
+
+function isOf(connector: string, entity: string): (one: PublishedEntity) => boolean {
+  return (one) => one.connector === connector && one.entity === entity;
+}
+
+/** Its files are in the publication that it is from. */
+function withoutRows(entity: PublishedEntity): PublishedEntity {
+  return { ...entity, after: entity.through, upserts: 0, deletes: 0, files: [], snapshot: null };
+}
+
+/** A sink that was restored gives numbers again that the target knows already: of every connector, as they are in one sink. */
+function reasonForAll(newest: Manifest | null, stored: StoredState, wishes: Wishes): string | null {
+  if (newest === null) return null;
+  if (wishes.isNewGenerationAsked) return 'it was asked for';
+  if (newest.sink !== stored.sinkId) return 'the records are from another sink';
+  const lost = stored.connectors
+    .map((connector) => ({ connector, run: publishedRun(newest, connector.connector) }))
+    .find(
+      ({ connector: { isPublishedRunKnown, oldestRunAt }, run }) =>
+        !isPublishedRunKnown && run !== null && oldestRunAt !== null && oldestRunAt < run.startedAt,
+    );
+  if (lost === undefined) return null;
+  return `the sink was restored from a backup: it knows older runs of ${lost.connector.connector}, but not ${lost.run?.run ?? ''}, which was published`;
+}
+
+/** The newest run that the target's entities of a connector name. */
+export function publishedRun(newest: Manifest, connector: ConnectorName): PublishedEntity['run'] {
+  return newest.entities
+    .filter((one) => one.connector === connector)
+    .map(({ run }) => run)
+    .reduce(
+      (last, run) => (last === null || (run !== null && run.startedAt > last.startedAt) ? run : last),
+      null,
+    );
+}
+
+interface Planning {
+  readonly publication: number;
+  readonly connector: StoredConnector;
+  readonly entity: StoredEntity;
+  readonly published: PublishedEntity | null;
+  readonly ofAll: string | null;
+  readonly wishes: Wishes;
+}
+
+function planEntity(planning: Planning): EntityPlan {
+  const { publication, connector, entity, published, ofAll, wishes } = planning;
+  const { table, tableId, asOf } = entity;
+  const columns = nameColumns(table, published?.columns ?? []);
+  const key = table.key.map((field) => columns.find((column) => column.field === field)?.name ?? field);
+  const reason = published === null ? null : (ofAll ?? reasonOfEntity(published, entity, key));
+  const old = reason === null ? published : null;
+  if (old !== null && old.through > connector.newestSeq) throw aheadError(planning, old.through);
+  // The files of a new generation are all rows already.
+  const hasSnapshot = wishes.hasSnapshot && old !== null;
+  const isSameSchema = published !== null && sameColumns(columns, published.columns);
+  return {
+    planned: {
+      connector: connector.connector,
+      entity: table.entity,
+      generation: old?.generation ?? publication,
+      base: old === null || hasSnapshot ? publication : old.base,
+      tableId,
+      schema: isSameSchema ? published.schema : (published?.schema ?? 0) + 1,
+      key,
+      columns,
+      after: old?.through ?? 0,
+      through: connector.newestSeq,
+      asOf,
+      run: connector.newestRun,
+      table,
+      isNewGeneration: old === null,
+    },
+    hasSnapshot,
+    hasNewColumns: published !== null && !isSameSchema,
+    reason,
+  };
+}
+
+/** Why rows that were published cannot be followed any further; null where they can. */
+function reasonOfEntity(
+  published: PublishedEntity,
+  { table, tableId }: StoredEntity,
+  key: readonly string[],
+): string | null {
+  if (published.tableId !== tableId) return 'its table in the sink was dropped and made anew';
+  if (published.key.join() !== key.join()) {
+    return `its key was ${published.key.join(', ')} and is now ${key.join(', ')}`;
+  }
+  for (const { field, type } of published.columns) {
+    const column = table.columns.find(({ name }) => name === field);
+    if (column === undefined) return `its column ${field} is gone`;
+    if (column.type !== type) return `its column ${field} was ${type} and is now ${column.type}`;
+  }
+  return null;
+}
+
+function sameColumns(left: readonly PublishedColumn[], right: readonly PublishedColumn[]): boolean {
+  return JSON.stringify(left) === JSON.stringify(right);
+}
+
+function aheadError({ connector, entity, wishes }: Planning, through: number): SyncError {
+  const name = `${connector.connector}/${entity.table.entity}`;
+  return new SyncError(
+    `Target ${wishes.target} holds ${name} up to change ${through}, and the sink has changes up to ${connector.newestSeq} only: ` +
+      'the sink was restored from an older backup, or the target belongs to another copy of it. ' +
+      `If this sink is the right one, begin anew with "publish ${wishes.target} --new-generation".`,
+    {
+      code: 'TARGET_AHEAD',
+      recovery: 'stop',
+      context: { target: wishes.target, entity: name, published: through, newest: connector.newestSeq },
+    },
+  );
+}
+
+/** The sink's names; a suffix where two would be the same to a warehouse that ignores case. A name that was published stays. */
+function nameColumns(
+  { columns }: EntityTable,
+  published: readonly PublishedColumn[],
+): readonly PublishedColumn[] {
+  const nameByField = new Map(published.map(({ field, name }) => [field, name]));
+  const taken = new Set<string>(ownColumns);
+  for (const { name } of columns) {
+    const known = nameByField.get(name);
+    if (known !== undefined) taken.add(known.toLowerCase());
+  }
+  return columns.map(({ name: field, type }) => {
+    const known = nameByField.get(field);
+    if (known !== undefined) return { name: known, field, type };
+    let name = field;
+    for (let suffix = 2; taken.has(name.toLowerCase()); suffix += 1) name = `${field}_${suffix}`;
+    taken.add(name.toLowerCase());
+    return { name, field, type };
+  });
+}

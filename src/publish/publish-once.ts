@@ -1,0 +1,204 @@
+import { instant } from '../core/clock.ts';
+import { SyncError } from '../core/errors.ts';
+import { isRunId } from '../core/names.ts';
+import type { ConnectorSettings } from '../settings/settings.ts';
+import type { RecordReader } from '../sinks/record-reader.ts';
+import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
+import { manifestFormat, manifestText, readManifest, type PublishedEntity } from './manifest.ts';
+import type { Manifest, StoredManifest } from './manifest.ts';
+import { planPublication, publishedRun, type PublicationPlan } from './plan-publication.ts';
+import type { StoredConnector, StoredEntity } from './plan-publication.ts';
+import type { PublishEnd, PublishRequest } from './publish-request.ts';
+import type { OpenPublication, Target } from './target.ts';
+import { writeEntity } from './write-entity.ts';
+
+const attempts = 3;
+
+/**
+ * Publishes what has changed since the newest publication, whole or not at all. Rejects with `SyncError` TARGET_AHEAD, TARGET_FAILED, COPY_UNFINISHED,
+ * ACCOUNTING where other rows were written than were read, and what opening the sink rejects with; with the signal's reason once that is aborted.
+ */
+export async function publishOnce(target: Target, request: PublishRequest): Promise<PublishEnd> {
+  for (let attempt = 1; attempt <= attempts; attempt += 1) {
+    const end = await attemptPublication(target, request);
+    if (end === null) continue;
+    return end.kind === 'published' ? await withPruned(target, request, end) : end;
+  }
+  const { name } = request.settings;
+  throw new SyncError(
+    `Target ${name} was published to by another process ${attempts} times while this one was writing. One publisher is enough: publish again when the other has ended.`,
+    { code: 'TARGET_FAILED', recovery: 'retry', context: { target: name } },
+  );
+}
+
+type Published = Extract<PublishEnd, { kind: 'published' }> & { readonly before: StoredManifest | null };
+
+/** Null: another process was faster. */
+async function attemptPublication(
+  target: Target,
+  request: PublishRequest,
+): Promise<Published | Exclude<PublishEnd, { kind: 'published' }> | null> {
+  // Before the records: what is published meanwhile would seem to be ahead of them.
+  const newest = await target.newest();
+  const [first] = request.settings.connectors;
+  await using reader = first === undefined ? null : await openExistingRecords(first.sink);
+  if (reader === null) return { kind: 'nothing-stored' };
+  const plan = await planOf(target, request, reader, newest);
+  if (newest === null && plan.entities.length === 0) return { kind: 'nothing-stored' };
+  if (newest !== null && !plan.isNeeded && !(await hasChanges(reader, plan))) {
+    return { kind: 'unchanged', newest };
+  }
+  await using publication = await target.begin(plan.publication);
+  const entities = await writeEntities(publication, { target, request, reader, plan });
+  // Read back, as every reader will: what it would refuse is never published.
+  const published = readManifest(manifestText(manifestOf(request, reader, plan, newest, entities)));
+  request.signal.throwIfAborted();
+  if ((await publication.commit(published.manifest)) === 'taken') return null;
+  const newGenerations = plan.entities
+    .filter(({ planned }) => planned.isNewGeneration)
+    .map(({ planned: { connector, entity }, reason }) => ({ connector, entity, reason }));
+  return { kind: 'published', published, newGenerations, warnings: [], before: newest };
+}
+
+async function planOf(
+  target: Target,
+  { settings, isNewGenerationAsked, isSnapshotAsked, clock }: PublishRequest,
+  reader: RecordReader,
+  newest: StoredManifest | null,
+): Promise<PublicationPlan> {
+  const { name, connectors, snapshotEveryMs } = settings;
+  const manifest = newest?.manifest ?? null;
+  const stored: StoredConnector[] = [];
+  for (const connector of connectors) stored.push(await storedConnector(reader, connector, manifest));
+  const hasSnapshot =
+    target.hasFiles &&
+    (isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now())));
+  return planPublication(
+    manifest,
+    { sinkId: reader.sinkId, connectors: stored },
+    { target: name, isNewGenerationAsked, hasSnapshot },
+  );
+}
+
+async function storedConnector(
+  reader: RecordReader,
+  { name, definition }: ConnectorSettings,
+  newest: Manifest | null,
+): Promise<StoredConnector> {
+  const { history } = reader;
+  await checkCopied(history, name);
+  const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
+  const entities: StoredEntity[] = [];
+  for (const { table: declared, explodedTable } of definition.entities.values()) {
+    for (const { entity } of explodedTable === null ? [declared] : [declared, explodedTable]) {
+      const table = await reader.table(name, entity);
+      const tableId = await reader.tableId(name, entity);
+      if (table === null || tableId === null) continue;
+      entities.push({ table, tableId, asOf: freshness.get(entity) ?? null });
+    }
+  }
+  const [newestRun] = await history.runs({ connector: name, limit: 1 });
+  const published = newest === null ? null : publishedRun(newest, name);
+  const isKnown =
+    published === null || (isRunId(published.run) && (await history.run(published.run)) !== null);
+  return {
+    connector: name,
+    newestSeq: await reader.newestSeq(name),
+    newestRun: newestRun === undefined ? null : { run: newestRun.run, startedAt: newestRun.startedAt },
+    oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
+    isPublishedRunKnown: isKnown,
+    entities,
+  };
+}
+
+/** More than a ledger keeps of a connector. */
+const mostRuns = 2_000;
+
+async function oldestRunAt({ history }: RecordReader, connector: ConnectorSettings['name']) {
+  const runs = await history.runs({ connector, limit: mostRuns });
+  return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
+}
+
+/** By the age of the publication that the reading of some entity begins with, unless nothing came after it. */
+async function isSnapshotDue(
+  target: Target,
+  newest: Manifest | null,
+  everyMs: number | null,
+  nowMs: number,
+): Promise<boolean> {
+  if (newest === null || everyMs === null) return false;
+  const base = Math.min(newest.publication, ...newest.entities.map((entity) => entity.base));
+  if (base === newest.publication) return false;
+  for await (const { manifest } of target.manifests(base)) {
+    return nowMs - Date.parse(manifest.createdAt) >= everyMs;
+  }
+  return false;
+}
+
+/** Of several connectors in one sink, another one may have made the newest numbers. */
+async function hasChanges(reader: RecordReader, { entities }: PublicationPlan): Promise<boolean> {
+  for (const { planned } of entities) {
+    if (planned.through === planned.after) continue;
+    for await (const records of reader.changes(planned.connector, planned.table, planned.after)) {
+      if (records.length > 0) return true;
+    }
+  }
+  return false;
+}
+
+interface Writing {
+  readonly target: Target;
+  readonly request: PublishRequest;
+  readonly reader: RecordReader;
+  readonly plan: PublicationPlan;
+}
+
+async function writeEntities(
+  publication: OpenPublication,
+  { target, request, reader, plan }: Writing,
+): Promise<readonly PublishedEntity[]> {
+  const { signal, onProgress } = request;
+  const entities: PublishedEntity[] = [];
+  for (const one of plan.entities) {
+    const { table: _table, isNewGeneration: _isNew, ...described } = one.planned;
+    const { hasFiles } = target;
+    const written = await writeEntity(publication, one, { reader, hasFiles, signal, onProgress });
+    entities.push({ ...described, ...written });
+  }
+  return [...entities, ...plan.unchanged];
+}
+
+function manifestOf(
+  { by, clock }: PublishRequest,
+  { sinkId }: RecordReader,
+  { publication }: PublicationPlan,
+  newest: StoredManifest | null,
+  entities: readonly PublishedEntity[],
+): Manifest {
+  return {
+    format: manifestFormat,
+    publication,
+    previous: newest === null ? null : { publication: newest.manifest.publication, sha256: newest.sha256 },
+    sink: sinkId,
+    createdAt: instant(clock.now()),
+    by,
+    entities,
+  };
+}
+
+/** Once a day, as it reads what the target holds: with the first publication of the day (UTC). What is published stays so, whatever comes of it. */
+async function withPruned(
+  target: Target,
+  { settings: { name, keepMs }, clock }: PublishRequest,
+  { before, ...end }: Published,
+): Promise<PublishEnd> {
+  const day = end.published.manifest.createdAt.slice(0, 10);
+  if (keepMs === null || before === null || before.manifest.createdAt.startsWith(day)) return end;
+  try {
+    await target.prune(clock.now() - keepMs, false);
+    return end;
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { ...end, warnings: [`Old publications of target ${name} could not be removed: ${why}`] };
+  }
+}

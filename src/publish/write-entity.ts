@@ -1,0 +1,169 @@
+import { SyncError } from '../core/errors.ts';
+import type { RecordReader, StoredRecord } from '../sinks/record-reader.ts';
+import type { PublishedFile } from './manifest.ts';
+import type { EntityPlan } from './plan-publication.ts';
+import type { PublishRequest } from './publish-request.ts';
+import type { OpenPublication, WrittenEntity } from './target.ts';
+
+interface WriteEntity extends Pick<PublishRequest, 'signal' | 'onProgress'> {
+  readonly reader: RecordReader;
+  readonly hasFiles: boolean;
+}
+
+const nothing: WrittenEntity = { upserts: 0, deletes: 0, files: [], snapshot: null };
+
+/** Writes what the plan says of an entity, reading ahead. Rejects with ACCOUNTING unless what was written is what was read. */
+export async function writeEntity(
+  publication: OpenPublication,
+  { planned, hasSnapshot, hasNewColumns }: EntityPlan,
+  { reader, hasFiles, signal, onProgress }: WriteEntity,
+): Promise<WrittenEntity> {
+  const { connector, entity, table, after } = planned;
+  let rows = 0;
+  const onRows = (more: number): void => {
+    signal.throwIfAborted();
+    rows += more;
+    onProgress({ connector, entity, rows });
+  };
+  const changes = tallied(reader.changes(connector, table, after), planned, onRows);
+  const snapshot = tallied(live(reader.changes(connector, table, 0)), { ...planned, after: 0 }, onRows);
+  const begun = readAhead(changes.rows);
+  try {
+    const isEmpty = await begun.isEmpty();
+    if (isEmpty && !planned.isNewGeneration && !hasNewColumns && !hasSnapshot) return nothing;
+    const written = await publication.write(planned, {
+      changes: begun.rows(),
+      snapshot: hasSnapshot ? readAhead(snapshot.rows).rows() : null,
+    });
+    const wrong =
+      wrongCounts(changes.tally, written) ??
+      (hasFiles ? wrongFiles(changes.tally, written.files) : null) ??
+      (hasSnapshot ? wrongSnapshot(snapshot.tally, written) : null);
+    if (wrong !== null) throw accountingError(planned, wrong);
+    return written;
+  } finally {
+    await begun.close();
+  }
+}
+
+/** What was read of an entity. */
+interface Tally {
+  upserts: number;
+  deletes: number;
+  /** 0 where there was no row. */
+  firstSeq: number;
+  lastSeq: number;
+  isRead: boolean;
+}
+
+interface Span {
+  readonly connector: string;
+  readonly entity: string;
+  readonly after: number;
+  readonly through: number;
+}
+
+function tallied(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+  span: Span,
+  onRows: (rows: number) => void,
+): { readonly tally: Tally; readonly rows: AsyncIterable<readonly StoredRecord[]> } {
+  const tally: Tally = { upserts: 0, deletes: 0, firstSeq: 0, lastSeq: 0, isRead: false };
+  async function* rows(): AsyncGenerator<readonly StoredRecord[]> {
+    let last = span.after;
+    for await (const records of batches) {
+      for (const { seq, isDeleted } of records) {
+        if (seq <= last || seq > span.through) {
+          throw accountingError(span, `change ${seq} came behind ${last}, expected up to ${span.through}`);
+        }
+        last = seq;
+        if (tally.firstSeq === 0) tally.firstSeq = seq;
+        tally.lastSeq = seq;
+        tally[isDeleted ? 'deletes' : 'upserts'] += 1;
+      }
+      onRows(records.length);
+      yield records;
+    }
+    tally.isRead = true;
+  }
+  return { tally, rows: rows() };
+}
+
+async function* live(
+  batches: AsyncIterable<readonly StoredRecord[]>,
+): AsyncGenerator<readonly StoredRecord[]> {
+  for await (const records of batches) {
+    const kept = records.filter(({ isDeleted }) => !isDeleted);
+    if (kept.length > 0) yield kept;
+  }
+}
+
+function wrongCounts({ upserts, deletes, isRead }: Tally, written: WrittenEntity): string | null {
+  if (!isRead) return 'rows were left unread';
+  if (upserts === written.upserts && deletes === written.deletes) return null;
+  return `${upserts} rows and ${deletes} deletes were read, ${written.upserts} and ${written.deletes} were written`;
+}
+
+function wrongFiles(tally: Tally, files: readonly PublishedFile[]): string | null {
+  const read = tally.upserts + tally.deletes;
+  const rows = files.reduce((sum, file) => sum + file.rows, 0);
+  if (rows !== read) return `${read} rows were read, the files have ${rows}`;
+  if (read === 0) return null;
+  const firstSeq = Math.min(...files.map((file) => file.firstSeq));
+  const lastSeq = Math.max(...files.map((file) => file.lastSeq));
+  if (firstSeq === tally.firstSeq && lastSeq === tally.lastSeq) return null;
+  return `changes ${tally.firstSeq} to ${tally.lastSeq} were read, the files have ${firstSeq} to ${lastSeq}`;
+}
+
+function wrongSnapshot(tally: Tally, { snapshot }: WrittenEntity): string | null {
+  if (!tally.isRead || snapshot === null) return 'the snapshot was not written';
+  if (snapshot.rows !== tally.upserts) {
+    return `${tally.upserts} rows of the snapshot were read, ${snapshot.rows} were written`;
+  }
+  return wrongFiles(tally, snapshot.files);
+}
+
+function accountingError({ connector, entity }: Pick<Span, 'connector' | 'entity'>, what: string): SyncError {
+  return new SyncError(
+    `${connector}/${entity} does not add up: ${what}. Nothing was published. Publish again; if it stays so, report it.`,
+    { code: 'ACCOUNTING', recovery: 'stop', context: { connector, entity } },
+  );
+}
+
+/** Reads a batch while the one before is being written. */
+function readAhead<Batch>(batches: AsyncIterable<Batch>): {
+  /** Resolves when the first batch was read, or there is none. */
+  isEmpty(): Promise<boolean>;
+  rows(): AsyncGenerator<Batch>;
+  close(): Promise<void>;
+} {
+  const iterator = batches[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<Batch, unknown>> | null = null;
+  const ask = (): Promise<IteratorResult<Batch, unknown>> => {
+    next ??= iterator.next();
+    // Whoever asks for it next meets its failure.
+    next.catch(() => undefined);
+    return next;
+  };
+  const close = async (): Promise<void> => {
+    await next?.catch(() => undefined);
+    await iterator.return?.();
+  };
+  return {
+    isEmpty: async () => (await ask()).done === true,
+    close,
+    rows: async function* () {
+      try {
+        for (;;) {
+          const result = await ask();
+          if (result.done === true) return;
+          next = null;
+          void ask();
+          yield result.value;
+        }
+      } finally {
+        await close();
+      }
+    },
+  };
+}

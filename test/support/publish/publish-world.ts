@@ -1,0 +1,207 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { instant, type Clock } from '../../../src/core/clock.ts';
+import type { EntityName, RunId } from '../../../src/core/names.ts';
+import type { EntityTable, PageCounts } from '../../../src/core/records.ts';
+import { addCounts, keyTextOf, noCounts } from '../../../src/core/records.ts';
+import { openFolderStore } from '../../../src/publish/folder-store.ts';
+import { defaultLayout } from '../../../src/settings/build-publish-place.ts';
+import type { ObjectStore } from '../../../src/publish/object-store.ts';
+import { openObjectTarget } from '../../../src/publish/object-target.ts';
+import { openRowFileWriters } from '../../../src/publish/open-row-file-writers.ts';
+import type { PublishEnd, PublishRequest } from '../../../src/publish/publish-request.ts';
+import { publishOnce } from '../../../src/publish/publish-once.ts';
+import type { FileFormat } from '../../../src/publish/row-files.ts';
+import type { Target } from '../../../src/publish/target.ts';
+import type { ConnectorSettings } from '../../../src/settings/settings.ts';
+import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
+import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
+import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
+import type { Sink } from '../../../src/sinks/sink.ts';
+import {
+  entityReport,
+  identity,
+  manualClock,
+  member,
+  members,
+  membersTable,
+  news,
+  onlyPartition,
+  opens,
+  opensTable,
+  page,
+  record,
+  report,
+  runPlan,
+  sealed,
+  type ManualClock,
+} from '../../contracts/sink/fixture.ts';
+
+/** Entity -> key -> `_seq` and whether it is deleted: the newest change of every row. */
+export type Rows = ReadonlyMap<string, ReadonlyMap<string, StoredRecord>>;
+
+/** A SQLite sink with members and what they opened, in a folder of its own, and how to publish it. */
+export interface PublishWorld extends AsyncDisposable {
+  readonly folder: string;
+  /** Of the target. */
+  readonly lake: string;
+  readonly clock: ManualClock;
+  readonly sink: SinkOptions;
+  readonly tables: readonly EntityTable[];
+  /** A run that stores these members, each with one opening, and deletes others. Whole: it moves `asOf`. */
+  run(change: Change): Promise<void>;
+  /** Uses the sink in another way. */
+  withSink<Result>(work: (sink: Sink) => Promise<Result>): Promise<Result>;
+  /** The newest change of every row, deletes included. */
+  rows(): Promise<Rows>;
+  target(format?: FileFormat, wrap?: (store: ObjectStore) => ObjectStore): Target;
+  publish(request?: Partial<PublishRequest>, target?: Target): Promise<PublishEnd>;
+  /** Copies of the sink's files, as a backup makes them. */
+  backup(): { restore(): void };
+}
+
+export interface Change {
+  readonly upserts?: readonly (readonly [id: string, name: string])[];
+  readonly deletes?: readonly string[];
+  readonly tables?: readonly EntityTable[];
+  readonly isWhole?: boolean;
+}
+
+export function openPublishWorld(): PublishWorld {
+  const folder = mkdtempSync(join(tmpdir(), 'publish-'));
+  const lake = join(folder, 'lake');
+  const clock = manualClock();
+  const files = join(folder, 'sink');
+  const sink: SinkOptions = {
+    type: 'sqlite',
+    name: 'main',
+    path: join(files, 'main.db'),
+    durability: 'normal',
+  };
+  const tables = [membersTable, opensTable];
+  const target = (format: FileFormat = 'jsonl', wrap = (store: ObjectStore) => store): Target =>
+    openObjectTarget({
+      store: wrap(openFolderStore(lake)),
+      writers: openRowFileWriters(),
+      format,
+      layout: defaultLayout,
+      clock,
+    });
+  let runs = 0;
+  const withSink = async <Result>(work: (opened: Sink) => Promise<Result>): Promise<Result> => {
+    await using opened = await openSink(sink, { clock });
+    return await work(opened);
+  };
+  return {
+    folder,
+    lake,
+    clock,
+    sink,
+    tables,
+    withSink,
+    target,
+    run: async (change) => {
+      clock.advance(60_000);
+      runs += 1;
+      await withSink(async (opened) => {
+        await runOnce(opened, clock, runs, change);
+      });
+    },
+    rows: async () => await storedRows(sink, tables),
+    publish: async (request = {}, given) => {
+      const settings = { name: 'lake', connectors: [connectorOf(sink)], snapshotEveryMs: null, keepMs: null };
+      await using opened = given ?? target();
+      return await publishOnce(opened, {
+        settings,
+        isSnapshotAsked: false,
+        isNewGenerationAsked: false,
+        by: { program: 'connector-sync test', host: 'here' },
+        clock,
+        signal: new AbortController().signal,
+        onProgress: () => undefined,
+        ...request,
+      });
+    },
+    backup: () => {
+      const copy = mkdtempSync(join(folder, 'backup-'));
+      cpSync(files, copy, { recursive: true });
+      return {
+        restore: () => {
+          rmSync(files, { recursive: true });
+          cpSync(copy, files, { recursive: true });
+        },
+      };
+    },
+    [Symbol.asyncDispose]: async () => {
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** As far as a publication looks at it. */
+export function connectorOf(sink: SinkOptions): ConnectorSettings {
+  const entities = new Map([[members, { table: membersTable, explodedTable: opensTable }]]);
+  return { name: news, sink, definition: { entities } } as unknown as ConnectorSettings;
+}
+
+async function runOnce(sink: Sink, clock: Clock, number: number, change: Change): Promise<void> {
+  const { upserts = [], deletes = [], tables = [membersTable, opensTable], isWhole = true } = change;
+  const startedAt = instant(clock.now());
+  const run = `${startedAt.replaceAll(/[-:.]/g, '')}-${String(number).padStart(8, '0')}` as RunId;
+  await using lease = await sink.acquire(identity());
+  await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true }));
+  const { id } = await onlyPartition(sink, lease);
+  const records = upserts.map(([key, name]) =>
+    member(key, name, { values: tables[0]?.columns.map((column) => valueOf(column.name, key, name)) ?? [] }),
+  );
+  const opened = upserts.map(([key, name]) => record(opensTable, { id: key, at: name }));
+  const rows = [
+    { entity: members, records },
+    { entity: opens, records: opened },
+  ];
+  const counted = new Map<EntityName, PageCounts>();
+  const committed = await sink.commit(lease, [page({ lease, run }, id, records, { rows, seal: sealed })]);
+  for (const { entity, counts } of committed.flatMap((one) => one.counts)) {
+    counted.set(entity, addCounts(counted.get(entity) ?? noCounts, counts));
+  }
+  for (const key of deletes) {
+    await sink.repair.tombstoneRecord(lease, run, members, keyTextOf(['a', key]));
+  }
+  const entities = [...counted].map(([entity, counts]) => entityReport(entity, counts));
+  const outcome = isWhole ? 'ok' : 'degraded';
+  const ended = report(
+    { lease, run },
+    { outcome, startedAt, finishedAt: instant(clock.now() + 1), entities },
+  );
+  await sink.finish(lease, run, ended);
+}
+
+function valueOf(column: string, key: string, name: string): string | number | null {
+  const values: Readonly<Record<string, string | number>> = {
+    list_id: 'a',
+    id: key,
+    name,
+    visits: name.length,
+  };
+  return values[column] ?? null;
+}
+
+export async function storedRows(sink: SinkOptions, tables: readonly EntityTable[]): Promise<Rows> {
+  await using reader = await openExistingRecords(sink);
+  const rows = new Map<string, ReadonlyMap<string, StoredRecord>>();
+  for (const { entity } of tables) {
+    const table = (await reader?.table(news, entity)) ?? null;
+    if (reader === null || table === null) continue;
+    const byKey = new Map<string, StoredRecord>();
+    for await (const records of reader.changes(news, table, 0)) {
+      for (const one of records) byKey.set(keyOf(table, one), one);
+    }
+    rows.set(entity, byKey);
+  }
+  return rows;
+}
+
+function keyOf({ key, columns }: EntityTable, { values }: StoredRecord): string {
+  return keyTextOf(key.map((name) => values[columns.findIndex((column) => column.name === name)] ?? null));
+}
