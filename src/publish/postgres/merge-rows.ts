@@ -1,0 +1,130 @@
+import { quoted } from '../../sinks/postgres/records/names.ts';
+import type { Tx } from '../../sinks/postgres/session.ts';
+import type { PlannedEntity } from '../target.ts';
+import { markColumns, namesOf } from './row-columns.ts';
+import type { TablePlan } from './shape-table.ts';
+
+/** The changes of an entity, in a table of the transaction. */
+export interface Staged {
+  readonly plan: TablePlan;
+  readonly entity: PlannedEntity;
+  /** As statements name the table with the changes. */
+  readonly stage: string;
+  readonly rows: number;
+}
+
+/** An entry of an index has room for a third of a page; texts of keys beyond are told apart by their hashes. */
+const mostKeyBytes = 2_000;
+
+/** Brings staged changes into the table of their entity, which has its columns already: the newest `_seq` of each key wins. Counts its rows. */
+export async function mergeRows(
+  tx: Tx,
+  { at, deletes }: { readonly at: string; readonly deletes: 'mark' | 'remove' },
+  { plan, entity, stage }: Staged,
+): Promise<void> {
+  const table = `${at}${quoted(plan.name)}`;
+  const { connector, entity: name } = entity;
+  const isFresh = plan.kind === 'make' || plan.kind === 'replace';
+  await keepNewest(tx, stage, entity.key);
+  const hasLongKeys = plan.hasLongKeys || (await isAnyKeyLong(tx, stage, entity));
+  const unique = hasLongKeys ? hashedKey(entity) : entity.key.map(quoted);
+  if (!isFresh && hasLongKeys && !plan.hasLongKeys) await dropPrimaryKey(tx, table);
+  if (isFresh || (hasLongKeys && !plan.hasLongKeys)) {
+    tx.put(
+      hasLongKeys
+        ? `CREATE UNIQUE INDEX ON ${table} (${unique.map((part) => `(${part})`).join(', ')})`
+        : `ALTER TABLE ${table} ADD PRIMARY KEY (${unique.join(', ')})`,
+    );
+  }
+  const change = await countChange(tx, table, stage, entity.key);
+  upsert(tx, { table, stage, unique, columns: namesOf(entity), key: entity.key, isDeletion: false });
+  if (deletes === 'mark') {
+    const columns = [...entity.key.map(quoted), ...markColumns];
+    upsert(tx, { table, stage, unique, columns, key: entity.key, isDeletion: true });
+  } else {
+    tx.put(
+      `DELETE FROM ${table} AS t USING ${stage} AS s WHERE s._deleted AND t._seq < s._seq AND ${sameKey(entity.key)}`,
+    );
+  }
+  await tx.run(
+    `UPDATE ${at}_published_tables SET has_long_keys = :hasLongKeys, live_rows = live_rows + :live,
+       deleted_rows = deleted_rows + :deleted WHERE connector = :connector AND entity = :name`,
+    { connector, name, hasLongKeys, live: change.live, deleted: deletes === 'mark' ? change.deleted : 0 },
+  );
+}
+
+/** Keys that differ for the sink may be equal here: PostgreSQL has no lone surrogates, and one zero. */
+async function keepNewest(tx: Tx, stage: string, key: readonly string[]): Promise<void> {
+  const names = key.map(quoted).join(', ');
+  const twice = await tx.rows(`SELECT 1 FROM ${stage} GROUP BY ${names} HAVING count(*) > 1 LIMIT 1`);
+  if (twice.length === 0) return;
+  tx.put(`DELETE FROM ${stage} AS t USING ${stage} AS s WHERE t._seq < s._seq AND ${sameKey(key)}`);
+}
+
+function sameKey(key: readonly string[]): string {
+  return key.map((name) => `t.${quoted(name)} = s.${quoted(name)}`).join(' AND ');
+}
+
+async function isAnyKeyLong(tx: Tx, stage: string, entity: PlannedEntity): Promise<boolean> {
+  const texts = textKeys(entity);
+  if (texts.length === 0) return false;
+  const bytes = texts.map((name) => `octet_length(${quoted(name)})`).join(' + ');
+  return (await tx.rows(`SELECT 1 FROM ${stage} WHERE ${bytes} > ${mostKeyBytes} LIMIT 1`)).length > 0;
+}
+
+function textKeys({ columns, key }: PlannedEntity): readonly string[] {
+  return key.filter((name) => columns.some((column) => column.name === name && column.type === 'string'));
+}
+
+/** An index wants functions that depend on nothing: `convert_to` would not do. A conflict is looked up by the same expressions. */
+function hashedKey(entity: PlannedEntity): readonly string[] {
+  const texts = textKeys(entity);
+  return entity.key.map((name) =>
+    texts.includes(name)
+      ? `sha256(decode(replace(${quoted(name)}, E'\\\\', E'\\\\\\\\'), 'escape'))`
+      : quoted(name),
+  );
+}
+
+async function dropPrimaryKey(tx: Tx, table: string): Promise<void> {
+  const found = await tx.first<{ readonly name: string }>(
+    `SELECT conname::text AS name FROM pg_catalog.pg_constraint WHERE conrelid = to_regclass(:table) AND contype = 'p'`,
+    { table },
+  );
+  if (found !== undefined) tx.put(`ALTER TABLE ${table} DROP CONSTRAINT ${quoted(found.name)}`);
+}
+
+/** By how much the rows of the table will be more, as `mergeRows` changes them. */
+async function countChange(
+  tx: Tx,
+  table: string,
+  stage: string,
+  key: readonly string[],
+): Promise<{ readonly live: number; readonly deleted: number }> {
+  const change = await tx.first<{ readonly live: number; readonly deleted: number }>(
+    `SELECT coalesce(sum((NOT s._deleted)::integer - coalesce((NOT t._deleted)::integer, 0)), 0)::bigint AS live,
+       coalesce(sum(s._deleted::integer - coalesce(t._deleted::integer, 0)), 0)::bigint AS deleted
+     FROM ${stage} AS s LEFT JOIN ${table} AS t ON ${sameKey(key)} WHERE t._seq IS NULL OR t._seq < s._seq`,
+  );
+  return change ?? { live: 0, deleted: 0 };
+}
+
+interface Upsert {
+  readonly table: string;
+  readonly stage: string;
+  /** What the unique index is on. */
+  readonly unique: readonly string[];
+  /** Quoted. */
+  readonly columns: readonly string[];
+  readonly key: readonly string[];
+  readonly isDeletion: boolean;
+}
+
+function upsert(tx: Tx, { table, stage, unique, columns, key, isDeletion }: Upsert): void {
+  const set = columns.filter((name) => !key.some((one) => quoted(one) === name));
+  const conflict = unique.map((part) => (part.startsWith('"') ? part : `(${part})`)).join(', ');
+  tx.put(
+    `INSERT INTO ${table} AS t (${columns.join(', ')}) SELECT ${columns.join(', ')} FROM ${stage} WHERE ${isDeletion ? '' : 'NOT '}_deleted
+     ON CONFLICT (${conflict}) DO UPDATE SET ${set.map((name) => `${name} = excluded.${name}`).join(', ')} WHERE t._seq < excluded._seq`,
+  );
+}

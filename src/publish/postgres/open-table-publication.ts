@@ -1,0 +1,117 @@
+import { randomUUID } from 'node:crypto';
+import { codeOf, failingOf } from '../../sinks/postgres/postgres-error.ts';
+import type { Server } from '../../sinks/postgres/server.ts';
+import type { Session } from '../../sinks/postgres/session.ts';
+import { manifestText, readManifest, type Manifest } from '../manifest.ts';
+import type { OpenPublication } from '../target.ts';
+import { mergeRows, type Staged } from './merge-rows.ts';
+import { openTransaction } from './one-transaction.ts';
+import { columnsSql, copyInto } from './row-columns.ts';
+import { planTable, shapeTable } from './shape-table.ts';
+import { toTargetError } from './target-error.ts';
+import { newestPublication } from './target-schema.ts';
+
+export interface TableTarget {
+  readonly server: Server;
+  /** The schema, quoted, with the point behind it. */
+  readonly at: string;
+  readonly deletes: 'mark' | 'remove';
+  readonly number: number;
+}
+
+/**
+ * One transaction: rows come into temporary tables, which lock nothing that others use, and only `commit` touches the tables of the target. A publisher
+ * that is killed leaves nothing.
+ */
+export async function openTablePublication(target: TableTarget): Promise<OpenPublication> {
+  const { server, at } = target;
+  const { place } = server;
+  const transaction = await openTransaction(server, 'write');
+  const { tx } = transaction;
+  const staged: Staged[] = [];
+  return {
+    write: async (entity, { changes }) => {
+      try {
+        const plan = await planTable(tx, { at, place }, entity);
+        const name = `stage_${staged.length + 1}`;
+        const stage = `pg_temp.${name}`;
+        const copy = copyInto(stage, entity);
+        tx.put(`CREATE TEMPORARY TABLE ${name} (${columnsSql(entity)}) ON COMMIT DROP`);
+        let [upserts, deletes] = [0, 0];
+        for await (const records of changes) {
+          const removed = records.filter(({ isDeleted }) => isDeleted).length;
+          deletes += removed;
+          upserts += records.length - removed;
+          copy(tx, records);
+          await tx.sent();
+        }
+        staged.push({ plan, entity, stage, rows: upserts + deletes });
+        return { upserts, deletes, files: [], snapshot: null };
+      } catch (error) {
+        throw toTargetError(error, place);
+      }
+    },
+    commit: async (manifest) => {
+      const attempt = randomUUID();
+      try {
+        if (!(await takeNumber(tx, target, manifest, attempt))) return 'taken';
+        for (const one of staged) {
+          if (one.rows === 0 && one.plan.kind === 'keep' && one.plan.added.length === 0) continue;
+          await shapeTable(tx, at, one.plan, one.entity);
+          await mergeRows(tx, target, one);
+        }
+        await storeAll(tx, target, attempt);
+        return 'published';
+      } catch (error) {
+        throw toTargetError(error, place);
+      }
+    },
+    [Symbol.asyncDispose]: async () => await transaction[Symbol.asyncDispose](),
+  };
+}
+
+/**
+ * The row with the number comes first: who publishes the same number meanwhile waits for this transaction, or this one for that. False: the number is
+ * taken, or the newest publication is another one than the manifest follows.
+ */
+async function takeNumber(
+  tx: Session,
+  { at, number }: TableTarget,
+  manifest: Manifest,
+  attempt: string,
+): Promise<boolean> {
+  const newest = await newestPublication(tx, at);
+  const { previous } = manifest;
+  if ((newest?.number ?? 0) !== (previous?.publication ?? 0)) return false;
+  if (newest?.sha256 !== previous?.sha256) return false;
+  const text = manifestText(manifest);
+  const { sha256 } = readManifest(text);
+  tx.put(`SELECT set_config('lock_timeout', '1h', true)`);
+  try {
+    await tx.run(
+      `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
+       VALUES (:number, :createdAt::timestamptz, :manifest, :sha256, :attempt::uuid)`,
+      { number, createdAt: manifest.createdAt, manifest: Buffer.from(text), sha256, attempt },
+    );
+  } catch (error) {
+    if (codeOf(error) === '23505') return false;
+    throw error;
+  }
+  tx.put(`SELECT set_config('lock_timeout', '5s', true)`);
+  return true;
+}
+
+/** Where the answer is lost, the server is asked whether it was stored: then it was. */
+async function storeAll(tx: Session, { server, at }: TableTarget, attempt: string): Promise<void> {
+  try {
+    tx.put('COMMIT');
+    await tx.sent();
+  } catch (error) {
+    if (failingOf(error) !== 'connection') throw error;
+    const ask = `SELECT 1 AS one FROM ${at}_publications WHERE attempt = :attempt::uuid`;
+    const found = await server.whileAway(
+      async () => await server.read(async (later) => await later.first(ask, { attempt })),
+    );
+    if (found === undefined) throw error;
+  }
+}

@@ -1,0 +1,97 @@
+import { instant } from '../../core/clock.ts';
+import { quoted } from '../../sinks/postgres/records/names.ts';
+import { openServer } from '../../sinks/postgres/server.ts';
+import type { Tx } from '../../sinks/postgres/session.ts';
+import type { PublishPlace } from '../../settings/settings.ts';
+import type { PrunedTarget, Target } from '../target.ts';
+import { checkTables } from './check-tables.ts';
+import { inOneState, openTransaction } from './one-transaction.ts';
+import { openTablePublication } from './open-table-publication.ts';
+import { toTargetError } from './target-error.ts';
+import {
+  isTargetThere,
+  makeIn,
+  makeTarget,
+  manifestOf,
+  newestPublication,
+  publicationsFrom,
+} from './target-schema.ts';
+
+export type PostgresPlace = Extract<PublishPlace, { readonly type: 'postgres' }>;
+
+const manifestsAtOnce = 20;
+
+/** Tables in a schema of PostgreSQL that show the newest publication. Nothing is asked of the server before it is needed. */
+export function openPostgresTarget({ connection, schema, deletes }: PostgresPlace): Target {
+  const server = openServer({ connection, direct: null, schema, connections: 2, durability: 'full' });
+  const { place } = server;
+  const at = `${quoted(schema)}.`;
+  const asked = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+    try {
+      return await work();
+    } catch (error) {
+      throw toTargetError(error, place);
+    }
+  };
+  /** In one state; `otherwise` where no target is there yet. */
+  const read = async <Result>(otherwise: Result, work: (tx: Tx) => Promise<Result>): Promise<Result> =>
+    await asked(
+      async () =>
+        await server.read(async (tx) =>
+          (await isTargetThere(tx, schema, place)) ? await work(tx) : otherwise,
+        ),
+    );
+  return {
+    hasFiles: false,
+    newest: async () => {
+      const newest = await read(null, async (tx) => await newestPublication(tx, at));
+      return newest === null ? null : manifestOf(newest, place);
+    },
+    manifests: async function* (first) {
+      for (let from = first; ;) {
+        const next = from;
+        const rows = await read([], async (tx) => await publicationsFrom(tx, at, next, manifestsAtOnce));
+        for (const row of rows) yield manifestOf(row, place);
+        const last = rows.at(-1);
+        if (last === undefined || rows.length < manifestsAtOnce) return;
+        from = last.number + 1;
+      }
+    },
+    begin: async (number) =>
+      await asked(async () => {
+        await makeTarget(server, schema);
+        return await openTablePublication({ server, at, deletes, number });
+      }),
+    probe: async () =>
+      await asked(async () => {
+        await using transaction = await openTransaction(server, 'write');
+        await makeIn(transaction.tx, schema, place);
+        await transaction.tx.run(
+          `INSERT INTO ${at}_publications (number, created_at, manifest, sha256, attempt)
+           VALUES (-1, now(), '{}', '', gen_random_uuid())`,
+        );
+      }),
+    check: async (signal) =>
+      await asked(
+        async () =>
+          await inOneState(server, signal, async (tx) => {
+            if (await isTargetThere(tx, schema, place)) return await checkTables(tx, at);
+            return { publications: 0, files: 0, rows: 0, bytes: 0, problems: [] };
+          }),
+      ),
+    prune: async (keepFromMs, isDryRun) => {
+      const nothing: PrunedTarget = { publications: 0, files: 0, bytes: 0 };
+      if (keepFromMs === null) return nothing;
+      const old = `FROM ${at}_publications AS p WHERE EXISTS (SELECT 1 FROM ${at}_publications AS later
+        WHERE later.number > p.number AND later.created_at < :keepFrom::timestamptz)`;
+      const values = { keepFrom: instant(keepFromMs) };
+      const found = await read([], async (tx) => await tx.rows(`SELECT p.number ${old}`, values));
+      if (isDryRun || found.length === 0) return { ...nothing, publications: found.length };
+      const removed = await asked(
+        async () => await server.transact(async (tx) => await tx.run(`DELETE ${old}`, values)),
+      );
+      return { ...nothing, publications: removed };
+    },
+    [Symbol.asyncDispose]: async () => await server[Symbol.asyncDispose](),
+  };
+}

@@ -1,0 +1,80 @@
+import pg from 'pg';
+import { type ErrorCode, type Recovery, SyncError } from '../../core/errors.ts';
+import { codeOf, failingOf } from '../../sinks/postgres/postgres-error.ts';
+import { tlsProblem } from '../../sinks/postgres/tls.ts';
+
+/**
+ * Says what a failure of the server means for the target at `place`: `SyncError` TARGET_FAILED, or TARGET_INCOMPATIBLE where a person must change something
+ * in the schema. Other errors of this program are given back as they came. No statement and no value is in the message.
+ */
+export function toTargetError(error: unknown, place: string): unknown {
+  const cause = error instanceof SyncError ? error.cause : error;
+  if (error instanceof SyncError && !error.code.startsWith('SINK_')) return error;
+  const code = codeOf(cause);
+  const failing = failingOf(cause);
+  const said = cause instanceof Error ? cause.message : String(cause);
+  const at = `PostgreSQL at ${place}`;
+  const made = (text: string, recovery: Recovery, kind: ErrorCode = 'TARGET_FAILED'): SyncError => {
+    const context = { place, cause: code === '' ? 'connection' : code };
+    return new SyncError(`${at} ${text}`, { code: kind, recovery, context, cause });
+  };
+  if (!(cause instanceof pg.DatabaseError) && failing === 'other') {
+    const problem = tlsProblem(code, said);
+    return problem === null ? error : made(problem, 'stop');
+  }
+  if (cause instanceof pg.DatabaseError) dropValues(cause);
+  if (code === '53100' || code === '53200') {
+    const what = code === '53100' ? 'disk space' : 'memory';
+    return made(
+      `has no ${what} left; nothing of this publication is there. Free some and publish again.`,
+      'retry',
+    );
+  }
+  if (code === '55P03') {
+    return made(
+      'has a lock of another session on a table of the target (for longer than 5 s); nothing of this publication is there. Publish again when that transaction has ended.',
+      'retry',
+    );
+  }
+  if (code === '2BP01') {
+    return made(
+      `has views or other objects on a table that has to be made anew, because its key or the type of a column changed (${said}). Drop them, publish again, and make them again.`,
+      'stop',
+      'TARGET_INCOMPATIBLE',
+    );
+  }
+  if (failing !== 'other') {
+    return made(
+      `cannot be reached or is too busy (${said}). Check the server and the network, and publish again.`,
+      'retry',
+    );
+  }
+  return made(`refused (${code}: ${said}). ${adviceOf(code)}`, 'stop');
+}
+
+/** What the server adds to its message quotes the values that it is about. */
+function dropValues(error: pg.DatabaseError): void {
+  error.detail = undefined;
+  error.where = undefined;
+  error.internalQuery = undefined;
+}
+
+function adviceOf(code: string): string {
+  if (code.startsWith('28')) return "Check the user and the password of the target's url.";
+  if (code === '3D000') return 'Create the database, or correct its name in the url.';
+  if (code === '42501') {
+    return 'Let the user create the schema (GRANT CREATE ON DATABASE ... TO ...), or make it the owner of the schema and of its tables.';
+  }
+  if (code.startsWith('42')) {
+    return 'If somebody changed tables of the target, undo that, or publish with --new-generation.';
+  }
+  return 'Check the server and its log.';
+}
+
+export function incompatible(place: string, found: string, advice: string): SyncError {
+  return new SyncError(`PostgreSQL at ${place} cannot be used as a target: ${found}. ${advice}`, {
+    code: 'TARGET_INCOMPATIBLE',
+    recovery: 'stop',
+    context: { place },
+  });
+}

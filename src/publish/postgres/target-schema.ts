@@ -1,0 +1,134 @@
+import { quoted } from '../../sinks/postgres/records/names.ts';
+import type { Server } from '../../sinks/postgres/server.ts';
+import type { Tx } from '../../sinks/postgres/session.ts';
+import { readManifest, type StoredManifest } from '../manifest.ts';
+import { incompatible } from './target-error.ts';
+
+/**
+ * The tables of the target's own. `_publications`: the number is given once, which makes a publication happen exactly once. `_published_tables`: each
+ * entity's table, the columns and the key that it was given, and how many rows it should have.
+ */
+function schemaSql(at: string): readonly string[] {
+  return [
+    `CREATE TABLE ${at}_publications (
+       number bigint PRIMARY KEY,
+       created_at timestamptz NOT NULL,
+       manifest json NOT NULL,
+       sha256 text COLLATE "C" NOT NULL,
+       attempt uuid NOT NULL)`,
+    `CREATE TABLE ${at}_published_tables (
+       connector text COLLATE "C" NOT NULL,
+       entity text COLLATE "C" NOT NULL,
+       table_name text COLLATE "C" NOT NULL UNIQUE,
+       view_name text COLLATE "C",
+       generation bigint NOT NULL,
+       key json NOT NULL,
+       columns json NOT NULL,
+       has_long_keys boolean NOT NULL,
+       live_rows bigint NOT NULL,
+       deleted_rows bigint NOT NULL,
+       PRIMARY KEY (connector, entity))`,
+  ];
+}
+
+const ownColumns = ['number', 'created_at', 'manifest', 'sha256', 'attempt'];
+
+/** Whether a target is in the schema. Throws `SyncError` TARGET_INCOMPATIBLE where a sink is, or a `_publications` of another program. */
+export async function isTargetThere(tx: Tx, schema: string, place: string): Promise<boolean> {
+  const found = await tx.rows<{ readonly name: string; readonly columns: readonly string[] }>(
+    `SELECT c.relname::text AS name, array(SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns
+     FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+     WHERE n.nspname = :schema AND c.relname IN ('_sync_meta', '_publications')`,
+    { schema },
+  );
+  if (found.some(({ name }) => name === '_sync_meta')) {
+    throw incompatible(
+      place,
+      'the schema holds a sink of connector-sync',
+      'Name a schema for the publications alone.',
+    );
+  }
+  const [publications] = found;
+  if (publications === undefined) return false;
+  if (ownColumns.every((name) => publications.columns.includes(name))) return true;
+  throw incompatible(
+    place,
+    'the schema has a table _publications of another program',
+    'Name another schema.',
+  );
+}
+
+/** Makes the schema and the target's own tables where they are not there. Several processes may do so at once. */
+export async function makeTarget(server: Server, schema: string): Promise<void> {
+  const isThere = await server.read(async (tx) => await isTargetThere(tx, schema, server.place));
+  if (isThere) return;
+  await server.transact(async (tx) => await makeIn(tx, schema, server.place));
+}
+
+/** What `makeTarget` does, in a transaction that is there. */
+export async function makeIn(tx: Tx, schema: string, place: string): Promise<void> {
+  await checkEncoding(tx, place);
+  await tx.run('SELECT pg_advisory_xact_lock(hashtextextended(:lock, 0))', {
+    lock: `connector-sync ${schema}`,
+  });
+  if (await isTargetThere(tx, schema, place)) return;
+  // IF NOT EXISTS would ask for the right to make one, also where it is there.
+  const known = await tx.rows('SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :schema', { schema });
+  if (known.length === 0) tx.put(`CREATE SCHEMA ${quoted(schema)}`);
+  for (const statement of schemaSql(`${quoted(schema)}.`)) tx.put(statement);
+}
+
+/** A text has other characters than these encodings have. */
+async function checkEncoding(tx: Tx, place: string): Promise<void> {
+  const found = await tx.first<{ readonly encoding: string }>(
+    `SELECT current_setting('server_encoding') AS encoding`,
+  );
+  if (found?.encoding === 'UTF8') return;
+  throw incompatible(
+    place,
+    `the database is encoded as ${found?.encoding}`,
+    "Create one with ENCODING 'UTF8'.",
+  );
+}
+
+export interface PublicationRow {
+  readonly number: number;
+  readonly manifest: string;
+  readonly sha256: string;
+}
+
+/** The newest one; null before the first. */
+export async function newestPublication(tx: Tx, at: string): Promise<PublicationRow | null> {
+  const found = await tx.first<PublicationRow>(
+    `SELECT number, manifest, sha256 FROM ${at}_publications ORDER BY number DESC LIMIT 1`,
+  );
+  return found ?? null;
+}
+
+/** Up to `limit`, from `first` on. */
+export async function publicationsFrom(
+  tx: Tx,
+  at: string,
+  first: number,
+  limit: number,
+): Promise<readonly PublicationRow[]> {
+  return await tx.rows<PublicationRow>(
+    `SELECT number, manifest, sha256 FROM ${at}_publications WHERE number >= :first ORDER BY number LIMIT :limit`,
+    { first, limit },
+  );
+}
+
+/** Throws `SyncError` TARGET_INCOMPATIBLE for a text that is no manifest. */
+export function manifestOf({ number, manifest }: PublicationRow, place: string): StoredManifest {
+  try {
+    return readManifest(manifest);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw incompatible(
+      place,
+      `the manifest of publication ${number} in _publications cannot be read (${why})`,
+      'Use the connector-sync that wrote it or a newer one, or restore the table.',
+    );
+  }
+}

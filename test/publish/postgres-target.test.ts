@@ -1,0 +1,294 @@
+import { createHash } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { keyTextOf, type Column, type ColumnValue } from '../../src/core/records.ts';
+import { openPostgresTarget, type PostgresPlace } from '../../src/publish/postgres/postgres-target.ts';
+import { quoted, tableName } from '../../src/sinks/postgres/records/names.ts';
+import { readText } from '../../src/sinks/postgres/text.ts';
+import { targetContract, type TargetKind } from '../contracts/target-contract.ts';
+import { sharedPostgres, type PrivatePostgres } from '../support/postgres.ts';
+import {
+  addColumns,
+  addEntity,
+  emptyModel,
+  numberText,
+  publishModel,
+  remove,
+  store,
+  type ModelRow,
+  type StoredEntity,
+  type StoredModel,
+} from '../support/publish/stored-model.ts';
+import { it } from '../support/it.ts';
+import { isLong } from '../support/trials.ts';
+
+let server: PrivatePostgres;
+let client: pg.Client;
+
+beforeAll(async () => {
+  server = await sharedPostgres();
+  client = new pg.Client({
+    connectionString: server.url,
+    types: { getTypeParser: () => (text: string) => text },
+  });
+  await client.connect();
+});
+
+afterAll(async () => await client.end());
+
+function placeOf(folder: string, deletes: PostgresPlace['deletes'] = 'mark'): PostgresPlace {
+  return { type: 'postgres', connection: server.connection, schema: schemaOf(folder), deletes };
+}
+
+function schemaOf(folder: string): string {
+  return `mart_${createHash('md5').update(folder).digest('hex').slice(0, 12)}`;
+}
+
+type TextRow = Readonly<Record<string, string | null>>;
+
+async function ask(sql: string): Promise<readonly TextRow[]> {
+  return (await client.query<TextRow>(sql)).rows;
+}
+
+function cell(type: Column['type'] | 'instant', text: string | null): string | null {
+  if (text === null) return null;
+  if (type === 'string') return readText(text);
+  if (type === 'number') return numberText(Number(text));
+  if (type === 'boolean') return text === 't' ? 'true' : 'false';
+  return type === 'instant' ? new Date(text).toISOString() : text;
+}
+
+function kindOf(deletes: PostgresPlace['deletes']): TargetKind {
+  return {
+    open: async (folder) => openPostgresTarget(placeOf(folder, deletes)),
+    rows: async (folder, { connector, entity, columns, key }) => {
+      const found = await ask(
+        `SELECT * FROM ${schemaOf(folder)}.${quoted(tableName(connector, entity))} WHERE NOT _deleted`,
+      );
+      return new Map(
+        found.map((row): [string, ModelRow] => {
+          const typed = [...columns, ...own].map(({ name, type }) => [name, cell(type, row[name] ?? null)]);
+          const read = Object.fromEntries(typed) as ModelRow;
+          return [keyTextOf(key.map((name) => keyPart(columns, name, read[name] ?? null))), read];
+        }),
+      );
+    },
+  };
+}
+
+const own = [
+  { name: '_extra', type: 'any' },
+  { name: '_seq', type: 'integer' },
+  { name: '_changed_at', type: 'instant' },
+  { name: '_run_id', type: 'string' },
+  { name: '_deleted', type: 'boolean' },
+  { name: '_deleted_at', type: 'instant' },
+] as const;
+
+function keyPart(columns: readonly Column[], name: string, text: string | null): ColumnValue {
+  const type = columns.find((column) => column.name === name)?.type;
+  return type === 'integer' && text !== null ? BigInt(text) : text;
+}
+
+describe('a target in PostgreSQL that marks deletes', () => {
+  targetContract(kindOf('mark'));
+});
+
+describe.runIf(isLong)('a target in PostgreSQL that removes deleted rows', () => {
+  targetContract(kindOf('remove'));
+});
+
+describe('a target in PostgreSQL', () => {
+  const columns: readonly Column[] = [
+    { name: 'id', type: 'string' },
+    { name: 'name', type: 'string' },
+  ];
+  const people = (model: StoredModel, count = 3): StoredEntity => {
+    const entity = addEntity(model, 'people', columns);
+    for (let id = 1; id <= count; id += 1) store(model, entity, { id: `p${id}`, name: 'Ada' });
+    return entity;
+  };
+
+  it('marks deleted rows, which keep their last values, and leaves them out of the view', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    remove(model, entity, 'p2');
+    await publishModel(target, model);
+    const marked = await ask(
+      `SELECT id, name, _seq FROM ${schema}.news__people WHERE _deleted AND _deleted_at = _changed_at`,
+    );
+    expect(marked).toEqual([{ id: 'p2', name: 'Ada', _seq: '4' }]);
+    expect(await ask(`SELECT * FROM ${schema}.news__people_current ORDER BY id`)).toEqual([
+      { id: 'p1', name: 'Ada' },
+      { id: 'p3', name: 'Ada' },
+    ]);
+    addColumns(entity, { name: 'email', type: 'string' });
+    store(model, entity, { id: 'p1', email: 'e' });
+    await publishModel(target, model);
+    expect((await ask(`SELECT * FROM ${schema}.news__people_current ORDER BY id`))[0]).toEqual({
+      id: 'p1',
+      name: null,
+      email: 'e',
+    });
+  });
+
+  it('removes deleted rows where it is asked to, those of the first publication too', async ({ folder }) => {
+    await using target = openPostgresTarget(placeOf(folder, 'remove'));
+    const model = emptyModel();
+    const entity = people(model);
+    remove(model, entity, 'p1');
+    await publishModel(target, model);
+    remove(model, entity, 'p2');
+    await publishModel(target, model);
+    expect(await ask(`SELECT id, _deleted FROM ${schemaOf(folder)}.news__people`)).toEqual([
+      { id: 'p3', _deleted: 'f' },
+    ]);
+    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+  });
+
+  it('keeps views and rights of others through a new generation, and rights where the table is made anew', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    people(model);
+    await publishModel(target, model);
+    await ask(`CREATE ROLE analyst_${schema}`);
+    await ask(`GRANT SELECT ON ${schema}.news__people, ${schema}.news__people_current TO analyst_${schema}`);
+    await ask(`CREATE VIEW ${schema}.mine AS SELECT name FROM ${schema}.news__people WHERE NOT _deleted`);
+    people(model, 2);
+    await publishModel(target, model);
+    expect(await ask(`SELECT * FROM ${schema}.mine`)).toHaveLength(2);
+    const other = addEntity(model, 'people', [{ name: 'id', type: 'integer' }]);
+    store(model, other, { id: 1 });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(/views or other objects.*Drop them, publish again/),
+    });
+    // Nothing of it is there: readers go on with what was.
+    expect(await ask(`SELECT * FROM ${schema}.mine`)).toHaveLength(2);
+    await ask(`DROP VIEW ${schema}.mine`);
+    await publishModel(target, model);
+    const rights = await ask(
+      `SELECT table_name FROM information_schema.role_table_grants WHERE grantee = 'analyst_${schema}' ORDER BY 1`,
+    );
+    expect(rights).toEqual([{ table_name: 'news__people' }, { table_name: 'news__people_current' }]);
+  });
+
+  it('touches no table of another program, and no schema of a sink', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    people(model);
+    await ask(`CREATE SCHEMA ${schema}`);
+    await ask(`CREATE TABLE ${schema}.news__people (mine text)`);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringContaining('news__people that is not of a publication'),
+    });
+    await ask(`DROP SCHEMA ${schema} CASCADE`);
+    await ask(`CREATE SCHEMA ${schema}; CREATE TABLE ${schema}._publications (mine text)`);
+    await expect(target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    await ask(`DROP TABLE ${schema}._publications; CREATE TABLE ${schema}._sync_meta (sink_id text)`);
+    await expect(target.begin(1)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringContaining('a sink of connector-sync'),
+    });
+  });
+
+  it('says when somebody has changed what was published, until a new generation replaces it', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    await ask(`DELETE FROM ${schema}.news__people WHERE id = 'p1'`);
+    await ask(`UPDATE ${schema}._publications SET manifest = '{}'`);
+    expect((await target.check(new AbortController().signal)).problems).toEqual([
+      'the manifest of publication 1 was changed: its SHA-256 is another one',
+      'table news__people should have 3 rows and 0 deleted ones, and has 2 and 0',
+    ]);
+    await expect(target.newest()).rejects.toMatchObject({ code: 'TARGET_INCOMPATIBLE' });
+    await ask(`DROP SCHEMA ${schema} CASCADE`);
+    await publishModel(target, model);
+    await ask(`ALTER TABLE ${schema}.news__people DROP COLUMN name CASCADE`);
+    store(model, entity, { id: 'p9' });
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_INCOMPATIBLE',
+      message: expect.stringMatching(/has lost its column name.*--new-generation/),
+    });
+    people(model, 1);
+    await publishModel(target, model);
+    await ask(`DROP TABLE ${schema}.news__people CASCADE`);
+    expect((await target.check(new AbortController().signal)).problems).toEqual([
+      'table news__people is gone',
+    ]);
+    people(model, 2);
+    await publishModel(target, model);
+    expect(await ask(`SELECT id FROM ${schema}.news__people`)).toHaveLength(2);
+    expect((await target.check(new AbortController().signal)).problems).toEqual([]);
+  });
+
+  it('never shows a reader half a publication, also where a generation replaces another', async ({
+    folder,
+  }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    const rounds = isLong ? 200 : 12;
+    const publish = async (round: number): Promise<void> => {
+      const entity = round % 3 === 0 ? people(model, 0) : (model.entities.get('people') ?? people(model, 0));
+      for (let id = 1; id <= 40; id += 1) store(model, entity, { id: `p${id}`, name: `round ${round}` });
+      await publishModel(target, model);
+    };
+    await publish(0);
+    const over = new AbortController();
+    const seen = new Set<string>();
+    const read = async (): Promise<void> => {
+      while (!over.signal.aborted) {
+        const states = await ask(
+          `SELECT name, count(*)::text AS rows, (SELECT max(number) FROM ${schema}._publications)::text AS number
+           FROM ${schema}.news__people GROUP BY name`,
+        );
+        const [state] = states;
+        expect(states).toEqual([
+          { name: `round ${Number(state?.['number']) - 1}`, rows: '40', number: state?.['number'] },
+        ]);
+        seen.add(String(state?.['number']));
+      }
+    };
+    const reading = read();
+    for (let round = 1; round <= rounds; round += 1) await publish(round);
+    over.abort();
+    await reading;
+    expect(seen.size).toBeGreaterThan(rounds / 4);
+  });
+
+  it('does not wait for the lock of another session for long, and says so', async ({ folder }) => {
+    const schema = schemaOf(folder);
+    await using target = openPostgresTarget(placeOf(folder));
+    const model = emptyModel();
+    const entity = people(model);
+    await publishModel(target, model);
+    addColumns(entity, { name: 'email', type: 'string' });
+    store(model, entity, { id: 'p1' });
+    await ask('BEGIN');
+    await ask(`SELECT * FROM ${schema}.news__people`);
+    await expect(publishModel(target, model)).rejects.toMatchObject({
+      code: 'TARGET_FAILED',
+      recovery: 'retry',
+      message: expect.stringContaining('lock of another session'),
+    });
+    await ask('ROLLBACK');
+    await publishModel(target, model);
+    expect((await target.newest())?.manifest.publication).toBe(2);
+  });
+});
