@@ -64,27 +64,41 @@ export function priorityOf(deadlineMs: number): number {
   return Math.min(lowestPriority, Math.max(1, step));
 }
 
-async function add(
+function add(
   syncs: Queue,
   data: ConnectorJob,
   retryDelayMs: number,
-  options: JobsOptions & { readonly deduplication: { readonly id: string } },
+  options: DeduplicatedOptions,
 ): Promise<AddedJob> {
-  const added = await addOnce(syncs, data, retryDelayMs, options);
-  if (added.isNew || !(await isStaleHolder(syncs, options.deduplication.id, added.id))) return added;
-  await syncs.removeDeduplicationKey(options.deduplication.id);
-  return addOnce(syncs, data, retryDelayMs, options);
+  return addJob(syncs, data.kind, data, retryDelayMs, options);
+}
+
+type DeduplicatedOptions = JobsOptions & { readonly deduplication: { readonly id: string } };
+
+/** Adds a job unless one with its deduplication id is there. `retryDelayMs` is the first backoff after a failure. */
+export async function addJob(
+  queue: Queue,
+  name: string,
+  data: object,
+  retryDelayMs: number,
+  options: DeduplicatedOptions,
+): Promise<AddedJob> {
+  const added = await addOnce(queue, name, data, retryDelayMs, options);
+  if (added.isNew || !(await isStaleHolder(queue, options.deduplication.id, added.id))) return added;
+  await queue.removeDeduplicationKey(options.deduplication.id);
+  return addOnce(queue, name, data, retryDelayMs, options);
 }
 
 async function addOnce(
-  syncs: Queue,
-  data: ConnectorJob,
+  queue: Queue,
+  name: string,
+  data: object,
   retryDelayMs: number,
   options: JobsOptions,
 ): Promise<AddedJob> {
   // Not sequential: after Redis loses its data, a counter restarts and would reuse the ids of jobs that still run.
   const jobId = randomUUID();
-  const job = await syncs.add(data.kind, data, {
+  const job = await queue.add(name, data, {
     ...options,
     jobId,
     attempts: 5,
@@ -125,10 +139,17 @@ export type ConnectorJob =
     }
   | { readonly connector: ConnectorName; readonly kind: 'backfill'; readonly backfill: string };
 
-/** The payload of a scheduler's job, which only adds a job to the sink's queue. */
-export interface TickJob {
+/** The payload of a scheduler's job, which only adds a job to one of the sink's queues. */
+export type TickJob = ConnectorTick | TargetTick;
+
+export interface ConnectorTick {
   readonly sink: string;
   readonly connector: ConnectorName;
+}
+
+export interface TargetTick {
+  readonly sink: string;
+  readonly target: string;
 }
 
 const connector = z.custom<ConnectorName>((value) => typeof value === 'string' && isConnectorName(value));
@@ -141,19 +162,23 @@ const connectorJob = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ connector, kind: z.literal('backfill'), backfill: z.string().min(1) }),
 ]);
-const tickJob = z.strictObject({ sink: z.string().min(1), connector });
+const tickJob = z.union([
+  z.strictObject({ sink: z.string().min(1), connector }),
+  z.strictObject({ sink: z.string().min(1), target: z.string().min(1) }),
+]);
 
 /** Throws `SyncError` INTERNAL for a payload that this program did not write. */
 export function parseConnectorJob(data: unknown): ConnectorJob {
-  return parse(connectorJob, data, "a connector's name and what to do with it");
+  return parsePayload(connectorJob, data, "a connector's name and what to do with it");
 }
 
 /** Throws `SyncError` INTERNAL for a payload that this program did not write. */
 export function parseTickJob(data: unknown): TickJob {
-  return parse(tickJob, data, "a sink's id and a connector's name");
+  return parsePayload(tickJob, data, "a sink's id and the name of a connector or a target");
 }
 
-function parse<Data>(schema: z.ZodType<Data>, data: unknown, expected: string): Data {
+/** Throws `SyncError` INTERNAL for another payload than the expected one, which is told in words. */
+export function parsePayload<Data>(schema: z.ZodType<Data>, data: unknown, expected: string): Data {
   const parsed = schema.safeParse(data);
   if (parsed.success) return parsed.data;
   throw new SyncError(`Expected a job with only ${expected}; found an unknown payload. Remove the job.`, {

@@ -63,6 +63,7 @@ export function openReconcile(
         log.info({ written, kept, removed }, 'schedules updated');
       }
       await onOutdated(outdated);
+      await context.publications.retry();
       const text = JSON.stringify([outdated, foreign]);
       // Logged only if seen twice in a row: the other worker may be writing its schedules now.
       const isNews = outdated.length > 0 && text === seen && text !== logged;

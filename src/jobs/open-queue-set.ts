@@ -9,6 +9,8 @@ export interface QueueSet {
   readonly ticks: Queue;
   /** Returns the same object for the same sink. */
   syncs(sinkId: string): Queue;
+  /** Likewise. */
+  publications(sinkId: string): Queue;
 }
 
 export function openQueueSet(redis: Redis, prefix: string, onError: (error: Error) => void): QueueSet {
@@ -26,6 +28,7 @@ export function openQueueSet(redis: Redis, prefix: string, onError: (error: Erro
     prefix,
     ticks: open(ticksQueue),
     syncs: (sinkId) => open(syncsQueue(sinkId)),
+    publications: (sinkId) => open(publicationsQueue(sinkId)),
   };
 }
 
@@ -37,6 +40,11 @@ export function syncsQueue(sinkId: string): string {
   return `syncs-${sinkId}`;
 }
 
+/** Its own, so that a slow target holds no connector; of a sink, because it is read from there. */
+export function publicationsQueue(sinkId: string): string {
+  return `publications-${sinkId}`;
+}
+
 /** The id contains the sink, because a worker writes and removes only the schedulers of its own sinks. */
 export function schedulerId(sinkId: string, connector: string): string {
   return `${sinkId}:${connector}`;
@@ -45,6 +53,17 @@ export function schedulerId(sinkId: string, connector: string): string {
 /** The connector of a scheduler id of this sink; null for any other. */
 export function scheduledConnector(id: string, sinkId: string): string | null {
   return id.startsWith(`${sinkId}:`) ? id.slice(sinkId.length + 1) : null;
+}
+
+/** No id of a connector's scheduler begins so: a sink's id is random. */
+export function publicationSchedulerId(sinkId: string, target: string): string {
+  return `publish:${sinkId}:${target}`;
+}
+
+/** The target of a scheduler id of this sink; null for any other. */
+export function scheduledTarget(id: string, sinkId: string): string | null {
+  const start = publicationSchedulerId(sinkId, '');
+  return id.startsWith(start) ? id.slice(start.length) : null;
 }
 
 /** Hash from a sink's name to the host and path of its file. */

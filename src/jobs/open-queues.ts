@@ -11,11 +11,13 @@ import {
   type ReconciledSchedules,
   type ScheduledConnector,
 } from './reconcile-schedules.ts';
+import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import { defaultTimings, type ServedSink, type WorkerLedger } from './worker-context.ts';
 import { type Backlog, readBacklog } from './worker-state.ts';
 
 interface ApplyOptions {
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
+  readonly targets: readonly ScheduledTarget[];
   /** Sinks whose files are on this machine. */
   readonly sinks: readonly ServedSink[];
   readonly paused: WorkerLedger['paused'];

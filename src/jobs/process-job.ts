@@ -1,17 +1,15 @@
-import { DelayedError, UnrecoverableError, WaitingError, type Job } from 'bullmq';
+import { UnrecoverableError, type Job } from 'bullmq';
 import { SyncError, type ErrorCode } from '../core/errors.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { parseConnectorJob, type ConnectorJob } from './add-job.ts';
+import { carryOut, factsOf, isLastAttempt, type JobResult } from './carry-out.ts';
 import { isMadeUpFor, type JobContext, type JobEnd } from './worker-context.ts';
 import { startsInARow } from './report-progress.ts';
 import { runJob } from './run-job.ts';
 import type { Settlement } from './settle-run.ts';
 
-/** What Redis keeps of a completed job. */
-interface JobResult {
-  /** A run's outcome, or `paused`, `unknown`, `cancelled`, `made-up-for` if the job started no run. */
-  readonly outcome: string;
-}
+/** Outcomes of runs that may have stored something. */
+const hasRead: ReadonlySet<string> = new Set(['ok', 'partial', 'degraded']);
 
 const maxStarts = 3;
 /** During a deploy, a worker with the old config may get jobs of connectors that only the new config has. */
@@ -46,6 +44,10 @@ export function createJobProcessor(
     context.observe({ kind: 'job-ended', connector, end });
     if (isNews(connector, settlement)) {
       context.log.info({ connector, job: work.kind, end, ...factsOf(settlement) }, 'job ended');
+    }
+    // Before the job ends: a worker that is killed in between runs it again, and asks again.
+    if (settlement.kind === 'complete' && hasRead.has(settlement.outcome)) {
+      await context.publications.after(connector);
     }
     return carryOut(job, token, connector, settlement);
   };
@@ -121,31 +123,6 @@ async function isNeedless({ ledger }: JobContext, work: ConnectorJob): Promise<b
   return isMadeUpFor(work.due, await ledger.lastRun(work.connector));
 }
 
-async function carryOut(
-  job: Job,
-  token: string | undefined,
-  connector: ConnectorName,
-  settlement: Settlement,
-): Promise<JobResult> {
-  switch (settlement.kind) {
-    case 'complete':
-      return { outcome: settlement.outcome };
-    case 'give-back':
-      await job.moveToWait(token);
-      throw new WaitingError();
-    case 'delay':
-      await job.moveToDelayed(settlement.untilMs, token);
-      throw new DelayedError();
-    case 'fail': {
-      // Only the code: Redis stores this text unencrypted, and a message may quote an API response.
-      const text = `${connector}: ${settlement.code}`;
-      throw settlement.isFinal ? new UnrecoverableError(text) : new Error(text);
-    }
-    case 'lost':
-      throw new Error(`${connector}: lock lost; another worker takes over`);
-  }
-}
-
 function endOf(job: Job, settlement: Settlement): JobEnd {
   switch (settlement.kind) {
     case 'complete':
@@ -159,15 +136,9 @@ function endOf(job: Job, settlement: Settlement): JobEnd {
       return settlement.end;
     case 'fail': {
       if (settlement.code === 'POISON') return 'poison';
-      return settlement.isFinal || job.attemptsMade + 1 >= (job.opts.attempts ?? 1) ? 'failed' : 'retry';
+      return settlement.isFinal || isLastAttempt(job) ? 'failed' : 'retry';
     }
   }
-}
-
-function factsOf(settlement: Settlement): object {
-  if (settlement.kind === 'complete') return { outcome: settlement.outcome };
-  if (settlement.kind === 'fail') return { code: settlement.code };
-  return settlement.kind === 'delay' ? { until: new Date(settlement.untilMs).toISOString() } : {};
 }
 
 function codeOf(error: unknown): ErrorCode {

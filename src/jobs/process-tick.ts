@@ -3,7 +3,8 @@ import type { Job } from 'bullmq';
 import { slept } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import type { Schedule } from '../settings/settings.ts';
-import { addSync, parseTickJob, type TickJob } from './add-job.ts';
+import { addSync, parseTickJob, type ConnectorTick } from './add-job.ts';
+import { addPublication } from './publications/publication-job.ts';
 import type { WorkerContext, WorkerLedger, WorkerTimings } from './worker-context.ts';
 import { firstRestMs, longestRestMs, refusalOf } from './open-worker-backoff.ts';
 import type { QueueSet } from './open-queue-set.ts';
@@ -14,7 +15,7 @@ interface TickContext extends Pick<
   WorkerContext,
   'sinks' | 'stopping' | 'onError' | 'clock' | 'log' | 'observe'
 > {
-  readonly queues: Pick<QueueSet, 'syncs'>;
+  readonly queues: Pick<QueueSet, 'syncs' | 'publications'>;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
   readonly ledger: Pick<WorkerLedger, 'freshUntil'>;
   readonly timings: Pick<WorkerTimings, 'retryDelayMs'>;
@@ -24,13 +25,17 @@ const missedAfterMs = 60_000;
 const hourMs = 60 * 60 * 1000;
 
 /**
- * Turns a tick into a job in its sink's queue, unless a job of the same connector already waits or runs there. The worker
+ * Turns a tick into a job in a queue of its sink, unless a job of the same connector or target already waits or runs there. The worker
  * need not serve that sink: a worker that does takes the job.
  */
 export function createTickProcessor(context: TickContext): (job: Job) => Promise<void> {
   const { queues, timings, clock, log, observe } = context;
   return async (job) => {
     const tick = parseTickJob(job.data);
+    if ('target' in tick) {
+      await untilTaken(context, () => addPublication(queues.publications(tick.sink), tick.target, timings));
+      return;
+    }
     const { sink, connector } = tick;
     observe({ kind: 'tick', connector });
     const schedule = scheduleOf(context, sink, connector);
@@ -58,7 +63,7 @@ export function createTickProcessor(context: TickContext): (job: Job) => Promise
  */
 async function deadlineOf(
   { ledger, sinks }: TickContext,
-  { sink, connector }: TickJob,
+  { sink, connector }: ConnectorTick,
   schedule: Schedule | null,
   due: number,
 ): Promise<number> {

@@ -4,12 +4,14 @@ import type { Clock } from '../core/clock.ts';
 import type { ConnectorName } from '../core/names.ts';
 import { previousSlot } from '../settings/cron.ts';
 import type { ConnectorSettings, Schedule } from '../settings/settings.ts';
-import { addSync, type TickJob } from './add-job.ts';
+import { addSync, type ConnectorTick } from './add-job.ts';
+import { reconcilePublications, scheduledTargets } from './publications/reconcile-publications.ts';
+import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import { claimSchedules, type ScheduleClaim } from './sink-registry.ts';
 import { type QueueSet, scheduledConnector, schedulerId } from './open-queue-set.ts';
 import { isMadeUpFor, type ServedSink, type WorkerLedger } from './worker-context.ts';
 
-/** Names of connectors. */
+/** Names of connectors, and `publish-<target>`. */
 export interface ReconciledSchedules {
   readonly written: readonly string[];
   readonly kept: readonly string[];
@@ -27,6 +29,7 @@ export type ScheduledConnector = Pick<ConnectorSettings, 'name' | 'schedule'> & 
 interface ReconcileOptions {
   readonly queues: QueueSet;
   readonly connectors: ReadonlyMap<ConnectorName, ScheduledConnector>;
+  readonly targets: readonly ScheduledTarget[];
   /** Only schedulers of these sinks are changed; all others belong to other workers. */
   readonly sinks: readonly ServedSink[];
   readonly paused: WorkerLedger['paused'];
@@ -73,6 +76,11 @@ export async function reconcileSchedules(options: ReconcileOptions): Promise<Rec
       written.push(connector);
       await catchUp(options, sink, { connector, schedule }, stored);
     }
+    const targets = scheduledTargets(options.targets, sink);
+    const published = await reconcilePublications(options.queues, sink, targets, existing);
+    written.push(...published.written);
+    kept.push(...published.kept);
+    removed.push(...published.removed);
     for (const id of existing.keys()) {
       const connector = scheduledConnector(id, sink.id);
       if (connector === null) continue;
@@ -90,13 +98,14 @@ interface WantedSchedule {
 
 /** Claims with the schedules of the settings alone: paused connectors are in the ledger, which all processes read. */
 async function isInForce(
-  { queues, connectors, claim }: ReconcileOptions,
+  { queues, connectors, targets, claim }: ReconcileOptions,
   sink: ServedSink,
 ): Promise<boolean> {
-  const schedules = [...connectors.values()]
+  const ofConnectors = [...connectors.values()]
     .filter((connector) => connector.schedule !== null && connector.sink.name === sink.name)
     .toSorted((left, right) => (left.name < right.name ? -1 : 1))
     .map(({ name, schedule }) => [name, schedule]);
+  const schedules = [...ofConnectors, ...scheduledTargets(targets, sink)];
   return await claimSchedules(queues.redis, queues.prefix, { ...claim, sink, schedules });
 }
 
@@ -192,7 +201,7 @@ function templateOf(
   sink: ServedSink,
   connector: ConnectorName,
   schedule: Schedule,
-): { readonly name: string; readonly data: TickJob; readonly opts: JobSchedulerTemplateOptions } {
+): { readonly name: string; readonly data: ConnectorTick; readonly opts: JobSchedulerTemplateOptions } {
   const fingerprint = createHash('sha256')
     .update(JSON.stringify([sink.id, connector, repeatOf(schedule)]))
     .digest('hex')

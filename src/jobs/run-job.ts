@@ -104,7 +104,7 @@ async function isHolder(
 }
 
 /** BullMQ aborts with a string; code that rejects with a signal's reason needs an Error. */
-function interruptible(signal: AbortSignal): AbortSignal {
+export function interruptible(signal: AbortSignal): AbortSignal {
   const run = new AbortController();
   const interrupt = (): void =>
     run.abort(

@@ -4,6 +4,12 @@ import type { ConnectorName } from '../core/names.ts';
 import type { WorkerBackoff } from './open-worker-backoff.ts';
 import { createJobProcessor } from './process-job.ts';
 import { createTickProcessor } from './process-tick.ts';
+import {
+  createPublicationProcessor,
+  mostAtATime,
+  publicationTurns,
+} from './publications/process-publication.ts';
+import { sinkOfTarget } from './publications/scheduled-target.ts';
 import { lockLost } from './run-job.ts';
 import type { WatchedQueue } from './watch-worker.ts';
 import type { WorkerContext } from './worker-context.ts';
@@ -22,14 +28,22 @@ interface ServeOptions {
   readonly onLockLost: () => void;
 }
 
-/** The queue of ticks, then the queue of each sink. */
+/** The queue of ticks, then those of publications, then the queue of each sink. */
 export function serveQueues(context: WorkerContext, options: ServeOptions): readonly ServedQueue[] {
   const { queues, concurrency } = context;
   const suspects = new Set<ConnectorName>();
+  const turns = publicationTurns();
   // A scheduler adds a new job even after a crash, so the crash limit must count starts.
   const ofTicks = { concurrency: 1, maxStartedAttempts: 3 };
   return [
     serveQueue(context, options, queues.ticks, createTickProcessor(context), ofTicks),
+    ...context.sinks
+      .filter(({ name }) => context.targets.some((target) => sinkOfTarget(target) === name))
+      .map((sink) => {
+        const queue = queues.publications(sink.id);
+        const processor = createPublicationProcessor({ ...context, sinkName: sink.name, queue, turns });
+        return serveQueue(context, options, queue, processor, { concurrency: mostAtATime });
+      }),
     ...context.sinks.map((sink) => {
       const queue = queues.syncs(sink.id);
       const processor = createJobProcessor({ ...context, sinkName: sink.name, queue, suspects });
@@ -48,8 +62,11 @@ export async function holdUnserved(
   // During backoff all queues are paused; `backoff` resumes them.
   if (backoff.why() !== null) return;
   for (const sink of sinks) {
-    const one = served.find(({ watched }) => watched.queue === queues.syncs(sink.id));
-    await one?.hold(!(await isServed(sink.name)));
+    const isHeld = !(await isServed(sink.name));
+    const ofSink = [queues.syncs(sink.id), queues.publications(sink.id)];
+    for (const one of served) {
+      if (ofSink.includes(one.watched.queue)) await one.hold(isHeld);
+    }
   }
 }
 
@@ -121,7 +138,7 @@ const unregisterMs = 2000;
  * worker then takes over the active jobs.
  */
 export async function closeWorkers(
-  { clock, running }: WorkerContext,
+  { clock, running, publishing }: WorkerContext,
   workers: readonly Worker[],
   graceMs: number,
 ): Promise<boolean> {
@@ -130,8 +147,9 @@ export async function closeWorkers(
   const closing = Promise.all(workers.map((worker) => worker.close()));
   const late = async (): Promise<boolean> => {
     const endMs = clock.now() + graceMs;
-    // Only runs get the whole grace period.
-    while (running.size > 0 && clock.now() < endMs) await clock.sleep(lookEveryMs, inTime.signal);
+    // Only runs and publications get the whole grace period.
+    const isBusy = (): boolean => running.size + publishing.size > 0;
+    while (isBusy() && clock.now() < endMs) await clock.sleep(lookEveryMs, inTime.signal);
     await clock.sleep(Math.max(0, Math.min(unregisterMs, endMs - clock.now())), inTime.signal);
     return false;
   };

@@ -4,7 +4,13 @@ import type { Redis } from 'ioredis';
 import * as z from 'zod';
 import { type Clock, instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { scheduledConnector, schedulesKey, sinksKey, type QueueSet } from './open-queue-set.ts';
+import {
+  scheduledConnector,
+  scheduledTarget,
+  schedulesKey,
+  sinksKey,
+  type QueueSet,
+} from './open-queue-set.ts';
 import type { ServedSink } from './worker-context.ts';
 
 /** The file that a sink's name stands for, as its first worker registered it. */
@@ -106,9 +112,11 @@ export async function registerSinks(
 
 async function forget(queues: QueueSet, sinkId: string): Promise<void> {
   for (const { key } of await queues.ticks.getJobSchedulers(0, -1)) {
-    if (scheduledConnector(key, sinkId) !== null) await queues.ticks.removeJobScheduler(key);
+    const isOfSink = scheduledConnector(key, sinkId) !== null || scheduledTarget(key, sinkId) !== null;
+    if (isOfSink) await queues.ticks.removeJobScheduler(key);
   }
   await queues.syncs(sinkId).drain(true);
+  await queues.publications(sinkId).drain(true);
 }
 
 /** One process's claim to the schedules of the sinks that it serves. */

@@ -12,12 +12,15 @@ import {
   type JobLog,
   type RunBackfill,
   type RunConnector,
+  type RunPublication,
   type ServedSink,
   type WorkerContext,
   type WorkerEvent,
   type WorkerLedger,
   type WorkerTimings,
 } from './worker-context.ts';
+import { openPublicationRequests } from './publications/request-publications.ts';
+import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import { openRunSlots } from './run-slots.ts';
 import { closeWorkers, holdUnserved, type ServedQueue, serveQueues } from './serve-queues.ts';
 import { lostSinks, watchProgress, watchSinks } from './watch-worker.ts';
@@ -33,6 +36,9 @@ export interface WorkerOptions {
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
   readonly runBackfill: RunBackfill;
+  /** What is published, and how; nothing without them. */
+  readonly targets?: readonly ScheduledTarget[];
+  readonly publish?: RunPublication;
   readonly log: JobLog;
   readonly clock?: Clock;
   /** Concurrent runs of each sink, each of a different connector. Default 2. */
@@ -50,7 +56,7 @@ export interface WorkerOptions {
 }
 
 export interface RunningWorker {
-  /** The queue of ticks first, then the queue of each sink. */
+  /** The queue of ticks first, then those of publications and the queue of each sink. */
   readonly queues: readonly Queue[];
   /** Resolves when the worker has stopped; rejects with `SyncError` WORKER_STUCK if the process should be restarted. */
   readonly ended: Promise<void>;
@@ -105,8 +111,15 @@ async function work(
     full.clear();
     holdQueues().catch(onError);
   });
+  const { targets = [], publish = () => Promise.reject(new Error('no target was given')) } = options;
+  const timings = { ...defaultTimings, ...options.timings };
+  const queueSet = openQueueSet(forQueues.redis, options.settings.redis.prefix, onError);
   const context: WorkerContext = {
     ...options,
+    targets,
+    publish,
+    publications: openPublicationRequests({ ...options, targets, queues: queueSet, timings, onError }),
+    publishing: new Set(),
     connectors: options.settings.connectors,
     concurrency,
     slots,
@@ -114,12 +127,12 @@ async function work(
       full.add(sink);
       await holdQueues();
     },
-    timings: { ...defaultTimings, ...options.timings },
+    timings,
     clock,
     observe,
     onError,
     running: new Set(),
-    queues: openQueueSet(forQueues.redis, options.settings.redis.prefix, onError),
+    queues: queueSet,
     stopping: stopping.signal,
   };
 

@@ -5,6 +5,7 @@ import type { OnRunEvent } from '../core/events.ts';
 import type { ConnectorName, RunId } from '../core/names.ts';
 import type { Settings } from '../settings/settings.ts';
 import type { QueueSet } from './open-queue-set.ts';
+import type { ScheduledTarget } from './publications/scheduled-target.ts';
 import type { RunSlots } from './run-slots.ts';
 
 /** What a job needs to know of how its run ended. */
@@ -38,6 +39,16 @@ export type RunBackfill = (
   request: BackfillRequest,
 ) => Promise<RunResult & { readonly isDone: boolean }>;
 
+/** Publishes into a target and resolves with how that ended, in a word; implemented in `src/app/publish-target.ts`. Aborting ends it with nothing published. */
+export type RunPublication = (target: string, signal: AbortSignal) => Promise<string>;
+
+export interface PublicationRequests {
+  /** Asks for a publication into each target that follows the connector's syncs. Never rejects: what Redis does not take is asked for again. */
+  after(connector: ConnectorName): Promise<void>;
+  /** Asks for what Redis did not take before. Rejects as Redis does. */
+  retry(): Promise<void>;
+}
+
 /** What the parts of one worker share: its options with their defaults, and what it opened. */
 export interface WorkerContext {
   readonly connectors: Settings['connectors'];
@@ -46,12 +57,18 @@ export interface WorkerContext {
   readonly ledger: WorkerLedger;
   readonly runConnector: RunConnector;
   readonly runBackfill: RunBackfill;
+  /** Those of the config, of all sinks. */
+  readonly targets: readonly ScheduledTarget[];
+  readonly publish: RunPublication;
+  readonly publications: PublicationRequests;
   readonly concurrency: number;
   readonly timings: WorkerTimings;
   /** Limits the runs of this process, over all sinks. */
   readonly slots: RunSlots;
   /** Connectors that run in this process. */
   readonly running: Set<ConnectorName>;
+  /** Targets that this process publishes into. */
+  readonly publishing: Set<string>;
   readonly clock: Clock;
   readonly log: JobLog;
   readonly observe: (event: WorkerEvent) => void;
@@ -101,11 +118,15 @@ export type WorkerEvent =
     }
   /** A job has been processed, even if it started no run. */
   | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: JobEnd }
+  /** The same of a job that publishes. */
+  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: PublicationEnd }
   | { readonly kind: 'redis-error'; readonly code: string }
   | { readonly kind: 'tick'; readonly connector: ConnectorName };
 
 export type JobEnd =
   'done' | 'retry' | 'given-back' | 'delayed' | 'busy' | 'paused' | 'failed' | 'poison' | 'unknown';
+
+export type PublicationEnd = 'done' | 'retry' | 'given-back' | 'busy' | 'failed' | 'unknown';
 
 /** What a worker reads from the ledgers of its sinks; each call reads the current state. */
 export interface WorkerLedger {

@@ -5,7 +5,7 @@ import type { Queue } from 'bullmq';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import * as z from 'zod';
 import type { JobLog, ServedSink } from '../jobs/worker-context.ts';
-import { syncsQueue } from '../jobs/open-queue-set.ts';
+import { publicationsQueue, syncsQueue } from '../jobs/open-queue-set.ts';
 import type { TokenVerdict } from './check-token.ts';
 import type { Readiness } from './readiness.ts';
 
@@ -52,9 +52,11 @@ export function boardRoutes(server: FastifyInstance, options: BoardOptions): voi
 
 function showQueue(queue: Queue, sinks: BoardOptions['sinks']): BullMQAdapter {
   const sink = sinks.find(({ id }) => syncsQueue(id) === queue.name);
+  const source = sinks.find(({ id }) => publicationsQueue(id) === queue.name);
   const adapter = new BullMQAdapter(queue, {
     readOnlyMode: true,
     ...(sink === undefined ? {} : { displayName: `sink ${sink.name}` }),
+    ...(source === undefined ? {} : { displayName: `publications of ${source.name}` }),
   });
   adapter.setFormatter('name', titleOf);
   return adapter;

@@ -5,6 +5,7 @@ import type { ConnectorName } from '../core/names.ts';
 import { oneOf, labelText } from './series.ts';
 import { openConnectorSeries, type ConnectorSeries } from './metrics-of-connectors.ts';
 import { countRunEvents } from './metrics-run-events.ts';
+import { countPublications, type EndedPublication } from './metrics-of-publications.ts';
 import { sampleGauges, type MetricSample } from './metrics-sample.ts';
 
 /** What has happened since the process began, and how things stand, for Prometheus. */
@@ -14,6 +15,8 @@ export interface Metrics {
   onWorkerEvent(event: ObservedWorkerEvent): void;
   /** Once for each run that was asked for; `failed` where none could begin. */
   runEnded(connector: ConnectorName, outcome: string): void;
+  /** Once for each publication that was asked for, however it ended. */
+  onPublication(target: string, ended: EndedPublication): void;
   /** One scrape. Never rejects because of the sample: without one, its gauges are left out and the error is counted. */
   text(): Promise<{ readonly contentType: string; readonly text: string }>;
 }
@@ -36,6 +39,7 @@ export function openMetrics(options: MetricsOptions): Metrics {
   const counted = connectorSeries === 'all' ? each : null;
   const runs = countRunEvents(registry, counted, clock);
   const worker = countWorkerEvents(registry, counted);
+  const publications = countPublications(registry, clock);
   const gauges = sampleGauges(registry, runs, { sample: options.sample, connectorSeries, clock });
   new Gauge({
     name: 'connector_sync_build_info',
@@ -49,6 +53,7 @@ export function openMetrics(options: MetricsOptions): Metrics {
     onRunEvent: (connector, event) => runs.onRunEvent(connector, event),
     onWorkerEvent: (event) => worker.onWorkerEvent(event),
     runEnded: (connector, outcome) => runs.runEnded(connector, outcome),
+    onPublication: (target, ended) => publications.onPublication(target, ended),
     async text() {
       await gauges.refresh();
       const all = await registry.metrics();
@@ -68,6 +73,7 @@ type ObservedWorkerEvent =
       readonly lagMs: number;
     }
   | { readonly kind: 'job-ended'; readonly connector: ConnectorName; readonly end: string }
+  | { readonly kind: 'publication-ended'; readonly target: string; readonly end: string }
   | { readonly kind: 'redis-error'; readonly code: string }
   | { readonly kind: 'tick'; readonly connector: ConnectorName };
 
@@ -136,6 +142,8 @@ function countWorkerEvents(
           jobs.inc({ end });
           return each?.jobs.add(labelText({ connector: event.connector, end }), 1);
         }
+        case 'publication-ended':
+          return;
         case 'redis-error':
           return redisErrors.inc({ code: redisCode(event.code) });
         case 'tick':

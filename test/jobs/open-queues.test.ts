@@ -48,6 +48,7 @@ it('throws within about two seconds if Redis goes down later, or hangs', async (
         connectors: connectorsOf({ newsletter: yearly }),
         sinks: [warehouse],
         paused: emptyLedger.paused,
+        targets: [],
         takeOver: [],
       }),
   ];

@@ -169,7 +169,13 @@ describe('reconciling schedules', () => {
     for (let round = 0; round < 25; round += 1) {
       await Promise.all(
         openers.map((queues) =>
-          queues.apply({ connectors, sinks: [warehouse], paused: emptyLedger.paused, takeOver: [] }),
+          queues.apply({
+            connectors,
+            sinks: [warehouse],
+            paused: emptyLedger.paused,
+            targets: [],
+            takeOver: [],
+          }),
         ),
       );
     }
@@ -299,6 +305,7 @@ async function reconcile(
     return await reconcileSchedules({
       queues: openQueueSet(redis, prefix, () => undefined),
       connectors: connectorsOf(schedules),
+      targets: [],
       sinks: [warehouse],
       paused: () => Promise.resolve(new Set(paused.map(nameOf))),
       claim: claim ?? (await beginClaim(redis)),

@@ -54,7 +54,13 @@ describe('the registry of sinks', () => {
   it('lets a new file at the same place take over, and removes the queued jobs of the old one', async () => {
     const old = { ...warehouse, id: 'w0' };
     const connectors = connectorsOf({ newsletter: daily });
-    await bench.queues.apply({ connectors, sinks: [old], paused: emptyLedger.paused, takeOver: [] });
+    await bench.queues.apply({
+      connectors,
+      sinks: [old],
+      paused: emptyLedger.paused,
+      targets: [],
+      takeOver: [],
+    });
     await bench.queues.enqueue('w0', newsletter, 'manual');
     await start();
     expect((await bench.ticks.getJobSchedulers()).map(({ key }) => key)).toEqual(['w1:newsletter']);
@@ -64,7 +70,7 @@ describe('the registry of sinks', () => {
 
   it('takes over from a permanently lost file with --take-over', async () => {
     await register(elsewhere);
-    const options = { connectors: connectorsOf({ newsletter: daily }), sinks: [warehouse] };
+    const options = { connectors: connectorsOf({ newsletter: daily }), sinks: [warehouse], targets: [] };
     const apply = (takeOver: readonly string[]): Promise<unknown> =>
       bench.queues.apply({ ...options, paused: emptyLedger.paused, takeOver });
     await expect(apply([])).rejects.toMatchObject({ code: 'SINK_INCOMPATIBLE' });

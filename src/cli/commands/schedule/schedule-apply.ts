@@ -57,6 +57,7 @@ export async function applySchedules(
   const known = new Map(connectors.map(([name, connector]) => [name, overviewOf(overviews, connector)]));
   return await queues.apply({
     connectors: new Map(connectors),
+    targets: [...settings.publish.values()],
     sinks,
     paused: async (sink) =>
       new Set(
