@@ -103,9 +103,9 @@ export interface ChangeSpan {
   readonly highestMs: number;
 }
 
-/** 16 hex digits that stand for a mark in a position: a hundred of them stay under 2 KB whatever the keys' length. */
+/** 64 bits that stand for a mark in a position: a hundred of them take 1.4 KB whatever the keys' length. A position is stored with every commit. */
 export function shortMark(mark: string): string {
-  return hash('sha256', mark, 'hex').slice(0, 16);
+  return hash('sha256', mark, 'base64url').slice(0, 11);
 }
 
 /** One value for a whole page's marks in order; '' for an empty page. */

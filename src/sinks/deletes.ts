@@ -8,6 +8,8 @@ import type { Lease } from './lease.ts';
  * and may be repeated after a kill; a run that resumes another resumes its sweep.
  */
 export interface Deletes {
+  /** Rows that a call is best asked for: some tens of milliseconds. */
+  readonly batchRows: number;
   /** The next batch of rows that this chain's full walks did not meet: notes them as missing. `isDone`: every swept partition is through. */
   sweep(lease: Lease, run: RunId, limit: number): Promise<{ readonly isDone: boolean }>;
   /** Notes as missing records whose children this run was told not to exist (404) and that `get` can judge: listings of changes would not tell for days. */

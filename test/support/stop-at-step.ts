@@ -74,6 +74,7 @@ function stoppableDeletes(
   around: <T>(name: string, call: () => Promise<T>) => Promise<T>,
 ): Deletes {
   return {
+    batchRows: deletes.batchRows,
     sweep: (lease, run, limit) => around('sweep', () => deletes.sweep(lease, run, limit)),
     suspectParents: (lease, run, confirmable) =>
       around('suspectParents', () => deletes.suspectParents(lease, run, confirmable)),

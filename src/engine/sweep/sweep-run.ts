@@ -7,9 +7,6 @@ import type { MissingTally } from '../run-tally.ts';
 import type { Run } from '../run.ts';
 import { confirmMissing, mostGetsPerRun } from './confirm-missing.ts';
 
-/** Rows of one transaction: some tens of milliseconds. */
-const batchRows = 1000;
-
 interface DeleteVerdict {
   readonly withheldBecause: WithheldBecause | null;
   /** The rows that may be deleted all the same, where they need nothing more. */
@@ -37,7 +34,7 @@ export async function sweepRun(run: Run): Promise<void> {
   onEvent({ kind: 'sweep-started' });
   for (let isDone = false; !isDone;) {
     signal.throwIfAborted();
-    ({ isDone } = await sink.deletes.sweep(lease, id, batchRows));
+    ({ isDone } = await sink.deletes.sweep(lease, id, sink.deletes.batchRows));
   }
   await sink.deletes.suspectParents(lease, id, confirmable(definition));
   if (asked.allowDeletes) {
@@ -130,7 +127,7 @@ async function deleteAll(
 ): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
-    const rows = await sink.deletes.tombstone(lease, id, entity, which, batchRows);
+    const rows = await sink.deletes.tombstone(lease, id, entity, which, sink.deletes.batchRows);
     if (rows === 0) return isChanged;
     tally.deleted(entity, rows);
     onEvent({ kind: 'rows-deleted', entity, rows });
@@ -141,7 +138,7 @@ async function deleteAll(
 async function deleteBelow({ sink, lease, id, tally, onEvent, signal }: Run): Promise<boolean> {
   for (let isChanged = false; ; isChanged = true) {
     signal.throwIfAborted();
-    const batch = await sink.deletes.tombstoneBelow(lease, id, batchRows);
+    const batch = await sink.deletes.tombstoneBelow(lease, id, sink.deletes.batchRows);
     if (batch.length === 0) return isChanged;
     for (const { entity, rows } of batch) {
       if (rows === 0) continue;

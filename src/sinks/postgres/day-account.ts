@@ -66,8 +66,8 @@ export async function dayChanges(
 }
 
 /** Drops what is older than the window. */
-export async function pruneDay(tx: Tx, at: string, connector: ConnectorName, now: Instant): Promise<void> {
-  await tx.run(`DELETE FROM ${at}_sync_hours WHERE connector = :connector AND hour < :hour`, {
+export function pruneDay(tx: Tx, at: string, connector: ConnectorName, now: Instant): void {
+  tx.put(`DELETE FROM ${at}_sync_hours WHERE connector = :connector AND hour < :hour`, {
     connector,
     hour: firstHourOfDay(now),
   });

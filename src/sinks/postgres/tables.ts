@@ -149,13 +149,8 @@ export async function tableAccounts(
 }
 
 /** A full run has met every row of these, so adopted ones are those of the new address. */
-export async function agreed(
-  tx: Tx,
-  at: string,
-  connector: ConnectorName,
-  entities: readonly EntityName[],
-): Promise<void> {
-  await tx.run(
+export function agreed(tx: Tx, at: string, connector: ConnectorName, entities: readonly EntityName[]): void {
+  tx.put(
     `UPDATE ${at}_sync_tables SET adopted_at = NULL
      WHERE connector = :connector AND entity = ANY(:entities::text[]) AND adopted_at IS NOT NULL`,
     { connector, entities },
@@ -167,15 +162,15 @@ export async function agreed(
  * unless it began in the middle of one, because that one's first half is older. The chain's first run may be past its retention: then nothing is
  * known of its start.
  */
-export async function wasRead(
+export function wasRead(
   tx: Tx,
   at: string,
   connector: ConnectorName,
   run: RunId,
   read: readonly { readonly entity: EntityName; readonly walked: EntityName }[],
-): Promise<void> {
+): void {
   if (read.length === 0) return;
-  await tx.run(
+  tx.put(
     `UPDATE ${at}_sync_tables AS t SET as_of = coalesce(
        (SELECT first.started_at FROM ${at}_sync_runs AS run JOIN ${at}_sync_runs AS first ON first.number = run.origin
         WHERE run.run = :run AND run.origin IS DISTINCT FROM

@@ -63,6 +63,7 @@ export function fakeDeletes(
     calls,
     rows,
     judged,
+    batchRows: 1000,
     sweep: () => {
       calls.push('sweep');
       sweepsLeft -= 1;

@@ -27,8 +27,8 @@ import { noted, suspectParents, sweepRows, type OfEntity } from './sweep-rows.ts
 /** `Deletes` over the ledger: what a run's full walks did not meet, and what becomes of it. */
 export function ledgerDeletes(ledger: Ledger, inLease: InLease): Deletes {
   return {
-    sweep: async (lease, run, limit) =>
-      inLease(lease, run, (commit) => ({ isDone: sweepRows(commit, limit) })),
+    batchRows: 1000,
+    sweep: async (lease, run, limit) => inLease(lease, run, (commit) => sweepRows(commit, limit)),
     suspectParents: async (lease, run, confirmable) =>
       inLease(lease, run, (commit) => suspectParents(commit, confirmable)),
     endedBelow: async (lease, run) =>

@@ -17,8 +17,8 @@ import type { Commit } from '../ledger.ts';
 import type { HomedRow, RecordTable } from '../record-store.ts';
 import { readFlags, statement, type Flagged } from '../statement.ts';
 
-/** Looks for rows that this chain's full walks did not meet, up to `limit` steps (rows, partitions); true when every partition is through. */
-export function sweepRows(commit: Commit, limit: number): boolean {
+/** Looks for rows that this chain's full walks did not meet, up to `limit` steps (rows, partitions). */
+export function sweepRows(commit: Commit, limit: number): { readonly isDone: boolean } {
   const { ledger, held, current } = commit;
   const { connector } = held;
   const { origin, chainStartedAt: fullAt } = current;
@@ -27,7 +27,7 @@ export function sweepRows(commit: Commit, limit: number): boolean {
     const swept = nextUnswept(ledger.db).get({ connector, origin, entities });
     if (swept === undefined) {
       dropHomeless(ledger.db).run(connector);
-      return true;
+      return { isDone: true };
     }
     const table = current.tables.get(swept.entity)?.table;
     left -= 1;
@@ -39,7 +39,7 @@ export function sweepRows(commit: Commit, limit: number): boolean {
       left -= sweep(commit, swept, table, left + 1);
     }
   }
-  return false;
+  return { isDone: false };
 }
 
 /** A partition whose rows are looked at in batches. */

@@ -16,6 +16,8 @@ const long = { isLong: true } as const;
 /** `Deletes` in PostgreSQL: what a run's full walks did not meet, and what becomes of it. */
 export function postgresDeletes({ at }: Pick<Ledger, 'at'>, inLease: InLease): Deletes {
   return {
+    // A transaction costs a dozen round trips, whatever its size.
+    batchRows: 20_000,
     sweep: async (lease, run, limit) =>
       await inLease(lease, run, async (commit) => ({ isDone: await sweepRows(commit, limit) }), long),
     suspectParents: async (lease, run, confirmable) =>

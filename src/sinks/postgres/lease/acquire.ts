@@ -34,27 +34,30 @@ export async function acquireConnector(
   const { connector, definitionHash, holder } = identity;
   const taken = await leases.take(connector, holder, async (tx, epoch) => {
     await checkIdentity(tx, at, identity);
-    await interruptRunning(tx, at, connector);
-    await holdConnector(tx, at, identity, epoch);
+    await Promise.all([interruptRunning(tx, at, connector), holdConnector(tx, at, identity, epoch)]);
   });
   return { ...taken, definitionHash, run: null };
 }
 
 async function checkIdentity(tx: Tx, at: string, given: ConnectorIdentity): Promise<void> {
   const { connector } = given;
-  await checkWhole(tx, at, connector);
-  const stored = await storedIdentity(tx, at, connector);
+  const [, stored, away] = await Promise.all([
+    checkWhole(tx, at, connector),
+    storedIdentity(tx, at, connector),
+    readCopiedAway(tx, at, connector),
+  ]);
   const differences = stored === undefined ? [] : identityDifferences(stored, given);
   if (differences.length > 0) throw new IdentityChangedError(connector, differences);
-  const away = await readCopiedAway(tx, at, connector);
   if (away !== null) throw copiedAwayError(away);
 }
 
 /** Throws where another connector's tables have the same names, and where only a part of this one is here. */
 export async function checkWhole(tx: Tx, at: string, connector: ConnectorName): Promise<void> {
-  const rival = await rivalOf(tx, at, connector);
+  const [rival, unfinished] = await Promise.all([
+    rivalOf(tx, at, connector),
+    readUnfinishedCopy(tx, at, connector),
+  ]);
   if (rival !== undefined) throw sharedTablesError(connector, rival);
-  const unfinished = await readUnfinishedCopy(tx, at, connector);
   if (unfinished !== null) throw unfinishedCopyError(unfinished);
 }
 

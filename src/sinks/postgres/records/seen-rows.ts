@@ -176,8 +176,8 @@ function compare(one: string, other: string): number {
 }
 
 /** What a finished chain had met is needed no more. Also of chains whose runs are past their retention: they are never resumed. */
-export async function dropSeen(tx: Tx, at: string, connector: ConnectorName, window: string): Promise<void> {
-  await tx.run(
+export function dropSeen(tx: Tx, at: string, connector: ConnectorName, window: string): void {
+  tx.put(
     `DELETE FROM ${at}_sync_seen WHERE connector = :connector AND origin NOT IN
        (SELECT origin FROM ${at}_sync_runs WHERE connector = :connector AND chain <> :window)`,
     { connector, window },

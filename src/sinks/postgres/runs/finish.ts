@@ -41,18 +41,18 @@ async function finish(commit: Commit, report: RunReport): Promise<RunReport['err
   const stored = wrong === null ? report : { ...report, outcome: 'failed' as const, error: wrong };
   const { outcome: state, finishedAt, resumeAt } = stored;
   await noteDepthLimited(commit, stored);
-  await endRun(tx, at, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
+  endRun(tx, at, current.run, { state, finishedAt, resumeAt, report: writeJson(stored) });
   if (isChainOver(stored)) {
-    await dropSeen(tx, at, connector, current.window);
+    dropSeen(tx, at, connector, current.window);
     if (current.kind === 'sync') {
-      await noteWhole(commit, stored);
+      noteWhole(commit, stored);
       await forgetPartitions(commit);
     } else {
       await endWindow(commit, stored);
     }
   }
-  await forgetRuns(commit);
-  await pruneDay(tx, at, connector, stamp.now);
+  forgetRuns(commit);
+  pruneDay(tx, at, connector, stamp.now);
   return wrong;
 }
 
@@ -86,17 +86,14 @@ async function endWindow(
   );
 }
 
-async function noteWhole(
-  { ledger: { at }, held: { connector }, current, tx }: Commit,
-  report: RunReport,
-): Promise<void> {
+function noteWhole({ ledger: { at }, held: { connector }, current, tx }: Commit, report: RunReport): void {
   const { run, isFull, tables, entities } = current;
   const agreeing = report.entities.filter((one) => agreesWithStored(one, isFull));
-  await agreed(
+  agreed(
     tx,
     at,
     connector,
     agreeing.map(({ entity }) => entity),
   );
-  await wasRead(tx, at, connector, run, readWhole(report, tables.keys(), entities));
+  wasRead(tx, at, connector, run, readWhole(report, tables.keys(), entities));
 }

@@ -8,28 +8,25 @@ import { transitions } from '../partitions/transitions.ts';
 import type { Tx } from '../session.ts';
 
 /** Runs and quarantined records past their retention. The newest run always stays, and the newest sync with the run that began its chain. */
-export async function forgetRuns({ ledger: { at, clock }, held: { connector }, tx }: Commit): Promise<void> {
+export function forgetRuns({ ledger: { at, clock }, held: { connector }, tx }: Commit): void {
   const since = keptSince(clock.now());
-  const oldest = await tx.first<{ number: number }>(
-    `SELECT number FROM ${at}_sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`,
-    { connector, kept: mostKept.runs - 1 },
-  );
+  const oldestKept = `SELECT number FROM ${at}_sync_runs WHERE connector = :connector ORDER BY number DESC LIMIT 1 OFFSET :kept`;
   const newestSync = `SELECT number, origin FROM ${at}_sync_runs WHERE connector = :connector AND kind = 'sync'
       ORDER BY number DESC LIMIT 1`;
-  await tx.run(
+  tx.put(
     `WITH newest_sync AS MATERIALIZED (${newestSync}), forgotten AS (
-       DELETE FROM ${at}_sync_runs WHERE connector = :connector AND (number < :oldestKept OR started_at < :before)
+       DELETE FROM ${at}_sync_runs WHERE connector = :connector AND (number < coalesce((${oldestKept}), 0) OR started_at < :before)
          AND number <> (SELECT max(number) FROM ${at}_sync_runs WHERE connector = :connector)
          AND number NOT IN (SELECT number FROM newest_sync UNION ALL SELECT origin FROM newest_sync)
        RETURNING run)
      DELETE FROM ${at}_sync_counts WHERE run IN (SELECT run FROM forgotten)`,
-    { connector, oldestKept: oldest?.number ?? 0, before: since.runs },
+    { connector, kept: mostKept.runs - 1, before: since.runs },
   );
-  await tx.run(`DELETE FROM ${at}_sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
+  tx.put(`DELETE FROM ${at}_sync_quarantine WHERE connector = :connector AND last_seen_at < :before`, {
     connector,
     before: since.quarantined,
   });
-  await tx.run(
+  tx.put(
     `DELETE FROM ${at}_sync_quarantine WHERE id IN (
        SELECT id FROM ${at}_sync_quarantine WHERE connector = :connector ORDER BY last_seen_at DESC, id DESC OFFSET :kept)`,
     { connector, kept: mostKept.quarantined },

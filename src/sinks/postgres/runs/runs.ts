@@ -59,11 +59,11 @@ export async function insertRun(
   );
   if (earlier !== null) return earlier.origin;
   const number = inserted?.number ?? 0;
-  await tx.run(`UPDATE ${at}_sync_runs SET origin = number WHERE number = :number`, { number });
+  tx.put(`UPDATE ${at}_sync_runs SET origin = number WHERE number = :number`, { number });
   return number;
 }
 
-export async function endRun(
+export function endRun(
   tx: Tx,
   at: string,
   run: RunId,
@@ -74,8 +74,8 @@ export async function endRun(
     /** JSON. */
     readonly report: string;
   },
-): Promise<void> {
-  await tx.run(
+): void {
+  tx.put(
     `UPDATE ${at}_sync_runs SET state = :state, finished_at = :finishedAt, resume_at = :resumeAt, report = :report
      WHERE run = :run`,
     { run, ...end },

@@ -131,16 +131,19 @@ async function startFresh(
   { reading }: Pick<CurrentRun, 'reading'>,
 ): Promise<void> {
   const { window } = scope;
-  await dropSeen(tx, at, connector, window);
+  dropSeen(tx, at, connector, window);
   if (window !== '') {
     await transitions.dropWindow(tx, at, { connector, window });
     return;
   }
-  await transitions.dropHalfRead(tx, at, scope);
-  await transitions.stopSweep(tx, at, scope);
-  await transitions.startOver(tx, at, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter });
-  await transitions.park(tx, at, { connector });
-  for (const [entity, { fullBefore, believedUntil: until }] of reading) {
-    await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now });
-  }
+  await Promise.all([
+    transitions.dropHalfRead(tx, at, scope),
+    transitions.stopSweep(tx, at, scope),
+    transitions.startOver(tx, at, { ...scope, leaves: plan.leaves, keepAfter: plan.continueAfter }),
+    transitions.park(tx, at, { connector }),
+    ...[...reading].map(
+      async ([entity, { fullBefore, believedUntil: until }]) =>
+        await transitions.age(tx, at, { connector, entity, fullBefore, believedUntil: until, now }),
+    ),
+  ]);
 }
