@@ -1,6 +1,5 @@
 import { instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import { isRunId } from '../core/names.ts';
 import type { ConnectorSettings } from '../settings/settings.ts';
 import type { RecordReader } from '../sinks/record-reader.ts';
 import { checkCopied, openExistingRecords } from '../sinks/registry.ts';
@@ -99,8 +98,7 @@ async function storedConnector(
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const published = newest === null ? null : publishedRun(newest, name);
-  const isKnown =
-    published === null || (isRunId(published.run) && (await history.run(published.run)) !== null);
+  const isKnown = published === null || (await history.run(published.run)) !== null;
   return {
     connector: name,
     newestSeq: await reader.newestSeq(name),

@@ -18,7 +18,8 @@ import type { ConnectorSettings } from '../../../src/settings/settings.ts';
 import type { StoredRecord } from '../../../src/sinks/record-reader.ts';
 import { openExistingRecords, openSink } from '../../../src/sinks/registry.ts';
 import type { SinkOptions } from '../../../src/sinks/sink-access.ts';
-import type { Sink } from '../../../src/sinks/sink.ts';
+import type { Seal } from '../../../src/sinks/partition.ts';
+import type { CommittedPage, PageCommit, Sink } from '../../../src/sinks/sink.ts';
 import {
   entityReport,
   identity,
@@ -58,7 +59,7 @@ export interface PublishWorld extends AsyncDisposable {
   target(format?: FileFormat, wrap?: (store: ObjectStore) => ObjectStore): Target;
   publish(request?: Partial<PublishRequest>, target?: Target): Promise<PublishEnd>;
   /** Copies of the sink's files, as a backup makes them. */
-  backup(): { restore(): void };
+  backup(): { restore(): Promise<void> };
 }
 
 export interface Change {
@@ -66,6 +67,9 @@ export interface Change {
   readonly deletes?: readonly string[];
   readonly tables?: readonly EntityTable[];
   readonly isWhole?: boolean;
+  /** Called when the members are stored, before `more` of them are. */
+  readonly onStored?: () => void;
+  readonly more?: Change['upserts'];
 }
 
 export function openPublishWorld(): PublishWorld {
@@ -89,8 +93,9 @@ export function openPublishWorld(): PublishWorld {
       clock,
     });
   let runs = 0;
+  let opened: Sink | null = null;
   const withSink = async <Result>(work: (opened: Sink) => Promise<Result>): Promise<Result> => {
-    await using opened = await openSink(sink, { clock });
+    opened ??= await openSink(sink, { clock });
     return await work(opened);
   };
   return {
@@ -104,8 +109,8 @@ export function openPublishWorld(): PublishWorld {
     run: async (change) => {
       clock.advance(60_000);
       runs += 1;
-      await withSink(async (opened) => {
-        await runOnce(opened, clock, runs, change);
+      await withSink(async (into) => {
+        await runOnce(into, clock, runs, change);
       });
     },
     rows: async () => await storedRows(sink, tables),
@@ -127,13 +132,16 @@ export function openPublishWorld(): PublishWorld {
       const copy = mkdtempSync(join(folder, 'backup-'));
       cpSync(files, copy, { recursive: true });
       return {
-        restore: () => {
+        restore: async () => {
+          await opened?.[Symbol.asyncDispose]();
+          opened = null;
           rmSync(files, { recursive: true });
           cpSync(copy, files, { recursive: true });
         },
       };
     },
     [Symbol.asyncDispose]: async () => {
+      await opened?.[Symbol.asyncDispose]();
       rmSync(folder, { recursive: true, force: true });
     },
   };
@@ -152,23 +160,31 @@ async function runOnce(sink: Sink, clock: Clock, number: number, change: Change)
   await using lease = await sink.acquire(identity());
   await sink.startRun(lease, runPlan(run, { startedAt, tables, isFull: true }));
   const { id } = await onlyPartition(sink, lease);
-  const records = upserts.map(([key, name]) =>
-    member(key, name, { values: tables[0]?.columns.map((column) => valueOf(column.name, key, name)) ?? [] }),
-  );
-  const opened = upserts.map(([key, name]) => record(opensTable, { id: key, at: name }));
-  const rows = [
-    { entity: members, records },
-    { entity: opens, records: opened },
-  ];
+  const pageOf = (stored: NonNullable<Change['upserts']>, seal: Seal | null): PageCommit => {
+    const columns = tables[0]?.columns ?? [];
+    const records = stored.map(([key, name]) =>
+      member(key, name, { values: columns.map((column) => valueOf(column.name, key, name)) }),
+    );
+    const opened = stored.map(([key, name]) => record(opensTable, { id: key, at: name }));
+    const rows = [
+      { entity: members, records },
+      { entity: opens, records: opened },
+    ];
+    return page({ lease, run }, id, records, { rows, seal, position: { kind: 'offset', offset: 1 } });
+  };
   const counted = new Map<EntityName, PageCounts>();
-  const committed = await sink.commit(lease, [page({ lease, run }, id, records, { rows, seal: sealed })]);
-  for (const { entity, counts } of committed.flatMap((one) => one.counts)) {
-    counted.set(entity, addCounts(counted.get(entity) ?? noCounts, counts));
-  }
+  const count = (committed: readonly CommittedPage[]): void => {
+    for (const { entity, counts } of committed.flatMap((one) => one.counts)) {
+      counted.set(entity, addCounts(counted.get(entity) ?? noCounts, counts));
+    }
+  };
+  count(await sink.commit(lease, [pageOf(upserts, change.more === undefined ? sealed : null)]));
+  change.onStored?.();
+  if (change.more !== undefined) count(await sink.commit(lease, [pageOf(change.more, sealed)]));
   for (const key of deletes) {
     await sink.repair.tombstoneRecord(lease, run, members, keyTextOf(['a', key]));
   }
-  const entities = [...counted].map(([entity, counts]) => entityReport(entity, counts));
+  const entities = [...counted].map(([entity, counts]) => ({ ...entityReport(entity, counts), isWhole }));
   const outcome = isWhole ? 'ok' : 'degraded';
   const ended = report(
     { lease, run },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import type { JsonObject } from '../../../src/core/json.ts';
 import { keyTextOf, type ColumnValue } from '../../../src/core/records.ts';
 import {
@@ -54,8 +54,9 @@ function entityRows(
   for (let number = base; number <= publication; number += 1) {
     const manifest = manifests.find((one) => one.publication === number);
     const published = manifest?.entities.find((one) => one.connector === connector && one.entity === entity);
-    if (published === undefined)
+    if (published === undefined) {
       throw new Error(`Publication ${number} does not have ${connector}/${entity}`);
+    }
     if (published.generation !== generation) throw new Error(`Publication ${number} has another generation`);
     const files = number === base ? (published.snapshot?.files ?? published.files) : published.files;
     for (const row of files.flatMap((file) => fileRows(lake, file, published.key))) {
@@ -85,4 +86,34 @@ export function fileRows(lake: string, file: PublishedFile, key: readonly string
     throw new Error(`${file.path} does not have the rows that its manifest names`);
   }
   return rows;
+}
+
+/** Entity -> key -> number of the newest change, of rows that are not deleted. */
+export function seqsOf(
+  rows: ReadonlyMap<string, ReadonlyMap<string, Pick<LakeRow, 'seq' | 'isDeleted'>>>,
+): Readonly<Record<string, Readonly<Record<string, number>>>> {
+  return Object.fromEntries(
+    [...rows].map(([entity, byKey]) => [
+      entity,
+      Object.fromEntries([...byKey].filter(([, row]) => !row.isDeleted).map(([key, { seq }]) => [key, seq])),
+    ]),
+  );
+}
+
+/** Files of a folder that no manifest names, temporary ones included. */
+export function unnamedFiles(lake: string): readonly string[] {
+  if (!existsSync(lake)) return [];
+  const named = new Set(
+    lakeManifests(lake).flatMap(({ entities }) =>
+      entities.flatMap((entity) =>
+        [...entity.files, ...(entity.snapshot?.files ?? [])].map((file) => file.path),
+      ),
+    ),
+  );
+  return readdirSync(lake, { recursive: true, encoding: 'utf8', withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(lake, join(entry.parentPath, entry.name)))
+    .filter(
+      (name) => name !== '_latest.json' && !/^_publications\/\d{20}\.json$/.test(name) && !named.has(name),
+    );
 }

@@ -1,0 +1,325 @@
+import { describe, expect, it } from 'vitest';
+import type { RunId } from '../../src/core/names.ts';
+import type { Column, EntityTable } from '../../src/core/records.ts';
+import type { Manifest, PublishedEntity } from '../../src/publish/manifest.ts';
+import {
+  planPublication,
+  type PublicationPlan,
+  type StoredConnector,
+  type StoredEntity,
+} from '../../src/publish/plan-publication.ts';
+import { lists, listsTable, members, membersTable, news } from '../contracts/sink/fixture.ts';
+
+const run1 = { run: '20260301T100000000Z-00000001' as RunId, startedAt: '2026-03-01T10:00:00.000Z' };
+const run2 = { run: '20260302T100000000Z-00000002' as RunId, startedAt: '2026-03-02T10:00:00.000Z' };
+const asOf = '2026-03-01T10:00:00.000Z';
+
+const storedMembers: StoredEntity = { table: membersTable, tableId: 'table-1', asOf };
+const storedLists: StoredEntity = { table: listsTable, tableId: 'table-2', asOf };
+
+function stored(change: Partial<StoredConnector> = {}): StoredConnector {
+  return {
+    connector: news,
+    newestSeq: 10,
+    newestRun: run1,
+    oldestRunAt: null,
+    isPublishedRunKnown: true,
+    entities: [storedMembers, storedLists],
+    ...change,
+  };
+}
+
+const noWishes = { target: 'lake', isNewGenerationAsked: false, hasSnapshot: false };
+
+function plan(
+  newest: Manifest | null,
+  connector: StoredConnector,
+  wishes: Partial<typeof noWishes> = {},
+  sinkId = 'sink-1',
+): PublicationPlan {
+  return planPublication(newest, { sinkId, connectors: [connector] }, { ...noWishes, ...wishes });
+}
+
+/** The manifest that a plan leads to; every entity had one new row. */
+function publish(newest: Manifest | null, connector: StoredConnector, wishes: Partial<typeof noWishes> = {}) {
+  const { publication, entities, unchanged } = plan(newest, connector, wishes);
+  const written = entities.map(({ planned, hasSnapshot }): PublishedEntity => {
+    const { table: _table, isNewGeneration: _isNew, ...described } = planned;
+    return {
+      ...described,
+      upserts: 1,
+      deletes: 0,
+      files: [],
+      snapshot: hasSnapshot ? { rows: 1, files: [] } : null,
+    };
+  });
+  return {
+    format: 1,
+    publication,
+    previous: null,
+    sink: 'sink-1',
+    createdAt: '2026-03-01T11:00:00.000Z',
+    by: { program: 'test', host: 'here' },
+    entities: [...written, ...unchanged],
+  } satisfies Manifest;
+}
+
+function withColumns(...more: readonly Column[]): StoredEntity {
+  return { ...storedMembers, table: { ...membersTable, columns: [...membersTable.columns, ...more] } };
+}
+
+/** Why members begin anew. */
+function reasonOf({ entities }: PublicationPlan): string | null {
+  return entities.find(({ planned }) => planned.entity === members)?.reason ?? null;
+}
+
+describe('the plan of a publication', () => {
+  it('begins every entity with all of its rows, in publication 1', () => {
+    const { publication, isNeeded, entities, unchanged } = plan(null, stored());
+    expect({ publication, isNeeded, unchanged }).toEqual({ publication: 1, isNeeded: true, unchanged: [] });
+    expect(
+      entities.map(({ planned, reason }) => ({ ...planned, table: null, columns: null, reason })),
+    ).toEqual([
+      {
+        connector: news,
+        entity: members,
+        generation: 1,
+        base: 1,
+        tableId: 'table-1',
+        schema: 1,
+        key: ['list_id', 'id'],
+        after: 0,
+        through: 10,
+        asOf,
+        run: run1,
+        isNewGeneration: true,
+        table: null,
+        columns: null,
+        reason: null,
+      },
+      expect.objectContaining({ entity: lists, generation: 1, base: 1, key: ['id'] }),
+    ]);
+  });
+
+  it('goes on where the newest publication ended', () => {
+    const newest = publish(null, stored());
+    const { entities, isNeeded } = plan(newest, stored({ newestSeq: 25, newestRun: run2 }));
+    expect(isNeeded).toBe(false);
+    expect(entities[0]).toMatchObject({
+      reason: null,
+      hasSnapshot: false,
+      planned: {
+        after: 10,
+        through: 25,
+        generation: 1,
+        base: 1,
+        schema: 1,
+        run: run2,
+        isNewGeneration: false,
+      },
+    });
+  });
+
+  it.each([
+    ['a newer asOf', { entities: [{ ...storedMembers, asOf: '2026-03-02T10:00:00.000Z' }, storedLists] }],
+    ['an asOf that is gone', { entities: [{ ...storedMembers, asOf: null }, storedLists] }],
+    ['another column', { entities: [withColumns({ name: 'more', type: 'string' }), storedLists] }],
+    [
+      'another entity',
+      {
+        entities: [
+          storedMembers,
+          storedLists,
+          { ...storedLists, table: { ...listsTable, entity: 'tags' as never } },
+        ],
+      },
+    ],
+  ])('is needed for %s alone', (_what, change) => {
+    expect(plan(publish(null, stored()), stored(change)).isNeeded).toBe(true);
+  });
+
+  it('counts up the schema for a column that was added, and stays in the generation', () => {
+    const newest = publish(null, stored());
+    const wider = stored({ entities: [withColumns({ name: 'more', type: 'string' }), storedLists] });
+    const [first, second] = plan(newest, wider).entities;
+    expect(first).toMatchObject({
+      hasNewColumns: true,
+      planned: { schema: 2, generation: 1, isNewGeneration: false },
+    });
+    expect(second).toMatchObject({ hasNewColumns: false, planned: { schema: 1 } });
+  });
+});
+
+describe('a new generation', () => {
+  const newest = publish(null, stored());
+  const retyped = membersTable.columns.map((one): Column =>
+    one.name === 'visits' ? { ...one, type: 'number' } : one,
+  );
+
+  it.each<[what: string, StoredEntity | Partial<StoredConnector>, reason: string]>([
+    [
+      'a table that was made anew',
+      { ...storedMembers, tableId: 'table-9' },
+      'its table in the sink was dropped and made anew',
+    ],
+    [
+      'another key',
+      { ...storedMembers, table: { ...membersTable, key: ['id'] } },
+      'its key was list_id, id and is now id',
+    ],
+    [
+      'another type',
+      { ...storedMembers, table: { ...membersTable, columns: retyped } },
+      'its column visits was integer and is now number',
+    ],
+    [
+      'a column that is gone',
+      { ...storedMembers, table: { ...membersTable, columns: membersTable.columns.slice(0, -1) } },
+      'its column anything is gone',
+    ],
+  ])('begins with %s, of this entity alone', (_what, entity, reason) => {
+    const result = plan(newest, stored({ entities: [entity as StoredEntity, storedLists] }));
+    expect(reasonOf(result)).toBe(reason);
+    expect(result.isNeeded).toBe(true);
+    expect(result.entities.map(({ planned }) => planned)).toMatchObject([
+      { generation: 2, base: 2, after: 0, through: 10, isNewGeneration: true },
+      { generation: 1, base: 1, after: 10, isNewGeneration: false },
+    ]);
+  });
+
+  it('of everything begins with another sink, or where somebody asks for it', () => {
+    const other = plan(newest, stored({ newestSeq: 3 }), {}, 'sink-2');
+    expect(other.entities.map(({ reason }) => reason)).toEqual([
+      'the records are from another sink',
+      'the records are from another sink',
+    ]);
+    const asked = plan(newest, stored({ newestSeq: 3 }), { isNewGenerationAsked: true });
+    expect(asked.entities.map(({ planned, reason }) => [planned.generation, planned.after, reason])).toEqual([
+      [2, 0, 'it was asked for'],
+      [2, 0, 'it was asked for'],
+    ]);
+  });
+
+  it('of everything begins where the ledger lacks the published run and has older ones', () => {
+    const later = publish(newest, stored({ newestSeq: 20, newestRun: run2 }));
+    const restored = { newestSeq: 15, isPublishedRunKnown: false, oldestRunAt: run1.startedAt };
+    expect(reasonOf(plan(later, stored(restored)))).toBe(
+      `the sink was restored from a backup: it knows older runs of news, but not ${run2.run}, which was published`,
+    );
+    // Numbers that were given again by now tell nothing.
+    expect(reasonOf(plan(later, stored({ ...restored, newestSeq: 90 })))).toContain('restored');
+  });
+
+  it('does not begin where the ledger has forgotten the published run with all older ones', () => {
+    const forgotten = {
+      isPublishedRunKnown: false,
+      oldestRunAt: run2.startedAt,
+      newestSeq: 20,
+      newestRun: run2,
+    };
+    expect(plan(newest, stored(forgotten)).entities.map(({ reason }) => reason)).toEqual([null, null]);
+  });
+
+  it('is a number that no other has: one that left and came back is not taken for the old one', () => {
+    const without = publish(newest, stored({ entities: [storedLists] }), { hasSnapshot: true });
+    expect(without.entities.map(({ entity }) => entity)).toEqual([lists]);
+    expect(plan(without, stored()).entities[0]?.planned).toMatchObject({ entity: members, generation: 3 });
+  });
+});
+
+describe('a target that is ahead of its sink', () => {
+  const newest = publish(null, stored());
+
+  it('is refused, and the refusal says how to begin anew', () => {
+    expect(() => plan(newest, stored({ newestSeq: 9 }))).toThrow(
+      expect.objectContaining({
+        code: 'TARGET_AHEAD',
+        recovery: 'stop',
+        message: expect.stringContaining('publish lake --new-generation') as string,
+        context: { target: 'lake', entity: 'news/members', published: 10, newest: 9 },
+      }),
+    );
+  });
+
+  it('is no obstacle for entities that begin anew', () => {
+    const reset = [storedMembers, storedLists].map((one) => ({ ...one, tableId: `${one.tableId}-new` }));
+    expect(plan(newest, stored({ newestSeq: 9, entities: reset })).entities).toHaveLength(2);
+  });
+});
+
+describe('a snapshot', () => {
+  const newest = publish(null, stored());
+
+  it('gives every entity a new base, and is needed even where nothing has changed', () => {
+    const { isNeeded, entities } = plan(newest, stored(), { hasSnapshot: true });
+    expect(isNeeded).toBe(true);
+    expect(
+      entities.map(({ hasSnapshot, planned: { base, after } }) => ({ hasSnapshot, base, after })),
+    ).toEqual([
+      { hasSnapshot: true, base: 2, after: 10 },
+      { hasSnapshot: true, base: 2, after: 10 },
+    ]);
+  });
+
+  it('is not written for a generation that begins: its changes are all rows', () => {
+    const [first] = plan(null, stored(), { hasSnapshot: true }).entities;
+    expect(first).toMatchObject({ hasSnapshot: false, planned: { base: 1, after: 0 } });
+  });
+});
+
+describe('an entity that is not stored any more, or left the settings', () => {
+  const newest = publish(null, stored());
+
+  it('stays as it was published, without its files again', () => {
+    const { unchanged, isNeeded } = plan(newest, stored({ newestSeq: 30, entities: [storedLists] }));
+    expect(isNeeded).toBe(false);
+    expect(unchanged).toEqual([
+      { ...newest.entities[0], after: 10, through: 10, upserts: 0, deletes: 0, files: [], snapshot: null },
+    ]);
+  });
+
+  it('is left out by the next snapshot', () => {
+    expect(plan(newest, stored({ entities: [storedLists] }), { hasSnapshot: true }).unchanged).toEqual([]);
+  });
+});
+
+describe('the columns of a publication', () => {
+  function columnsOf(...names: readonly string[]): EntityTable {
+    return { entity: lists, key: [names[0] ?? ''], columns: names.map((name) => ({ name, type: 'string' })) };
+  }
+
+  function named(table: EntityTable, newest: Manifest | null = null): readonly (string | undefined)[] {
+    const { entities } = plan(newest, stored({ entities: [{ ...storedLists, table }] }));
+    return entities[0]?.planned.columns.map(({ name }) => name) ?? [];
+  }
+
+  it('have the names of the sink, and a suffix where two would be the same or ours', () => {
+    expect(named(columnsOf('id', 'Id', 'ID', 'id_2', '_seq', '_Deleted', 'name'))).toEqual([
+      'id',
+      'Id_2',
+      'ID_3',
+      'id_2_2',
+      '_seq_2',
+      '_Deleted_2',
+      'name',
+    ]);
+  });
+
+  it('keep the names that were published, whatever comes before them', () => {
+    const newest = publish(null, stored({ entities: [{ ...storedLists, table: columnsOf('id', 'Name') }] }));
+    expect(named(columnsOf('id', 'name', 'Name', 'NAME'), newest)).toEqual([
+      'id',
+      'name_2',
+      'Name',
+      'NAME_3',
+    ]);
+  });
+
+  it('name the key as the columns are named', () => {
+    const { entities } = plan(
+      null,
+      stored({ entities: [{ ...storedLists, table: columnsOf('_seq', 'a') }] }),
+    );
+    expect(entities[0]?.planned.key).toEqual(['_seq_2']);
+  });
+});
