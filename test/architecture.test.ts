@@ -136,7 +136,7 @@ const homes: Readonly<Record<string, readonly string[]>> = {
   'p-retry': ['source'],
   'p-queue': ['source', 'search', 'service', 'jobs'],
   'lossless-json': ['http'],
-  yaml: ['definitions'],
+  yaml: ['definitions', 'publish'],
   fastify: ['service', 'monitor'],
   '@bull-board/api': ['monitor'],
   '@bull-board/api/bullMQAdapter': ['monitor'],

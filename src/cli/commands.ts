@@ -79,6 +79,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import('./commands/export.ts')).addExport,
   },
   {
+    name: 'publish',
+    description: 'Put what has changed into folders, buckets and databases that warehouses read.',
+    load: async () => (await import('./commands/publish.ts')).addPublish,
+  },
+  {
     name: 'backfill',
     description: 'Read history in windows of time, newest first; leaves sync cursors unchanged.',
     load: async () => (await import('./commands/backfill.ts')).addBackfill,

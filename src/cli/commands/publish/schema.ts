@@ -1,0 +1,114 @@
+import path from 'node:path';
+import type { Command } from 'commander';
+import { usage } from '../../../core/usage-error.ts';
+import { openTarget } from '../../../publish/open-target.ts';
+import { catalogueOf } from '../../../publish/schema/catalogue.ts';
+import { dialectNames, generate } from '../../../publish/schema/generate.ts';
+import { generatedText } from '../../../publish/schema/generated-file.ts';
+import { readPublished, type PublishedState } from '../../../publish/schema/read-published.ts';
+import { chosenConnectors } from '../../../settings/chosen-connectors.ts';
+import type { LocalSettings, PublishSettings } from '../../../settings/settings.ts';
+import type { CommandContext, Enter } from '../../command-context.ts';
+import { loadConfig } from '../../load-config.ts';
+import { exitCodes, type ExitCode } from '../../output/exit-codes.ts';
+import { writeGenerated, type WrittenFile } from './write-generated.ts';
+
+interface SchemaFlags {
+  readonly dialect: string;
+  readonly output?: string;
+}
+
+export function addPublishSchema(publish: Command, enter: Enter): void {
+  publish
+    .command('schema')
+    .description('Write dbt models, or statements that make and load tables, for what a target holds.')
+    .argument('[target]', 'a name below "publish:" in the config; may be left out where there is one')
+    .requiredOption('--dialect <name>', dialectNames.join(', '))
+    .option('--output <folder>', 'write files there; needed for dbt')
+    .addHelpText(
+      'after',
+      `
+Names, columns and files are those of the newest publication, or of the connector types where nothing is published. The files
+are meant to be committed: your umask decides who can read them. A file that was edited is left alone, and the new text is written
+beside it as <file>.new.
+
+Examples:
+  $ connector-sync publish schema --dialect dbt --output ./analytics
+  $ connector-sync publish schema --dialect duckdb lake | duckdb lake.duckdb`,
+    )
+    .action((target: string | undefined, flags: SchemaFlags) =>
+      enter((context) => runSchema(context, target, flags)),
+    );
+}
+
+async function runSchema(
+  context: CommandContext,
+  name: string | undefined,
+  { dialect, output }: SchemaFlags,
+): Promise<ExitCode> {
+  if (!dialectNames.includes(dialect)) {
+    throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${dialect}".`);
+  }
+  if (dialect === 'dbt' && output === undefined) {
+    throw usage('--dialect dbt makes many files: name the folder of the dbt project with --output.');
+  }
+  const settings = loadConfig(context);
+  const target = targetNamed(settings, name);
+  const published = target === null ? null : await publishedOf(target, context);
+  const catalogue = catalogueOf(target?.connectors ?? chosenConnectors(settings, []), target, published);
+  const files = generate(catalogue, dialect);
+  if (output === undefined) {
+    const texts = files.filter(({ from }) => from !== null).map(generatedText);
+    await context.terminal.printRecords(texts.join('\n'));
+    return exitCodes.ok;
+  }
+  const folder = path.resolve(context.cwd, output);
+  const written = writeGenerated(folder, files);
+  tell(context, folder, written);
+  const { publication } = catalogue;
+  context.terminal.printJson({ dialect, target: target?.name ?? null, publication, folder, files: written });
+  return exitCodes.ok;
+}
+
+async function publishedOf(
+  target: PublishSettings,
+  { clock }: CommandContext,
+): Promise<PublishedState | null> {
+  await using opened = await openTarget(target, clock);
+  return await readPublished(opened);
+}
+
+/** Null where the config has none. Throws USAGE, naming those that there are. */
+function targetNamed({ publish }: LocalSettings, name: string | undefined): PublishSettings | null {
+  const names = [...publish.keys()].join(', ');
+  if (name === undefined) {
+    const [only = null, ...others] = publish.values();
+    if (others.length > 0) throw usage(`Expected one of the targets ${names}: the config has several.`);
+    return only;
+  }
+  const target = publish.get(name);
+  if (target !== undefined) return target;
+  throw usage(
+    names === ''
+      ? `Unknown target "${name}": the config has none below "publish:".`
+      : `Unknown target "${name}"; the config has ${names}.`,
+  );
+}
+
+function tell({ terminal }: CommandContext, folder: string, files: readonly WrittenFile[]): void {
+  const count = (outcome: WrittenFile['outcome']): number =>
+    files.filter((file) => file.outcome === outcome).length;
+  terminal.print(`${folder}: ${count('written')} written, ${count('unchanged')} unchanged`);
+  for (const { path: file, outcome } of files) {
+    const remark = remarks[outcome];
+    if (remark !== null) terminal.note(`${file} ${remark.replace('<file>', file)}`);
+  }
+}
+
+const remarks: Readonly<Record<WrittenFile['outcome'], string | null>> = {
+  written: null,
+  unchanged: null,
+  beside: 'was edited and is left as it is; the new text is in <file>.new',
+  edited: 'was edited and is left as it is; nothing in it is out of date',
+  stale: 'was generated earlier and is not part of it any more: remove it',
+};

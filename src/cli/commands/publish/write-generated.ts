@@ -1,0 +1,117 @@
+import { randomBytes } from 'node:crypto';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import path from 'node:path';
+import { SyncError } from '../../../core/errors.ts';
+import {
+  generatedText,
+  readGenerated,
+  sha256,
+  type GeneratedFile,
+} from '../../../publish/schema/generated-file.ts';
+
+export interface WrittenFile {
+  /** Relative to the folder. */
+  readonly path: string;
+  /**
+   * `beside`: somebody has edited the file, so the new text is in `<file>.new`. `edited`: the same, and nothing new is to be said. `stale`: generated
+   * earlier, and not any more.
+   */
+  readonly outcome: 'written' | 'unchanged' | 'beside' | 'edited' | 'stale';
+}
+
+/** Writes each file whole or not at all, with the rights that the umask gives. Throws USAGE where the place does not allow it. */
+export function writeGenerated(folder: string, files: readonly GeneratedFile[]): readonly WrittenFile[] {
+  const written = files.map((file) => ({ path: file.path, outcome: writeOne(folder, file) }));
+  const known = new Set(files.map((file) => file.path));
+  const stale = staleFiles(folder, files).filter((name) => !known.has(name));
+  return [...written, ...stale.map((name) => ({ path: name, outcome: 'stale' as const }))];
+}
+
+function writeOne(folder: string, file: GeneratedFile): WrittenFile['outcome'] {
+  const place = path.join(folder, file.path);
+  return said(place, () => {
+    const text = generatedText(file);
+    const there = readThere(place);
+    if (there === text) return 'unchanged';
+    const stated = there === null ? null : readGenerated(there);
+    const isOurs = there === null || file.from === null || stated?.isEdited === false;
+    if (isOurs) {
+      replace(place, text);
+      return 'written';
+    }
+    // What was edited was this same text.
+    if (stated?.sha256 === sha256(file.body)) return 'edited';
+    replace(`${place}.new`, text);
+    return 'beside';
+  });
+}
+
+/** Null where there is none. Line ends are as they were written, whatever a version control made of them. */
+function readThere(place: string): string | null {
+  const stats = statSync(place, { throwIfNoEntry: false });
+  if (stats === undefined) return null;
+  if (!stats.isFile()) throw unwritable(place, 'it is no file', null);
+  return readFileSync(place, 'utf8').replaceAll('\r\n', '\n');
+}
+
+function replace(place: string, text: string): void {
+  mkdirSync(path.dirname(place), { recursive: true });
+  const partial = path.join(
+    path.dirname(place),
+    `.${path.basename(place)}.${randomBytes(4).toString('hex')}.partial`,
+  );
+  try {
+    writeFileSync(partial, text, { flag: 'wx' });
+    renameSync(partial, place);
+  } finally {
+    rmSync(partial, { force: true });
+  }
+}
+
+/** Files with our first line that nobody edited, in the folders that hold nothing but generated ones. */
+function staleFiles(folder: string, files: readonly GeneratedFile[]): readonly string[] {
+  const roots = new Set(
+    files
+      .map((file) => file.path.split('/').slice(0, 2))
+      .filter(([, name]) => name === 'connector_sync')
+      .map((parts) => parts.join('/')),
+  );
+  return [...roots].flatMap((root) => {
+    const place = path.join(folder, root);
+    if (!existsSync(place)) return [];
+    return readdirSync(place, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && /\.(?:sql|yml)$/.test(entry.name))
+      .map((entry) => path.join(entry.parentPath, entry.name))
+      .filter(
+        (file) => readGenerated(readFileSync(file, 'utf8').replaceAll('\r\n', '\n'))?.isEdited === false,
+      )
+      .map((file) => path.relative(folder, file).split(path.sep).join('/'));
+  });
+}
+
+function said<Result>(place: string, work: () => Result): Result {
+  try {
+    return work();
+  } catch (error) {
+    if (!(error instanceof Error && 'syscall' in error)) throw error;
+    throw unwritable(place, error.message, error);
+  }
+}
+
+function unwritable(place: string, why: string, cause: Error | null): SyncError {
+  return new SyncError(`${place} cannot be written: ${why}. Name another folder with --output.`, {
+    code: 'USAGE',
+    recovery: 'stop',
+    context: { file: place },
+    ...(cause === null ? {} : { cause }),
+  });
+}

@@ -1,0 +1,93 @@
+import type { CatalogueTable, Join } from './catalogue.ts';
+import { isPlainName } from './quote-name.ts';
+
+export interface SingularTest {
+  readonly name: string;
+  readonly description: string;
+  readonly sql: string;
+  /** A child may be stored before its parent, and a parent be found deleted before its children. */
+  readonly isWarning: boolean;
+}
+
+/** What dbt has no test for: keys and joins of several columns. */
+export function singularTests(
+  table: CatalogueTable,
+  tables: readonly CatalogueTable[],
+): readonly SingularTest[] {
+  const { key, name } = table;
+  const keyColumns = key.map(column);
+  const unique: SingularTest = {
+    name: `unique_${name}`,
+    description: `No two rows have the same ${key.join(', ')}.`,
+    sql: `select
+${keyColumns.map((part) => `    ${part},\n`).join('')}    count(*) as times
+from {{ ref('${modelName(table)}') }}
+group by ${keyColumns.join(', ')}
+having count(*) > 1
+`,
+    isWarning: false,
+  };
+  return [
+    ...(hasGenericUnique(table) ? [] : [unique]),
+    ...table.joins.flatMap((join) => {
+      const parent = parentOf(join, table, tables);
+      return parent === null || isGenericJoin(join) ? [] : [orphansTest(table, join, parent)];
+    }),
+  ];
+}
+
+function orphansTest(table: CatalogueTable, join: Join, parent: CatalogueTable): SingularTest {
+  const own = join.columns.map(column);
+  const theirs = join.parentColumns.map(column);
+  return {
+    name: `orphans_${table.name}`,
+    description: `Each row's ${join.columns.join(', ')} is the ${join.parentColumns.join(', ')} of a row of ${parent.name}.`,
+    // No outer join: ClickHouse gives it default values in place of nulls.
+    sql: `select ${own.map((_, index) => `part_${index + 1}`).join(', ')}
+from (
+    select ${own.map((name, index) => `${name} as part_${index + 1}, `).join('')}0 as is_parent
+    from {{ ref('${modelName(table)}') }}
+    where ${own.map((name) => `${name} is not null`).join(' and ')}
+    union all
+    select ${theirs.map((name, index) => `${name} as part_${index + 1}, `).join('')}1 as is_parent
+    from {{ ref('${modelName(parent)}') }}
+) as both_sides
+group by ${own.map((_, index) => `part_${index + 1}`).join(', ')}
+having max(is_parent) = 0
+`,
+    isWarning: true,
+  };
+}
+
+export function hasGenericUnique({ key: [first = '', ...others] }: CatalogueTable): boolean {
+  return others.length === 0 && isPlainName(first);
+}
+
+export function isGenericJoin({ columns, parentColumns }: Join): boolean {
+  return columns.length === 1 && [...columns, ...parentColumns].every(isPlainName);
+}
+
+export function parentOf(
+  { parent }: Join,
+  { connector }: CatalogueTable,
+  tables: readonly CatalogueTable[],
+): CatalogueTable | null {
+  return tables.find((table) => table.connector === connector && table.entity === parent) ?? null;
+}
+
+export function sourceName(connector: string): string {
+  return connector.replaceAll('-', '_');
+}
+
+export function modelName({ name }: CatalogueTable): string {
+  return `stg_${name}`;
+}
+
+/** In dbt a name that is no plain one is quoted by the adapter, each in its own way. */
+export function column(name: string): string {
+  return isPlainName(name) ? name : `{{ adapter.quote(${jinjaText(name)}) }}`;
+}
+
+function jinjaText(text: string): string {
+  return `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`;
+}

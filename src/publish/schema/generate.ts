@@ -1,0 +1,45 @@
+import { usage } from '../../core/usage-error.ts';
+import type { Catalogue } from './catalogue.ts';
+import { dbtFiles } from './dbt.ts';
+import { bigquery } from './dialects/bigquery.ts';
+import { clickhouse } from './dialects/clickhouse.ts';
+import type { DialectText } from './dialects/dialect-text.ts';
+import { duckdb } from './dialects/duckdb.ts';
+import { postgres } from './dialects/postgres.ts';
+import { redshift } from './dialects/redshift.ts';
+import { snowflake } from './dialects/snowflake.ts';
+import type { GeneratedFile } from './generated-file.ts';
+import type { Dialect } from './quote-name.ts';
+
+const dialects: Readonly<Record<Dialect, DialectText>> = {
+  duckdb,
+  postgres,
+  clickhouse,
+  snowflake,
+  bigquery,
+  redshift,
+};
+
+export const dialectNames: readonly string[] = ['dbt', ...Object.keys(dialects)];
+
+/** Throws USAGE for a dialect that is not known. */
+export function generate(catalogue: Catalogue, name: string): readonly GeneratedFile[] {
+  if (name === 'dbt') return dbtFiles(catalogue);
+  if (!isDialect(name)) throw usage(`--dialect: expected one of ${dialectNames.join(', ')}, got "${name}".`);
+  const { tables, load, besides } = dialects[name];
+  const from = catalogue.publication === null ? 'the definitions' : `publication ${catalogue.publication}`;
+  const loading = load(catalogue);
+  return [
+    { path: `${name}/tables.sql`, from, body: tables(catalogue) },
+    ...(loading === null ? [] : [{ path: `${name}/load.sql`, from, body: loading }]),
+    ...(besides?.(catalogue) ?? []).map(({ path, text }) => ({
+      path: `${name}/${path}`,
+      from: null,
+      body: text,
+    })),
+  ];
+}
+
+function isDialect(name: string): name is Dialect {
+  return Object.hasOwn(dialects, name);
+}
