@@ -2,18 +2,32 @@ import type { Clock } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
 import type { PublishSettings } from '../settings/settings.ts';
 import type { ObjectStore } from './object-store.ts';
-import type { ObjectTargetOptions } from './object-target.ts';
 import type { Target } from './target.ts';
 
-/** Opens what the settings name; nothing is made or asked there yet. The caller disposes it. Rejects with PACKAGE_MISSING where its library is not installed. */
-export async function openTarget(settings: PublishSettings, clock: Clock): Promise<Target> {
+export interface OpenTarget {
+  readonly clock: Clock;
+  /** Ends what waits for a server: it rejects with the signal's reason. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Opens what the settings name; nothing is made or asked there yet. The caller disposes it. Rejects with PACKAGE_MISSING where its library is not installed.
+ * Each kind is loaded where it is used.
+ */
+export async function openTarget(settings: PublishSettings, how: OpenTarget): Promise<Target> {
   switch (settings.type) {
     case 'files': {
       const { openFolderStore } = await import('./folder-store.ts');
-      return await openFiles(openFolderStore(settings.directory), settings, clock);
+      return await openFiles(openFolderStore(settings.directory), settings, how);
     }
-    case 's3':
-    case 'postgres':
+    case 's3': {
+      const { openS3Store } = await import('./s3-store.ts');
+      return await openFiles(await openS3Store(settings, how), settings, how);
+    }
+    case 'postgres': {
+      const { openPostgresTarget } = await import('./postgres/postgres-target.ts');
+      return openPostgresTarget(settings);
+    }
     case 'duckdb':
       throw new SyncError(`Target ${settings.name}: this version does not publish to ${settings.type}.`, {
         code: 'CONFIG_INVALID',
@@ -22,11 +36,10 @@ export async function openTarget(settings: PublishSettings, clock: Clock): Promi
   }
 }
 
-/** Commands that only read a target need none of this. */
 async function openFiles(
   store: ObjectStore,
-  { format, layout }: Pick<ObjectTargetOptions, 'format' | 'layout'>,
-  clock: Clock,
+  { format, layout }: Extract<PublishSettings, { readonly type: 'files' | 's3' }>,
+  { clock }: OpenTarget,
 ): Promise<Target> {
   const { openObjectTarget } = await import('./object-target.ts');
   const { openRowFileWriters } = await import('./open-row-file-writers.ts');
