@@ -16,6 +16,8 @@ import { openCliWorld, type CliWorld } from '../cli-world.ts';
 import { findPostgres } from '../ensure-postgres.ts';
 import { sharedPostgres } from '../postgres.ts';
 
+const noSignal = new AbortController().signal;
+
 /** Current rows of a table, each as one text: columns by name, JSON parsed, instants as ISO texts. */
 export type RowTexts = readonly string[];
 
@@ -49,20 +51,20 @@ export async function openSchemaWorld(): Promise<SchemaWorld> {
     cli,
     target,
     publish: async (name) => {
-      await using opened = await openTarget(target(name), systemClock);
+      await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
       const end = await publishOnce(opened, {
         settings: target(name),
         isSnapshotAsked: false,
         isNewGenerationAsked: false,
         by: { program: 'connector-sync test', host: 'here' },
         clock: systemClock,
-        signal: new AbortController().signal,
+        signal: noSignal,
         onProgress: () => undefined,
       });
       if (end.kind !== 'published') throw new Error(`${name}: ${end.kind}`);
     },
     catalogue: async (name) => {
-      await using opened = await openTarget(target(name), systemClock);
+      await using opened = await openTarget(target(name), { clock: systemClock, signal: noSignal });
       return catalogueOf(target(name).connectors, target(name), await readPublished(opened));
     },
     rows: async () => {

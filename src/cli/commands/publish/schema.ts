@@ -72,9 +72,9 @@ async function runSchema(
 
 async function publishedOf(
   target: PublishSettings,
-  { clock }: CommandContext,
+  { clock, signal }: CommandContext,
 ): Promise<PublishedState | null> {
-  await using opened = await openTarget(target, clock);
+  await using opened = await openTarget(target, { clock, signal });
   return await readPublished(opened);
 }
 
