@@ -147,7 +147,7 @@ export async function explained<Result>(path: string, work: () => Promise<Result
   try {
     return await work();
   } catch (error) {
-    throw toFileError(error, path);
+    throw isCode(error, 'ENOTDIR') ? notFolder(dirname(path)) : toFileError(error, path);
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Instant } from '../core/clock.ts';
 import { SyncError } from '../core/errors.ts';
-import type { ConnectorName } from '../core/names.ts';
+import type { ConnectorName, EntityName } from '../core/names.ts';
 import type { EntityTable } from '../core/records.ts';
 import type { Manifest, PublishedColumn, PublishedEntity } from './manifest.ts';
 import { ownColumns } from './row-text.ts';
@@ -20,6 +20,8 @@ export interface StoredConnector {
   readonly oldestRunAt: Instant | null;
   /** The ledger still has the run that the newest publication names; true where it names none. */
   readonly isPublishedRunKnown: boolean;
+  /** Those of the definition, stored or not. */
+  readonly declared: readonly EntityName[];
   readonly entities: readonly StoredEntity[];
 }
 
@@ -32,8 +34,8 @@ export interface StoredEntity {
 interface Wishes {
   readonly target: string;
   readonly isNewGenerationAsked: boolean;
-  /** Asked for, or due. */
-  readonly hasSnapshot: boolean;
+  /** `due`: with whatever there is to publish, and alone where anything was published since the one before. */
+  readonly snapshot: 'asked' | 'due' | null;
 }
 
 export interface PublicationPlan {
@@ -54,8 +56,8 @@ export interface EntityPlan {
 }
 
 /**
- * What the publication after `newest` holds. An entity that is not stored any more, or left the settings, stays as it was published until the next
- * snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet.
+ * What the publication after `newest` holds. An entity that is not stored any more stays as it was published; one that left the settings does so until the
+ * next snapshot, which leaves it out. Throws TARGET_AHEAD where the target holds changes that this sink has not made yet.
  */
 export function planPublication(
   newest: Manifest | null,
@@ -70,16 +72,24 @@ export function planPublication(
       return planEntity({ publication, connector, entity, published, ofAll, wishes });
     }),
   );
-  const unchanged = wishes.hasSnapshot
-    ? []
-    : (newest?.entities ?? []).filter(
-        (one) => !entities.some(({ planned }) => isOf(planned.connector, planned.entity)(one)),
-      );
-  const isNeeded = entities.some(({ planned, hasSnapshot, hasNewColumns }) => {
-    const published = newest?.entities.find(isOf(planned.connector, planned.entity));
-    return planned.isNewGeneration || hasSnapshot || hasNewColumns || published?.asOf !== planned.asOf;
-  });
+  const isKept = ({ connector, entity }: PublishedEntity): boolean =>
+    wishes.snapshot === null ||
+    stored.connectors.some((one) => one.connector === connector && one.declared.includes(entity));
+  const unchanged = (newest?.entities ?? []).filter(
+    (one) => isKept(one) && !entities.some(({ planned }) => isOf(planned.connector, planned.entity)(one)),
+  );
+  const isNeeded =
+    isSnapshotNeeded(newest, wishes) ||
+    entities.some(({ planned: { connector, entity, asOf, isNewGeneration }, hasNewColumns }) => {
+      const published = newest?.entities.find(isOf(connector, entity));
+      return isNewGeneration || hasNewColumns || published?.asOf !== asOf;
+    });
   return { publication, entities, unchanged: unchanged.map(withoutRows), isNeeded };
+}
+
+function isSnapshotNeeded(newest: Manifest | null, { snapshot }: Wishes): boolean {
+  if (newest === null || snapshot === null) return false;
+  return snapshot === 'asked' || newest.entities.some(({ base }) => base < newest.publication);
 }
 
 function isOf(connector: string, entity: string): (one: PublishedEntity) => boolean {
@@ -135,7 +145,7 @@ function planEntity(planning: Planning): EntityPlan {
   const old = reason === null ? published : null;
   if (old !== null && old.through > connector.newestSeq) throw aheadError(planning, old.through);
   // The files of a new generation are all rows already.
-  const hasSnapshot = wishes.hasSnapshot && old !== null;
+  const hasSnapshot = wishes.snapshot !== null && old !== null;
   const isSameSchema = published !== null && sameColumns(columns, published.columns);
   return {
     planned: {

@@ -69,13 +69,15 @@ async function planOf(
   const manifest = newest?.manifest ?? null;
   const stored: StoredConnector[] = [];
   for (const connector of connectors) stored.push(await storedConnector(reader, connector, manifest));
-  const hasSnapshot =
-    target.hasFiles &&
-    (isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now())));
+  const isDue = isSnapshotAsked || (await isSnapshotDue(target, manifest, snapshotEveryMs, clock.now()));
   return planPublication(
     manifest,
     { sinkId: reader.sinkId, connectors: stored },
-    { target: name, isNewGenerationAsked, hasSnapshot },
+    {
+      target: name,
+      isNewGenerationAsked,
+      snapshot: !isDue || !target.hasFiles ? null : isSnapshotAsked ? 'asked' : 'due',
+    },
   );
 }
 
@@ -87,14 +89,15 @@ async function storedConnector(
   const { history } = reader;
   await checkCopied(history, name);
   const freshness = new Map((await history.freshness(name)).map(({ entity, asOf }) => [entity, asOf]));
+  const declared = [...definition.entities.values()].flatMap(({ table, explodedTable }) =>
+    explodedTable === null ? [table.entity] : [table.entity, explodedTable.entity],
+  );
   const entities: StoredEntity[] = [];
-  for (const { table: declared, explodedTable } of definition.entities.values()) {
-    for (const { entity } of explodedTable === null ? [declared] : [declared, explodedTable]) {
-      const table = await reader.table(name, entity);
-      const tableId = await reader.tableId(name, entity);
-      if (table === null || tableId === null) continue;
-      entities.push({ table, tableId, asOf: freshness.get(entity) ?? null });
-    }
+  for (const entity of declared) {
+    const table = await reader.table(name, entity);
+    const tableId = await reader.tableId(name, entity);
+    if (table === null || tableId === null) continue;
+    entities.push({ table, tableId, asOf: freshness.get(entity) ?? null });
   }
   const [newestRun] = await history.runs({ connector: name, limit: 1 });
   const published = newest === null ? null : publishedRun(newest, name);
@@ -105,6 +108,7 @@ async function storedConnector(
     newestRun: newestRun === undefined ? null : { run: newestRun.run, startedAt: newestRun.startedAt },
     oldestRunAt: isKnown ? null : await oldestRunAt(reader, name),
     isPublishedRunKnown: isKnown,
+    declared,
     entities,
   };
 }
@@ -117,7 +121,7 @@ async function oldestRunAt({ history }: RecordReader, connector: ConnectorSettin
   return runs.map(({ startedAt }) => startedAt).toSorted()[0] ?? null;
 }
 
-/** By the age of the publication that the reading of some entity begins with, unless nothing came after it. */
+/** By the age of the publication that the reading of some entity begins with. */
 async function isSnapshotDue(
   target: Target,
   newest: Manifest | null,
@@ -126,7 +130,6 @@ async function isSnapshotDue(
 ): Promise<boolean> {
   if (newest === null || everyMs === null) return false;
   const base = Math.min(newest.publication, ...newest.entities.map((entity) => entity.base));
-  if (base === newest.publication) return false;
   for await (const { manifest } of target.manifests(base)) {
     return nowMs - Date.parse(manifest.createdAt) >= everyMs;
   }

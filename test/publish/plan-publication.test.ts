@@ -24,12 +24,13 @@ function stored(change: Partial<StoredConnector> = {}): StoredConnector {
     newestRun: run1,
     oldestRunAt: null,
     isPublishedRunKnown: true,
+    declared: [members, lists],
     entities: [storedMembers, storedLists],
     ...change,
   };
 }
 
-const noWishes = { target: 'lake', isNewGenerationAsked: false, hasSnapshot: false };
+const noWishes = { target: 'lake', isNewGenerationAsked: false, snapshot: null as 'asked' | 'due' | null };
 
 function plan(
   newest: Manifest | null,
@@ -221,7 +222,9 @@ describe('a new generation', () => {
   });
 
   it('is a number that no other has: one that left and came back is not taken for the old one', () => {
-    const without = publish(newest, stored({ entities: [storedLists] }), { hasSnapshot: true });
+    const without = publish(newest, stored({ declared: [lists], entities: [storedLists] }), {
+      snapshot: 'asked',
+    });
     expect(without.entities.map(({ entity }) => entity)).toEqual([lists]);
     expect(plan(without, stored()).entities[0]?.planned).toMatchObject({ entity: members, generation: 3 });
   });
@@ -251,7 +254,7 @@ describe('a snapshot', () => {
   const newest = publish(null, stored());
 
   it('gives every entity a new base, and is needed even where nothing has changed', () => {
-    const { isNeeded, entities } = plan(newest, stored(), { hasSnapshot: true });
+    const { isNeeded, entities } = plan(newest, stored(), { snapshot: 'asked' });
     expect(isNeeded).toBe(true);
     expect(
       entities.map(({ hasSnapshot, planned: { base, after } }) => ({ hasSnapshot, base, after })),
@@ -261,8 +264,14 @@ describe('a snapshot', () => {
     ]);
   });
 
+  it('that is due is needed alone only where something was published since the one before', () => {
+    expect(plan(newest, stored(), { snapshot: 'due' }).isNeeded).toBe(false);
+    const later = publish(newest, stored({ newestSeq: 20 }));
+    expect(plan(later, stored({ newestSeq: 20 }), { snapshot: 'due' }).isNeeded).toBe(true);
+  });
+
   it('is not written for a generation that begins: its changes are all rows', () => {
-    const [first] = plan(null, stored(), { hasSnapshot: true }).entities;
+    const [first] = plan(null, stored(), { snapshot: 'asked' }).entities;
     expect(first).toMatchObject({ hasSnapshot: false, planned: { base: 1, after: 0 } });
   });
 });
@@ -278,8 +287,10 @@ describe('an entity that is not stored any more, or left the settings', () => {
     ]);
   });
 
-  it('is left out by the next snapshot', () => {
-    expect(plan(newest, stored({ entities: [storedLists] }), { hasSnapshot: true }).unchanged).toEqual([]);
+  it('is left out by the next snapshot if it left the settings, and stays if it is only not stored', () => {
+    const without = stored({ entities: [storedLists] });
+    expect(plan(newest, without, { snapshot: 'due' }).unchanged).toHaveLength(1);
+    expect(plan(newest, { ...without, declared: [lists] }, { snapshot: 'due' }).unchanged).toEqual([]);
   });
 });
 
